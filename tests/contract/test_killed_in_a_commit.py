@@ -9,7 +9,7 @@ from testclusters import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.running import installed, nodes_of, remove, running_controller
 from tests.dying_controller import DIED
-from tests.unit.controller.scene import placement_config
+from tests.unit.controller.filled_state import placement_config
 
 MEMBERS = ("train-0", "train-1")
 WRITES = range(1, 3 * len(MEMBERS) + 1)

@@ -16,8 +16,8 @@ import yaml
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Api, NotFound, Object
 from tests.contract.conftest import eventually
 from tests.contract.running import nodes_of, remove, running, waits
+from tests.unit.controller.filled_state import placement_config
 from tests.unit.controller.gangs.test_recorded_pods import KINDS, RECORDED
-from tests.unit.controller.scene import placement_config
 
 NAMES = ("n1", "n2", "n3")
 TOPOLOGY = {"cloud.provider.com/topology-block": "b1", "cloud.provider.com/topology-rack": "r1"}

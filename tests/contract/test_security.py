@@ -8,13 +8,13 @@ import pytest
 
 from tests.contract.identity import Response
 from tests.contract.security.actions import ACTIONS
+from tests.contract.security.attacked import FLAVORS, AttackedCluster, Flavor, attacked_cluster
 from tests.contract.security.table import ACTORS, TABLES
-from tests.contract.security.world import FLAVORS, Flavor, World, world
 
 
 @pytest.fixture(scope="module", params=FLAVORS)
-def cluster(request: pytest.FixtureRequest) -> Iterator[World]:
-    with world(cast("Flavor", request.param)) as cluster:
+def cluster(request: pytest.FixtureRequest) -> Iterator[AttackedCluster]:
+    with attacked_cluster(cast("Flavor", request.param)) as cluster:
         yield cluster
 
 
@@ -32,7 +32,7 @@ def rule_of(answer: Response) -> str:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_who_may_do_it(cluster: World, action: str) -> None:
+def test_who_may_do_it(cluster: AttackedCluster, action: str) -> None:
     cells = TABLES[cluster.flavor][action]
     answers = {name: ACTIONS[action](who) for name, who in cluster.actors.items()}
     found = {name: rule_of(answer) for name, answer in answers.items()}
@@ -44,7 +44,7 @@ def test_who_may_do_it(cluster: World, action: str) -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_policy_says_what_to_do_instead(cluster: World, action: str) -> None:
+def test_a_policy_says_what_to_do_instead(cluster: AttackedCluster, action: str) -> None:
     refusals = [answer.message for answer in (ACTIONS[action](who) for who in cluster.actors.values()) if not answer.ok]
     for message in refusals:
         _, policy, words = message.partition("denied request: ")

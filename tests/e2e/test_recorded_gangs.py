@@ -16,8 +16,8 @@ from tests.e2e.client import Client, Object, eventually
 from tests.e2e.outside import OutsideController, outside_controller
 from tests.e2e.pods import SLEEP, request, template
 from tests.e2e.watcher import Watcher
+from tests.unit.controller.filled_state import placement_config
 from tests.unit.controller.gangs.test_recorded_pods import RECORDED
-from tests.unit.controller.scene import placement_config
 
 VOLCANO = Path(__file__).parents[1] / "data" / "crds" / "volcano-podgroup.yaml"
 GROUPS = "podgroups.scheduling.volcano.sh"

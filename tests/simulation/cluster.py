@@ -48,7 +48,7 @@ SETTLE_TIMEOUT_SECONDS = 5000.0
 LONGEST_ADVANCE_SECONDS = 20.0
 
 
-class Cluster:
+class SimulatedCluster:
     """One simulated cluster.
 
     Args:

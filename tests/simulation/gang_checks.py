@@ -15,7 +15,7 @@ from driver.kube.objects import name_key, pod_phase
 from driver.kube.reflector import Upserted
 from simulation.invariants import Violation
 from tests.simulation import gang_search
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.settled_checks import LONGEST_WAIT_SECONDS
 from tests.simulation.state_checks import rebuilt_state
 
@@ -24,7 +24,7 @@ LONGEST_BACK_OFF_SECONDS: Final = 120.0
 """A gang of which a write failed is tried again within this time; others may be served meanwhile."""
 
 
-def check_gangs(cluster: Cluster, *, may_have_moved: bool = False) -> None:
+def check_gangs(cluster: SimulatedCluster, *, may_have_moved: bool = False) -> None:
     """Check the gangs of a settled cluster. Time may pass: a gang that could start must do so in a bounded time.
 
     Args:
@@ -50,7 +50,7 @@ def check_gangs(cluster: Cluster, *, may_have_moved: bool = False) -> None:
         raise Violation("\n".join(violations))
 
 
-def _state(cluster: Cluster) -> State:
+def _state(cluster: SimulatedCluster) -> State:
     """What a controller that starts now would know, with the members that have succeeded."""
     api = cluster.api.sharing()
     state = rebuilt_state(api, cluster.names)
@@ -60,7 +60,7 @@ def _state(cluster: Cluster) -> State:
     return state
 
 
-def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
+def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """The gangs that have not started, and would if they were decided now on nodes that are not held back from them."""
     leaders = [program.controller for program in cluster.controllers() if program.leads]
     domains = [held for controller in leaders for held in controller.held_domains]
@@ -107,7 +107,7 @@ class _Asking:
     """How many have to start together, or how many are placed."""
 
 
-def _overtaken(cluster: Cluster, state: State) -> Iterator[str]:
+def _overtaken(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """Gangs that wait while one runs that came later, is not smaller, and asks for the same."""
     waiting, running = {}, {}
     for gang in (known_gang(state, key) for key in state.gangs):

@@ -11,14 +11,14 @@ from typing import Final
 from driver.kube.api import NODES, NotFound
 from memoryapi.store import Backup
 from simulation.faults import FaultProfile, NetworkFaults
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 
 BUMP: Final = 1_000_000_000
 """``--bump-revision``, as docs/operating.md says."""
 _DOWN: Final = FaultProfile(network=NetworkFaults(lost_request=1.0))
 
 
-def restore(cluster: Cluster, backup: Backup, *, bump: int) -> None:
+def restore(cluster: SimulatedCluster, backup: Backup, *, bump: int) -> None:
     """Stop the API servers, restore etcd, and start them, as docs/operating.md says.
 
     That takes longer than a Lease lasts. Kubernetes' own components are started anew. So is everything else unless the

@@ -19,7 +19,7 @@ from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.hardware_checks import hardware_violations
 from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
 
@@ -35,7 +35,7 @@ _CALLS_OF_AN_EVENT = 2
 LONGEST_WAIT_SECONDS = LAST_RESORT_SECONDS + 30.0
 
 
-def check_settled(cluster: Cluster) -> None:
+def check_settled(cluster: SimulatedCluster) -> None:
     """Check a settled cluster. Time may pass: a pod that some node can take must run in ``LONGEST_WAIT_SECONDS``.
 
     Raises:
@@ -61,7 +61,7 @@ def check_settled(cluster: Cluster) -> None:
         raise Violation("\n".join(violations))
 
 
-def _check_nobody_was_forgotten(cluster: Cluster, waiting: Mapping[str, str]) -> None:
+def _check_nobody_was_forgotten(cluster: SimulatedCluster, waiting: Mapping[str, str]) -> None:
     """Nobody refuses a pod that has its gate, so it waits for news alone, and never until it is tried again.
 
     While nodes are held back, a pod may be right to wait although its condition does not say so yet.
@@ -73,11 +73,11 @@ def _check_nobody_was_forgotten(cluster: Cluster, waiting: Mapping[str, str]) ->
         raise Violation(f"pods were not woken, though they could run: {forgotten}")
 
 
-def _restarted(cluster: Cluster) -> Restarted:
+def _restarted(cluster: SimulatedCluster) -> Restarted:
     return Restarted(cluster.api.sharing(), cluster.names, cluster.invariants.slices(), cluster.seen())
 
 
-def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
+def check_knowledge(cluster: SimulatedCluster, templates: Collection[str]) -> None:
     """Compare what controllers know with the API's objects at any moment, and their answers for these templates.
 
     Controllers are left out whose watches lag behind, or that are about to write what they have given to a claim.
@@ -99,7 +99,7 @@ def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
         raise Violation("\n".join(f"a controller differs from one that starts now: {one}" for one in violations))
 
 
-def check_nobody_waits_behind_words(cluster: Cluster) -> None:
+def check_nobody_waits_behind_words(cluster: SimulatedCluster) -> None:
     """Let time pass while conditions and Events cannot be written: whatever can run has to run after that.
 
     Raises:
@@ -114,7 +114,7 @@ def check_nobody_waits_behind_words(cluster: Cluster) -> None:
             raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
 
 
-def check_no_writes_without_news(cluster: Cluster) -> None:
+def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
     Events about what lasts may be said again, in the same words and as rarely as ``REMIND_SECONDS`` says.
@@ -148,11 +148,11 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
         raise Violation(f"written although nothing has changed: {written}; said again: {wrong}")
 
 
-def _events(cluster: Cluster) -> dict[str, Object]:
+def _events(cluster: SimulatedCluster) -> dict[str, Object]:
     return {"/".join(name_key(event)): event for event in cluster.api.list(EVENTS).items}
 
 
-def _said_again(cluster: Cluster, before: Mapping[str, Object]) -> tuple[int, list[str]]:
+def _said_again(cluster: SimulatedCluster, before: Mapping[str, Object]) -> tuple[int, list[str]]:
     """How many Events were written since then, and what is wrong with them: each says again why something waits."""
     waiting = {pod["metadata"]["uid"] for pod in cluster.invariants.pods() if _is_pending(pod)}
     waiting |= {claim.uid for claim in cluster.invariants.claims() if claim.allocation is None}
@@ -171,7 +171,7 @@ def _seconds_between(earlier: Object, later: Object) -> float:
     return epoch_seconds(later["lastTimestamp"]) - epoch_seconds(earlier["lastTimestamp"])
 
 
-def _check_few_writes(cluster: Cluster, refused: int) -> None:
+def _check_few_writes(cluster: SimulatedCluster, refused: int) -> None:
     before = cluster.log.total_writes
     cluster.idle(REFUSED_HOUR)
     written = cluster.log.total_writes - before
@@ -179,7 +179,7 @@ def _check_few_writes(cluster: Cluster, refused: int) -> None:
         raise Violation(f"{written} writes in an hour, in which nothing but {refused} refused pods was news")
 
 
-def check_empty(cluster: Cluster, published: Pools) -> None:
+def check_empty(cluster: SimulatedCluster, published: Pools) -> None:
     """Check a settled cluster whose users have deleted everything.
 
     Args:
@@ -205,7 +205,7 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
         raise Violation("\n".join(violations))
 
 
-def _state_violations(cluster: Cluster, restarted: Restarted) -> Iterator[str]:
+def _state_violations(cluster: SimulatedCluster, restarted: Restarted) -> Iterator[str]:
     """One controller leads, and what every controller knows is what the API's objects say."""
     controllers = cluster.controllers()
     leaders = [program for program in controllers if program.leads]
@@ -217,7 +217,7 @@ def _state_violations(cluster: Cluster, restarted: Restarted) -> Iterator[str]:
         yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, restarted))
 
 
-def _pod_violations(cluster: Cluster) -> Iterator[str]:
+def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:
     claims = _claims_by_key(cluster)
     for pod in cluster.invariants.pods():
         namespace, name = name_key(pod)
@@ -231,7 +231,7 @@ def _is_pending(pod: Object) -> bool:
     return pod_phase(pod) == "Pending" and not is_terminal(pod)
 
 
-def _claims_by_key(cluster: Cluster) -> dict[str, Claim]:
+def _claims_by_key(cluster: SimulatedCluster) -> dict[str, Claim]:
     return {claim.key: claim for claim in cluster.invariants.claims()}
 
 
@@ -245,7 +245,7 @@ def _has_devices(pod: Object, claims: Mapping[str, Claim]) -> bool:
     return all(claim is not None and claim.allocation is not None for claim in _claims_of(pod, claims))
 
 
-def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
+def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str]:
     """The pods that wait although a node could take them, each with this node.
 
     Judged by the simulated kube-scheduler's predicates, and by an allocator that is rebuilt from the API's objects.
@@ -316,7 +316,7 @@ def _node_of(pod: Object) -> str:
     return pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName") or ""
 
 
-def _node_violations(cluster: Cluster) -> Iterator[str]:
+def _node_violations(cluster: SimulatedCluster) -> Iterator[str]:
     """Exactly the claims that containers use are prepared, every prepared claim has its files, and what is published
     follows the node's labels.
     """
@@ -335,7 +335,7 @@ def _node_violations(cluster: Cluster) -> Iterator[str]:
         yield from hardware_violations(cluster.hardware[name], node, stopping)
 
 
-def _publishing_violations(cluster: Cluster, node: str) -> Iterator[str]:
+def _publishing_violations(cluster: SimulatedCluster, node: str) -> Iterator[str]:
     label = cluster.settings.kubeletplugin.node_labels.ib_cluster
     fabric = (cluster.api.get(NODES, node)["metadata"].get("labels") or {}).get(label, "")
     for spec in cluster.invariants.pools().get(cluster.names.pool(node), ()):
@@ -345,7 +345,7 @@ def _publishing_violations(cluster: Cluster, node: str) -> Iterator[str]:
                 yield f"{node}: {device['name']} is published with fabric {published!r}, the node has {fabric!r}"
 
 
-def _claim_files(cluster: Cluster, node: str) -> list[str]:
+def _claim_files(cluster: SimulatedCluster, node: str) -> list[str]:
     files = cluster.nodes[node].files
     paths = ClaimStorage(files, cluster.settings).paths
     return [f"{root}/{name}" for root in (paths.cdi_root, paths.metadata_root) for name in files.names(root)]

@@ -21,7 +21,7 @@ from driver.kube.api import (
     AlreadyExists,
 )
 from tests.simulation.access import Right
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.hostile_incidents import OPTIONAL
 from tests.system.objects import NAMESPACE, REQUESTS, pod, taint_rule
 from tests.system.operators import TAINT_RULES
@@ -62,7 +62,7 @@ def kinds_change(seed: int) -> bool:
 class AccessIncidents:
     """The incidents of one seed, none in most. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._kinds = random.Random(f"which kinds come and go in {seed}")
         self._rights = random.Random(f"rights in {seed}")
         self._access = cluster.access

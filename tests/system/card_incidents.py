@@ -12,7 +12,7 @@ from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.invariants import Violation
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.hardware import NodeHardware
 
 RECOVERY_SECONDS = 1.0
@@ -27,7 +27,7 @@ class CardIncidents:
     """The actions of one seed. Some card of some node fails, is lost, hangs, is busy, is divided by
     an operator, or has another number after a reboot."""
 
-    def __init__(self, randomness: random.Random, cluster: Cluster):
+    def __init__(self, randomness: random.Random, cluster: SimulatedCluster):
         self._random = randomness
         self._cluster = cluster
         self.actions: list[tuple[int, Callable[[], None]]] = [
@@ -104,7 +104,7 @@ def _is_used(card: Card, action: Action, recorded: Recorded) -> bool:
     return action.key in recorded.keys or bool({card.name, card.share_name} & recorded.devices)
 
 
-def _recorded(cluster: Cluster, node: str) -> Recorded:
+def _recorded(cluster: SimulatedCluster, node: str) -> Recorded:
     storage = ClaimStorage(cluster.nodes[node].files, cluster.settings)
     try:
         return storage.load().recorded
@@ -113,7 +113,7 @@ def _recorded(cluster: Cluster, node: str) -> Recorded:
         return Checkpoint({**found, **error.left.claims}).recorded
 
 
-def number_cards_as_at_first(cluster: Cluster) -> None:
+def number_cards_as_at_first(cluster: SimulatedCluster) -> None:
     """Nodes whose cards have other numbers start once more, and find them in the first order."""
     for node, hardware in cluster.hardware.items():
         hardware.moves = -hardware.moved
@@ -121,13 +121,13 @@ def number_cards_as_at_first(cluster: Cluster) -> None:
             cluster.reboot(node)
 
 
-def mend_cards(cluster: Cluster) -> None:
+def mend_cards(cluster: SimulatedCluster) -> None:
     """All cards answer, and operators remove their partitions; faults stay."""
     for node, hardware in cluster.hardware.items():
         hardware.mend(_recorded(cluster, node).keys)
 
 
-def check_lost_cards(cluster: Cluster) -> None:
+def check_lost_cards(cluster: SimulatedCluster) -> None:
     """Lose a card of each node: it is published as unhealthy, by a plugin that starts afterwards, too.
 
     Raises:
@@ -158,7 +158,7 @@ def check_lost_cards(cluster: Cluster) -> None:
         raise Violation("\n".join([*healthy, *unhealthy]))
 
 
-def _published(cluster: Cluster, card: Card) -> set[bool]:
+def _published(cluster: SimulatedCluster, card: Card) -> set[bool]:
     """Whether the devices of a card are published as unhealthy; empty if none is published."""
     uuid, taint = cluster.names.attribute("uuid"), cluster.names.unhealthy
     return {

@@ -5,7 +5,7 @@ import random
 
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 
 SEEDS = 0.25
 """In how many histories disks are not as they should be."""
@@ -16,7 +16,7 @@ HAPPENS = 0.25
 class DiskIncidents:
     """The incidents of one seed, none in most. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"disks of {seed}")
         self._cluster = cluster
         self._happen = self._random.random() < SEEDS

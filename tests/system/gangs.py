@@ -6,7 +6,7 @@ from collections.abc import Callable
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.objects import controller_of, is_terminal
 from memoryapi import JOBS
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.objects import NAMESPACE, REQUESTS, alternatives, job, pod, request, template
 
 FABRIC_LABEL = "simulation/fabric"
@@ -40,7 +40,7 @@ class RandomGangs:
         deadlines: whether most gangs end at a time that is known, so that others can use the nodes of those that wait.
     """
 
-    def __init__(self, seed: int, cluster: Cluster, *, deadlines: bool):
+    def __init__(self, seed: int, cluster: SimulatedCluster, *, deadlines: bool):
         self._random = random.Random(f"gangs of {seed}")
         self._cluster = cluster
         self._deadlines = deadlines

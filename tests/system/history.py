@@ -11,7 +11,7 @@ from driver.settings import ControllerSettings, HoldSettings, KubeletPluginSetti
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.jobset_controller import JobSetController
 from tests.simulation.settled_checks import (
@@ -146,7 +146,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
     start = HistoryStart.of(seed, with_gangs=with_gangs)
-    cluster = Cluster(
+    cluster = SimulatedCluster(
         seed,
         {name: cards(*profile) for name, profile in start.layout.items()},
         classes=device_classes(),
@@ -167,7 +167,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         gc.enable()
 
 
-def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) -> None:
+def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs: bool) -> None:
     chance, clocks = random.Random(f"pace of {seed}"), random.Random(f"clocks of {seed}")
     ours = [name for name in cluster.slots if name.startswith(("controller-", "plugin-"))]
     threads = ThreadIncidents(seed, cluster)
@@ -222,7 +222,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     check_empty(cluster, published)
 
 
-def _rest(cluster: Cluster, faults: FaultProfile) -> None:
+def _rest(cluster: SimulatedCluster, faults: FaultProfile) -> None:
     """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken; all answer."""
     cluster.faults = NO_FAULTS
     mend_cards(cluster)
@@ -231,7 +231,7 @@ def _rest(cluster: Cluster, faults: FaultProfile) -> None:
     cluster.faults = faults
 
 
-def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception, with_gangs: bool) -> str:
+def _report(seed: int, start: HistoryStart, cluster: SimulatedCluster, error: Exception, with_gangs: bool) -> str:
     test, variable = ("gang_histories", "LODE_GANG_SEED") if with_gangs else ("histories", "LODE_SEED")
     lines = [
         f"history {seed} failed: {type(error).__name__}: {error}",

@@ -9,7 +9,7 @@ from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES, STATEFUL
 from tests.fuzz.hostile import Path, encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.hostile import NAMESPACE
 
 SEEDS = 0.125
@@ -38,7 +38,7 @@ def happen(seed: int) -> bool:
 class HostileIncidents:
     """The hostile objects of one seed. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"hostile in {seed}")
         self._cluster = cluster
         self._happen = happen(seed)

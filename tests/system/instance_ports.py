@@ -11,13 +11,13 @@ from tests.simulation.hardware import NodeHardware
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.simulation.process import Process, ProcessDisk
 from tests.system.turns import Condition
-from tests.unit.kubeletplugin.rig import Rig
+from tests.unit.kubeletplugin.plugin_node import PluginNode
 
 
 class InstanceDisk(ProcessDisk):
     """The node's disk as one instance has it; who wants a lock that somebody holds lets others run."""
 
-    def __init__(self, rig: Rig, process: Process, wait: Callable[[Condition], None]):
+    def __init__(self, rig: PluginNode, process: Process, wait: Callable[[Condition], None]):
         super().__init__(rig.files.disk, process)
         self._wait = wait
 
@@ -34,7 +34,7 @@ class InstanceDisk(ProcessDisk):
 class InstanceClock:
     """The node's clock as one instance has it."""
 
-    def __init__(self, rig: Rig, sleep: Callable[[float], None]):
+    def __init__(self, rig: PluginNode, sleep: Callable[[float], None]):
         self.now = rig.clock.now
         self.monotonic = rig.clock.monotonic
         self.sleep = sleep
@@ -43,7 +43,7 @@ class InstanceClock:
 class InstanceApi(ApiDecorator):
     """The API as one instance has it; sometimes it does not answer."""
 
-    def __init__(self, rig: Rig, process: Process, randomness: random.Random):
+    def __init__(self, rig: PluginNode, process: Process, randomness: random.Random):
         super().__init__(rig.api)
         self._process = process
         self._random = randomness

@@ -23,7 +23,7 @@ from tests.simulation.hardware import NodeHardware
 from tests.simulation.process import Process
 from tests.system.instance_ports import InstanceApi, InstanceClock, InstanceDisk, SlowHardware
 from tests.system.turns import Condition, Turns
-from tests.unit.kubeletplugin.rig import CDI, NODE, Result, Rig, opaque, result, share
+from tests.unit.kubeletplugin.plugin_node import CDI, NODE, PluginNode, Result, opaque, result, share
 
 PODS = (4, 9)
 RETRY_SECONDS = 60.0
@@ -85,7 +85,7 @@ class InstancesHistory:
     """
 
     seed: int
-    rig: Rig = field(default_factory=lambda: Rig("a100x2"))
+    rig: PluginNode = field(default_factory=lambda: PluginNode("a100x2"))
     log: list[str] = field(default_factory=list)
     running: dict[str, Pod] = field(default_factory=dict)
     """Pods whose containers run, by the uid of the claim."""

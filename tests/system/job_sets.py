@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from driver.kube.api import JOB_SETS, JOBS, PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.objects import is_terminal
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.gangs import ALTERNATIVES, CPU, MOST_PODS, gang_template, random_levels
 from tests.system.objects import NAMESPACE, REQUESTS, pod_spec
 
@@ -23,7 +23,7 @@ _CPU = ("10m", "10m", *CPU)
 class RandomJobSets:
     """Actions with JobSets. They follow from numbers of their own."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"job sets of {seed}")
         self._cluster = cluster
         self._api = cluster.user

@@ -7,7 +7,7 @@ from typing import Final
 from driver.kube.api import PODS, NotFound
 from driver.kube.objects import is_deleting
 from simulation.faults import FaultProfile
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.objects import NAMESPACE, REQUESTS, pod
 
 SEEDS: Final = 0.5
@@ -25,7 +25,7 @@ SECONDS: Final = (0.0, 0.0, 1.0, 3.0)
 class NamesakeIncidents:
     """The incidents of one seed, none in most. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster, faults: FaultProfile):
+    def __init__(self, seed: int, cluster: SimulatedCluster, faults: FaultProfile):
         self._random = random.Random(f"pods made again in {seed}")
         self._cluster = cluster
         self._left = MOST if self._random.random() < SEEDS and faults.network.slow > 0 else 0

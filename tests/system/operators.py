@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, Object, Resource
 from kubeletplugin.hardware.simulated import Profile
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.card_incidents import CardIncidents, mend_cards
 from tests.system.objects import attribute, device_classes, taint_rule
 
@@ -23,7 +23,7 @@ class Operators:
         profiles: the cards of nodes that join.
     """
 
-    def __init__(self, randomness: random.Random, cluster: Cluster, profiles: Sequence[Profile]):
+    def __init__(self, randomness: random.Random, cluster: SimulatedCluster, profiles: Sequence[Profile]):
         self._random = randomness
         self._cluster = cluster
         self._api = cluster.user

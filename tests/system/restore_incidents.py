@@ -4,7 +4,7 @@ import random
 from typing import Final
 
 from memoryapi.store import Backup
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.restores import BUMP, restore
 
 SEEDS: Final = 0.125
@@ -18,7 +18,7 @@ MOST: Final = 2
 class RestoreIncidents:
     """The incidents of one seed, none in most. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"restored in {seed}")
         self._cluster = cluster
         self._left = MOST if self._random.random() < SEEDS else 0

@@ -4,7 +4,7 @@ from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.model import Claim
 from driver.settings import ControllerSettings, Settings
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.settled_checks import check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, request, template
@@ -17,7 +17,7 @@ class Scenario:
 
     def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
         settings = Settings(controller=ControllerSettings(lease_seconds=LEASE_SECONDS))
-        self.cluster = Cluster(
+        self.cluster = SimulatedCluster(
             seed,
             {"n1": cards(profile, count)},
             classes=device_classes(),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIM_TEMPLATES, VOLCANO_POD_GROUPS, Object
 from driver.kube.objects import is_terminal
 from driver.settings import TierLevel
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.gangs import CPU, FABRIC_LABEL, MOST_PODS, gang_template
 from tests.system.objects import NAMESPACE, REQUESTS, job
 
@@ -25,7 +25,7 @@ _CPU = ("10m", "10m", *CPU)
 class RandomSubGroups:
     """Actions with gangs of sub-groups. They follow from numbers of their own."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"sub-groups of {seed}")
         self._api = cluster.user
         self._count = 0

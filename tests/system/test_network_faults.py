@@ -6,7 +6,7 @@ from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.settled_checks import check_empty, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
@@ -46,7 +46,7 @@ CASES = [
 
 @pytest.mark.parametrize(("profile", "controllers"), CASES)
 def test_every_kind_of_request_is_satisfied_despite_faults(profile: str, controllers: int) -> None:
-    cluster = Cluster(
+    cluster = SimulatedCluster(
         controllers,
         {"n1": cards("a100x4", 4), "n2": cards("a100x4", 4), "n3": cards("ascend310px4", 3)},
         classes=device_classes(),

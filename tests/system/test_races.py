@@ -16,14 +16,14 @@ from driver.settings import KubeletPluginSettings, Settings
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from tests.system.rival import MADE, REFUSED, Act, Rival, change, replace
-from tests.unit.controller.loop.world import NAMES, World
+from tests.unit.controller.loop.world import NAMES, ControllerWorld
 from tests.unit.kubeletplugin.publish.publishing_node import PublishingNode
 
 Contest = Callable[[Api], Rival]
 """Puts the rival between a program and the API."""
 
 
-class ContestedWorld(World):
+class ContestedWorld(ControllerWorld):
     """A world in which the rival is faster than the controller."""
 
     def __init__(self, contest: Contest, **options: int):

@@ -12,7 +12,7 @@ from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
 from simulation.faults import FaultProfile, NetworkFaults
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.settled_checks import check_no_writes_without_news, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
@@ -26,9 +26,9 @@ FAULTS = {
 }
 
 
-def crowded_cluster() -> Cluster:
+def crowded_cluster() -> SimulatedCluster:
     """Cards for a few pods, all of which are taken, and a crowd of two shapes that waits."""
-    cluster = Cluster(
+    cluster = SimulatedCluster(
         0,
         {f"n{number}": cards("h100x8", CARDS) for number in range(1, NODES + 1)},
         classes=device_classes(),
@@ -46,7 +46,7 @@ def crowded_cluster() -> Cluster:
     return cluster
 
 
-def running(cluster: Cluster) -> set[str]:
+def running(cluster: SimulatedCluster) -> set[str]:
     return {one["metadata"]["name"] for one in cluster.invariants.pods() if pod_phase(one) == "Running"}
 
 
@@ -87,5 +87,5 @@ def test_a_crowd_is_told_again_why_it_waits_and_nothing_else_is_written() -> Non
     assert set(again.values()) <= {most - 1, most}
 
 
-def event_counts(cluster: Cluster) -> dict[str, int]:
+def event_counts(cluster: SimulatedCluster) -> dict[str, int]:
     return {event["metadata"]["name"]: event["count"] for event in cluster.api.list(EVENTS).items}

@@ -2,7 +2,7 @@
 
 import random
 
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 
 SEEDS = 0.125
 """In how many histories nodes run out of threads."""
@@ -13,7 +13,7 @@ HAPPENS = 0.2
 class ThreadIncidents:
     """The incidents of one seed, none in most. They follow from numbers of their own: other histories stay the same."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"threads of {seed}")
         self._cluster = cluster
         cluster.guarded = self._random.random() < SEEDS

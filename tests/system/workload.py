@@ -18,7 +18,7 @@ from driver.kube.api import (
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from kubeletplugin.hardware.simulated import Profile
 from memoryapi import JOBS
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system import other_driver
 from tests.system.objects import (
     ADMIN_ACCESS,
@@ -56,7 +56,7 @@ class RandomWorkload:
     def __init__(
         self,
         seed: int,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         profiles: Sequence[Profile],
         more: Iterable[tuple[int, Callable[[], None]]] = (),
         *,

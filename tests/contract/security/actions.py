@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tests.contract import installed
 from tests.contract.identity import Identity, Object, Response
-from tests.contract.security.world import (
+from tests.contract.security.attacked import (
     ATTACKER,
     FOREIGN_FREE,
     FOREIGN_USED,

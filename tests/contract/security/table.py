@@ -6,7 +6,7 @@ A cell names the rule that refuses the request, or begins with ``yes`` and gives
 from collections.abc import Mapping
 from typing import Final
 
-from tests.contract.security.world import Flavor
+from tests.contract.security.attacked import Flavor
 
 Table = Mapping[str, tuple[str, ...]]
 """For each action, the cells in the order of the actors."""

@@ -13,7 +13,7 @@ from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
 class _Reading:
@@ -45,7 +45,7 @@ class _Reading:
         yield from self._api.watch(resource, **options)
 
 
-class _HostileWorld(World):
+class HostileWorld(ControllerWorld):
     custom = CUSTOM
 
     def __init__(self, resource: Resource, raw: bytes, *, in_watch: bool):
@@ -65,7 +65,7 @@ def _cluster(data: bytes) -> None:
     raw = encoded(mutated(base, source, kept))
     if raw == b"{}":
         return
-    world = _HostileWorld(resource, raw, in_watch=in_watch)
+    world = HostileWorld(resource, raw, in_watch=in_watch)
     world.settle()
     world.add_claim("mine")
     world.add_pod("mine", "mine")

@@ -13,7 +13,18 @@ from kubeletplugin.proto import dra_v1_pb2
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
-from tests.unit.kubeletplugin.rig import CDI, METADATA, PLUGIN, SHARE_A, Rig, opaque, prepare, recover, result, share
+from tests.unit.kubeletplugin.plugin_node import (
+    CDI,
+    METADATA,
+    PLUGIN,
+    SHARE_A,
+    PluginNode,
+    opaque,
+    prepare,
+    recover,
+    result,
+    share,
+)
 
 _FOLDERS: Final = (PLUGIN, CDI, METADATA)
 
@@ -21,7 +32,7 @@ _FOLDERS: Final = (PLUGIN, CDI, METADATA)
 def _files(data: bytes) -> None:
     """With one file damaged or gone, claims can still be unprepared, and a new claim gets a card that nobody has."""
     source = Source(data)
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     first = rig.claim("first", [result("gpu-0")])
     second = rig.claim("second", [result("gpu-1-mig-1g-5gb-6")])
@@ -61,7 +72,7 @@ _RESULTS: Final = [share("gpu-0-share", SHARE_A), result("gpu-1")]
 def _claims(data: bytes) -> None:
     """Whatever an allocated claim says, the kubelet gets an answer for it, and the other claim of the call its card."""
     source = Source(data)
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     odd = rig.claim("odd", _RESULTS, [opaque(kind="GpuConfig", sharing="none")])
     other = rig.claim("other", [result("gpu-2")])
@@ -81,7 +92,7 @@ def _calls(data: bytes) -> None:
         request = dra_v1_pb2.NodePrepareResourcesRequest.FromString(data)
     except DecodeError:  # gRPC refuses it before it reaches the program
         return
-    plugin = Rig().plugin()
+    plugin = PluginNode().plugin()
     refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
     assert set(plugin.prepare(refs)) == {ref.uid for ref in refs}
     assert set(plugin.unprepare(refs)) == {ref.uid for ref in refs}

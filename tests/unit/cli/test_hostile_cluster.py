@@ -59,7 +59,7 @@ class Installed(ApiDecorator):
         return {**obj, "status": {"allowed": True}}
 
 
-class Cluster:
+class HostileCluster:
     """A node with a card, a pod that waits for it, and one hostile object."""
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    found = Cluster()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> HostileCluster:
+    found = HostileCluster()
 
     @contextmanager
     def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
@@ -88,7 +88,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return found
 
 
-def put(cluster: Cluster, resource: Resource, base: Object, seed: int) -> bool:
+def put(cluster: HostileCluster, resource: Resource, base: Object, seed: int) -> bool:
     """Add the object with some values changed; False if it cannot be stored."""
     obj = copy.deepcopy(base)
     obj = {"metadata": obj.pop("metadata"), **obj}
@@ -105,7 +105,7 @@ def put(cluster: Cluster, resource: Resource, base: Object, seed: int) -> bool:
     return True
 
 
-def unreadable(cluster: Cluster) -> list[str]:
+def unreadable(cluster: HostileCluster) -> list[str]:
     """The objects that a controller cannot decode."""
     state = State(Fleet(), Names())
     for resource in state.resources:
@@ -118,7 +118,7 @@ def unreadable(cluster: Cluster) -> list[str]:
 @pytest.mark.parametrize("number", range(len(SCENE)), ids=[f"{kind.plural}-{at}" for at, (kind, _) in enumerate(SCENE)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_hostile_object_hides_no_other_and_is_named(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str], number: int, seed: int
+    cluster: HostileCluster, capsys: pytest.CaptureFixture[str], number: int, seed: int
 ) -> None:
     resource, base = SCENE[number]
     if not put(cluster, resource, base, seed):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from controller.policies import expected_policies
+from tests.contract.security.attacked import FLAVORS, Flavor
 from tests.contract.security.table import TABLES, as_markdown
-from tests.contract.security.world import FLAVORS, Flavor
 from tests.unit.docs.pages import page
 
 PAGE = page("docs/security.md")

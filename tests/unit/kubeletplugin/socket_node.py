@@ -14,14 +14,14 @@ from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient
-from tests.unit.kubeletplugin.rig import DRIVER, NODE, Rig
+from tests.unit.kubeletplugin.plugin_node import DRIVER, NODE, PluginNode
 
 
 class SocketNode:
     """Starts plugin instances and stops whatever is left at the end."""
 
     def __init__(self, folder: Path):
-        self.rig = Rig("t4x2")
+        self.rig = PluginNode("t4x2")
         self.root = folder / "k"
         self.cdi = folder / "cdi"
         self.faults = folder / "faults"

@@ -15,7 +15,17 @@ from driver.settings import Settings
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.release import Process, main, processes_of, release
-from tests.unit.kubeletplugin.rig import CHECKPOINT, METADATA, PLUGIN, Rig, prepare, recover, refused, result, unprepare
+from tests.unit.kubeletplugin.plugin_node import (
+    CHECKPOINT,
+    METADATA,
+    PLUGIN,
+    PluginNode,
+    prepare,
+    recover,
+    refused,
+    result,
+    unprepare,
+)
 
 KUBELET = Process(7, "kubelet", "22 1 0:21 / /proc rw,nosuid - proc proc rw\n")
 STATE = "/var/lib/kubelet/dra_manager_state"
@@ -30,8 +40,8 @@ def container(ref: ClaimRef, name: str = "{uid}_gpu.json") -> Process:
     return Process(4711, "train", f"{KUBELET.mounts}97 80 8:2 {source} {mount} ro,relatime - ext4 /dev/sda2 rw\n")
 
 
-def forgotten() -> tuple[Rig, ClaimRef]:
-    rig = Rig()
+def forgotten() -> tuple[PluginNode, ClaimRef]:
+    rig = PluginNode()
     ref = rig.claim("old", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.release(ref)
@@ -63,7 +73,7 @@ def test_it_is_refused_while_a_container_has_a_file_of_the_claim(name: str) -> N
 def test_a_file_that_a_container_has_mounted_is_known_as_the_claims_however_often_it_is_written_anew(
     tmp_path: Path,
 ) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     folders = {"kubeletRoot": str(tmp_path / "kubelet"), "cdiRoot": str(tmp_path / "cdi")}
     settings = Settings.model_validate({"kubeletplugin": folders})
@@ -93,7 +103,7 @@ def test_it_is_refused_where_the_processes_of_the_node_are_not_visible() -> None
 
 
 def test_what_a_claim_has_on_a_card_that_was_taken_out_is_forgotten_when_an_operator_says_so() -> None:
-    rig = Rig("ascend310px4")
+    rig = PluginNode("ascend310px4")
     ref = rig.claim("old", [result("npu-0-vir01-0")])
     prepare(rig.plugin(), ref)
     unprepare(rig.plugin(), ref)

@@ -16,7 +16,7 @@ from kubeletplugin.registration import SUPPORTED_VERSIONS
 from kubeletplugin.server import PREPARE_WORKERS
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
 from simulation.kubernetes.plugin_client import PluginClient
-from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
+from tests.unit.kubeletplugin.plugin_node import DRIVER, POOL, SHARE_A, result, share
 from tests.unit.kubeletplugin.socket_node import SocketNode
 
 

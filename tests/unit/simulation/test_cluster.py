@@ -7,7 +7,7 @@ import pytest
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.kube.reflector import Reflector
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimulatedCluster
 from tests.system.scenario import Scenario
 
 WORK_SECONDS = 20.0
@@ -30,21 +30,21 @@ class Overworked:
 
 
 @pytest.fixture
-def cluster() -> Cluster:
+def cluster() -> SimulatedCluster:
     found = Scenario().cluster
     found.slots.add("overworked", lambda process: Overworked(found.clock))
     return found
 
 
-@pytest.mark.parametrize("passes", [Cluster.advance, Cluster.idle])
+@pytest.mark.parametrize("passes", [SimulatedCluster.advance, SimulatedCluster.idle])
 def test_time_passes_while_a_program_never_comes_to_an_end(
-    cluster: Cluster, passes: Callable[[Cluster, float], None]
+    cluster: SimulatedCluster, passes: Callable[[SimulatedCluster, float], None]
 ) -> None:
     started = cluster.clock.monotonic()
     passes(cluster, 100)
     assert 100 <= cluster.clock.monotonic() - started <= 100 + WORK_SECONDS
 
 
-def test_a_cluster_does_not_settle_while_a_program_never_comes_to_an_end(cluster: Cluster) -> None:
+def test_a_cluster_does_not_settle_while_a_program_never_comes_to_an_end(cluster: SimulatedCluster) -> None:
     with pytest.raises(LodeError, match=r"the cluster does not settle: waited 50\d\d s"):
         cluster.settle()

@@ -6,7 +6,7 @@ import pytest
 
 from controller.gangs import Gang, Level, SubGroups
 from tests.simulation.gang_search import fits, positions
-from tests.unit.controller.gangs.rig import CLUSTER, IB, LEAF, Host, Scene, gang, member, members
+from tests.unit.controller.gangs.cases import CLUSTER, IB, LEAF, GangCase, Host, gang, member, members
 
 
 def parts(of: tuple[int, ...], *levels: Level, size: int = 2, minimum: int = 1, succeeded: int = 0) -> Gang:
@@ -39,7 +39,7 @@ GANGS = {
 
 @pytest.mark.parametrize(("asked", "expected"), GANGS.values(), ids=GANGS)
 def test_a_gang_fits_if_every_member_has_a_node_and_the_required_levels_hold(asked: Gang, expected: bool) -> None:
-    made, nodes, _ = Scene(LEAVES, asked).built()
+    made, nodes, _ = GangCase(LEAVES, asked).built()
     assert fits(asked, made, nodes) is expected
 
 

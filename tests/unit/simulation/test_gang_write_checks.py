@@ -7,13 +7,13 @@ import pytest
 from driver.clock import rfc3339
 from driver.kube.api import JOB_SETS, JOBS, NODES, PODS, RESOURCE_CLAIMS, VOLCANO_POD_GROUPS, Object
 from driver.names import FINALIZER
-from tests.unit.simulation.test_write_checks import Rig
+from tests.unit.simulation.test_write_checks import CheckedWrites
 
 NODES_OF = {"a1": "a", "a2": "a", "b1": "b"}
 LEVEL: Object = {"nodeLabel": "fabric"}
 
 
-class Gangs(Rig):
+class Gangs(CheckedWrites):
     """Nodes of two fabrics, and two pods of a gang of which both have to start together.
 
     Args:

@@ -7,12 +7,12 @@ from memoryapi import MemoryApi
 from simulation.kubernetes.garbage_collector import GarbageCollector
 from simulation.kubernetes.job_controller import INDEX, JobController
 from tests.simulation.jobset_controller import PREFIX, JobSetController
-from tests.unit.simulation.kubernetes.rig import Rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 
 
-class SetRig(Rig):
+class SetRig(FakeKubernetes):
     """The JobSet ``train``: a leader of one pod, and two Jobs of two workers."""
 
     def __init__(self, *, status: str = "", **spec: Any):

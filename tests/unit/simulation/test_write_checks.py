@@ -24,7 +24,7 @@ from tests.simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
 NAMES = Names("lode.dev")
 
 
-class Rig:
+class CheckedWrites:
     """A node of 16 CPUs, and the API as a program has it."""
 
     def __init__(self, *, controller: bool = True):
@@ -112,18 +112,18 @@ def event(name: str = "e", message: str = "m") -> Object:
 # Wrong writes
 
 
-def _lets_a_pod_go_whose_claim_has_no_devices(rig: Rig) -> None:
+def _lets_a_pod_go_whose_claim_has_no_devices(rig: CheckedWrites) -> None:
     rig.claim()
     rig.let_go(rig.pod())
 
 
-def _lets_a_pod_go_whose_claim_is_not_reserved(rig: Rig) -> None:
+def _lets_a_pod_go_whose_claim_is_not_reserved(rig: CheckedWrites) -> None:
     rig.claim()
     rig.allocate(rig.pod("other"))
     rig.let_go(rig.pod())
 
 
-def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
+def _lets_more_go_than_the_node_has_room_for(rig: CheckedWrites) -> None:
     for name in ("a", "b"):
         rig.claim(f"c-{name}")
         pod = rig.pod(name, f"c-{name}", cpu="9")
@@ -131,7 +131,7 @@ def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
         rig.let_go(pod)
 
 
-def _allocates_again_where_more_important_ones_fill_the_node(rig: Rig) -> None:
+def _allocates_again_where_more_important_ones_fill_the_node(rig: CheckedWrites) -> None:
     pods = rig.pods_of_which_one_fits()
     for name, pod in pods.items():
         rig.claim(f"c-{name}")
@@ -142,7 +142,7 @@ def _allocates_again_where_more_important_ones_fill_the_node(rig: Rig) -> None:
     rig.let_go(pods["a"])
 
 
-def _lets_a_pod_go_where_more_important_ones_fill_the_node(rig: Rig) -> None:
+def _lets_a_pod_go_where_more_important_ones_fill_the_node(rig: CheckedWrites) -> None:
     for name, priority in (("a", 1000), ("b", 0)):
         rig.claim(f"c-{name}")
         pod = rig.pod(name, f"c-{name}", cpu="9", priority=priority)
@@ -150,67 +150,67 @@ def _lets_a_pod_go_where_more_important_ones_fill_the_node(rig: Rig) -> None:
         rig.let_go(pod)
 
 
-def _nominates_another_node_than_that_of_the_devices(rig: Rig) -> None:
+def _nominates_another_node_than_that_of_the_devices(rig: CheckedWrites) -> None:
     rig.claim()
     pod = rig.pod()
     rig.allocate(pod)
     rig.tell(pod, {"nominatedNodeName": "n2"})
 
 
-def _tells_too_much(rig: Rig) -> None:
+def _tells_too_much(rig: CheckedWrites) -> None:
     rig.claim()
     rig.tell(rig.pod(), {"conditions": [condition("m" * (MAX_CONDITION_MESSAGE + 1))]})
 
 
-def _tells_of_the_claim_of_another_pod(rig: Rig) -> None:
+def _tells_of_the_claim_of_another_pod(rig: CheckedWrites) -> None:
     rig.claim()
     rig.tell(rig.pod(), {"conditions": [condition("claim default/strange, request r: no device")]})
 
 
-def _replaces_an_allocation(rig: Rig) -> None:
+def _replaces_an_allocation(rig: CheckedWrites) -> None:
     rig.claim()
     pod = rig.pod()
     rig.allocate(pod)
     rig.allocate(pod, device="gpu-1")
 
 
-def _clears_an_allocation_in_use(rig: Rig) -> None:
+def _clears_an_allocation_in_use(rig: CheckedWrites) -> None:
     rig.claim()
     rig.allocate(rig.pod(gate=""))
     rig.set_status({"allocation": None, "reservedFor": None})
 
 
-def _replaces_a_reservation_in_use(rig: Rig) -> None:
+def _replaces_a_reservation_in_use(rig: CheckedWrites) -> None:
     rig.claim()
     rig.allocate(rig.pod(gate=""))
     rig.set_status({"reservedFor": consumers(rig.pod("other"))})
 
 
-def _allocates_a_claim_that_is_being_deleted(rig: Rig) -> None:
+def _allocates_a_claim_that_is_being_deleted(rig: CheckedWrites) -> None:
     rig.claim()
     rig.memory.delete(RESOURCE_CLAIMS, "c", "default")
     rig.allocate(rig.pod())
 
 
-def _gives_the_claim_of_a_pod_to_another(rig: Rig) -> None:
+def _gives_the_claim_of_a_pod_to_another(rig: CheckedWrites) -> None:
     rig.claim(owner="u1")
     rig.allocate(rig.pod())
 
 
-def _allocates_devices_of_another_driver(rig: Rig) -> None:
+def _allocates_devices_of_another_driver(rig: CheckedWrites) -> None:
     rig.claim()
     rig.allocate(rig.pod(), driver="nic.example.com")
 
 
-def _records_an_event_that_is_too_long(rig: Rig) -> None:
+def _records_an_event_that_is_too_long(rig: CheckedWrites) -> None:
     rig.api.create(EVENTS, event(message="m" * 1025))
 
 
-def _records_an_event_with_a_name_that_is_too_long(rig: Rig) -> None:
+def _records_an_event_with_a_name_that_is_too_long(rig: CheckedWrites) -> None:
     rig.api.create(EVENTS, event(name="e" * 254))
 
 
-WRONG: Mapping[Callable[[Rig], None], str] = {
+WRONG: Mapping[Callable[[CheckedWrites], None], str] = {
     _lets_a_pod_go_whose_claim_has_no_devices: "the pod is let go, but its claim c is not allocated",
     _lets_a_pod_go_whose_claim_is_not_reserved: "the pod is let go, but its claim c is not reserved for it",
     _lets_more_go_than_the_node_has_room_for: "pods that were let go want 18.0 CPUs of node n1, which has 16",
@@ -227,7 +227,7 @@ WRONG: Mapping[Callable[[Rig], None], str] = {
 }
 """Writes, and what is said about each."""
 
-REFUSED: Mapping[Callable[[Rig], None], str] = {
+REFUSED: Mapping[Callable[[CheckedWrites], None], str] = {
     _replaces_an_allocation: "patch resourceclaims default/c is not valid: ",
     _allocates_a_claim_that_is_being_deleted: "patch resourceclaims default/c is not valid: ",
     _records_an_event_with_a_name_that_is_too_long: f"create events default/{'e' * 254} is not valid: ",
@@ -236,8 +236,8 @@ REFUSED: Mapping[Callable[[Rig], None], str] = {
 
 
 @pytest.mark.parametrize("write", WRONG, ids=lambda write: write.__name__.strip("_"))
-def test_a_wrong_write_of_a_controller_is_described(write: Callable[[Rig], None]) -> None:
-    rig, other = Rig(), Rig(controller=False)
+def test_a_wrong_write_of_a_controller_is_described(write: Callable[[CheckedWrites], None]) -> None:
+    rig, other = CheckedWrites(), CheckedWrites(controller=False)
     write(rig)
     write(other)
     assert any(WRONG[write] in one for one in rig.found), rig.found
@@ -247,9 +247,9 @@ def test_a_wrong_write_of_a_controller_is_described(write: Callable[[Rig], None]
 @pytest.mark.parametrize("controller", [True, False])
 @pytest.mark.parametrize("write", REFUSED, ids=lambda write: write.__name__.strip("_"))
 def test_a_write_that_is_not_valid_is_described_whoever_makes_it(
-    write: Callable[[Rig], None], controller: bool
+    write: Callable[[CheckedWrites], None], controller: bool
 ) -> None:
-    rig = Rig(controller=controller)
+    rig = CheckedWrites(controller=controller)
     with pytest.raises(Invalid):
         write(rig)
     (one,) = rig.found
@@ -257,7 +257,7 @@ def test_a_write_that_is_not_valid_is_described_whoever_makes_it(
 
 
 def test_the_right_writes_of_an_allocation_have_no_problems() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     rig.claim()
     pod = rig.pod()
     rig.allocate(pod)
@@ -268,7 +268,7 @@ def test_the_right_writes_of_an_allocation_have_no_problems() -> None:
 
 
 def test_nominating_a_pod_that_is_bound_is_no_mistake_if_kube_scheduler_dropped_its_reservation() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     rig.claim()
     pod = rig.pod(gate="")
     rig.allocate(pod)
@@ -279,7 +279,7 @@ def test_nominating_a_pod_that_is_bound_is_no_mistake_if_kube_scheduler_dropped_
 
 
 def test_a_patch_for_a_pod_that_another_has_replaced_is_no_mistake() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     rig.claim()
     patch = {"metadata": {"uid": "00000000-0000-4000-8000-000000000001"}, "status": {"conditions": [condition("m")]}}
     name = rig.pod()["metadata"]["name"]
@@ -289,7 +289,7 @@ def test_a_patch_for_a_pod_that_another_has_replaced_is_no_mistake() -> None:
 
 
 def test_a_pod_whose_claim_is_being_deleted_takes_no_room_because_kube_scheduler_refuses_it() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     for name in ("a", "b"):
         claim = rig.claim(f"c-{name}")
         claim["metadata"]["finalizers"] = [FINALIZER]
@@ -308,7 +308,7 @@ def test_a_pod_whose_claim_is_being_deleted_takes_no_room_because_kube_scheduler
 def test_a_claim_that_is_gone_is_missing_if_its_template_says_that_it_was_ours(
     device_class: str, found: list[str]
 ) -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     want = {"name": "r", "exactly": {"deviceClassName": device_class}}
     rig.memory.create(
         RESOURCE_CLAIM_TEMPLATES,
@@ -325,7 +325,7 @@ def test_a_claim_that_is_gone_is_missing_if_its_template_says_that_it_was_ours(
 
 
 def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_there() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     pods = rig.pods_of_which_one_fits()
     for name, pod in pods.items():
         rig.claim(f"c-{name}")
@@ -336,7 +336,7 @@ def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_th
 
 
 def test_the_devices_of_a_pod_are_chosen_before_the_first_write_for_them() -> None:
-    rig = Rig()
+    rig = CheckedWrites()
     pods = rig.pods_of_which_one_fits()
     for name in pods:
         rig.claim(f"c-{name}")

@@ -7,7 +7,7 @@ import pytest
 from controller.allocation import Fleet
 from controller.placement import Placed, place
 from driver.model import Claim, Constraint, Device, DeviceClass, NodeScope, Taint
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, fleet, memory, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, memory, pool, want
 
 V = f"{DRIVER}/v"
 

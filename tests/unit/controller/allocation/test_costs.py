@@ -11,7 +11,7 @@ from controller.allocation import CompiledRequest, Fleet, TurnEnded
 from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, POD_STEPS, STEPS_OF_EACH_DEVICE, TURN_STEPS
 from driver.cel import Budget, compile_selector, view
 from driver.model import AttributeValue, Claim, DeviceClass, Version
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, names, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, names, pool, want
 
 A = f'device.attributes["{DRIVER}"]'
 CARDS = [device(f"gpu-{i}", {"uuid": f"GPU-{i}"}, capacity={"memory": "80Gi"}) for i in range(8)]

@@ -7,7 +7,19 @@ import pytest
 from driver.model import Capacity, Constraint, NodeScope, RequestPolicy, Slice, Want
 from driver.quantity import Quantity
 from driver.wire import claim_from
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, hold, names, pool, q, refused, want
+from tests.unit.controller.allocation.small_fleets import (
+    DRIVER,
+    NODE,
+    claim,
+    device,
+    fleet,
+    hold,
+    names,
+    pool,
+    q,
+    refused,
+    want,
+)
 
 CARDS = [device(f"gpu-{i}", {"v": i}) for i in range(2)]
 EVERY = replace(want(mode="All"), name="every")

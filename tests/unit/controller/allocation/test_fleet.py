@@ -28,7 +28,17 @@ from driver.model import (
     Version,
     Want,
 )  # fmt: skip
-from tests.unit.controller.allocation.rig import DRIVER, claim, demand, device, fleet, memory, nodes, pool, want
+from tests.unit.controller.allocation.small_fleets import (
+    DRIVER,
+    claim,
+    demand,
+    device,
+    fleet,
+    memory,
+    nodes,
+    pool,
+    want,
+)
 
 NODES = ["n1", "n2", "n3"]
 ZONE = {"n1": {"zone": "a"}, "n2": {"zone": "b"}, "n3": {"zone": "a"}}
@@ -158,7 +168,7 @@ happenings = st.builds(Do, st.sampled_from(_WHAT * 2 + _CHANGES), st.integers(0,
 questions = st.lists(pods, min_size=2, max_size=3)
 
 
-class World:
+class ChangedFleet:
     """A fleet that has seen everything happen, and the objects of which another can be built."""
 
     def __init__(self, parts: Sequence[Slice], pods: Sequence[Pod], happened: Sequence[Do]):
@@ -233,7 +243,7 @@ class World:
                 self.fleet.remove_taint_rule("r")
 
 
-def node_by_node(world: World, pod: Pod) -> Placed | None:
+def node_by_node(world: ChangedFleet, pod: Pod) -> Placed | None:
     """What a new fleet says that is asked for each node in turn: the first of those with the earliest alternatives."""
     built = world.rebuilt()
     answers = [(node, built.allocate(node, world.nodes[node], pod)) for node in sorted(world.nodes)]
@@ -241,7 +251,7 @@ def node_by_node(world: World, pod: Pod) -> Placed | None:
     return min(found, key=lambda one: alternatives(pod, one.allocations), default=None)
 
 
-def had(world: World, pod: Pod) -> list[tuple[Allocation, ...] | None]:
+def had(world: ChangedFleet, pod: Pod) -> list[tuple[Allocation, ...] | None]:
     """What the pod would get on each node."""
     answers = [world.fleet.allocate(node, labels, pod) for node, labels in world.nodes.items()]
     return [answer if isinstance(answer, tuple) else None for answer in answers]
@@ -251,13 +261,15 @@ def state(built: Fleet) -> object:
     return built.usage_snapshot(), built.free_counters()
 
 
-worlds = st.builds(World, clusters(), questions, st.lists(happenings, min_size=4, max_size=20))
-worlds_of_long_standing = st.builds(World, clusters(), questions, st.lists(happenings, min_size=80, max_size=160))
+worlds = st.builds(ChangedFleet, clusters(), questions, st.lists(happenings, min_size=4, max_size=20))
+worlds_of_long_standing = st.builds(
+    ChangedFleet, clusters(), questions, st.lists(happenings, min_size=80, max_size=160)
+)
 
 
 @settings(max_examples=200, deadline=None)
 @given(worlds)
-def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
+def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: ChangedFleet) -> None:
     for pod in world.pods:
         assert place(world.fleet, pod) == node_by_node(world, pod)
     assert state(world.fleet) == state(world.rebuilt())
@@ -265,7 +277,7 @@ def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(worlds_of_long_standing)
-def test_it_does_so_however_much_has_happened(world: World) -> None:
+def test_it_does_so_however_much_has_happened(world: ChangedFleet) -> None:
     for pod in world.pods:
         assert place(world.fleet, pod) == node_by_node(world, pod)
     assert state(world.fleet) == state(world.rebuilt())
@@ -273,7 +285,7 @@ def test_it_does_so_however_much_has_happened(world: World) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(worlds)
-def test_masks_choose_what_the_search_chooses(world: World) -> None:
+def test_masks_choose_what_the_search_chooses(world: ChangedFleet) -> None:
     for pod in world.pods:
         quick = had(world, pod)
         with patch.object(GreedyFit, "fit", lambda *_: NoFit.UNKNOWN):
@@ -282,7 +294,7 @@ def test_masks_choose_what_the_search_chooses(world: World) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(worlds)
-def test_there_is_room_as_often_as_putting_succeeds(world: World) -> None:
+def test_there_is_room_as_often_as_putting_succeeds(world: ChangedFleet) -> None:
     before = state(world.fleet)
     for pod in world.pods:
         room = world.fleet.room(pod, 4)
@@ -295,7 +307,7 @@ def test_there_is_room_as_often_as_putting_succeeds(world: World) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(worlds, st.integers(0, 4))
-def test_a_trial_leaves_nothing_behind(world: World, undone: int) -> None:
+def test_a_trial_leaves_nothing_behind(world: ChangedFleet, undone: int) -> None:
     before, answers = state(world.fleet), [place(world.fleet, pod) for pod in world.pods]
     with Trial(world.fleet, nodes(*world.nodes)) as trial:
         kept = sum(isinstance(trial.put(demand(pod)), Placed) for pod in (*world.pods, *world.pods))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from controller.allocation import Fleet
 from driver.model import DeviceClass, DeviceId
-from tests.unit.controller.allocation.rig import claim, device, fleet, hold, names, pool, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, hold, names, pool, want
 
 
 def indexed() -> Fleet:

@@ -3,7 +3,7 @@
 import gc
 
 from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, pool, want
 
 LONG = 9_000
 """Characters: kube-apiserver admits 10 KiB."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet, Unsatisfiable
 from driver.model import Allocation, Claim, Constraint, Device, DeviceId, Result, Slice, Taint, Want
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, memory, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, memory, pool, want
 
 # Fleets of one node: cards with partitions on counters, shareable cards, plain ones.
 

@@ -2,7 +2,7 @@
 
 from controller.allocation import Unsatisfiable
 from controller.placement import Placed, place
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, pool, want
 
 NODES = ["n1", "n2", "n3"]
 SIZE = f'device.attributes["{DRIVER}"].size >= 2'

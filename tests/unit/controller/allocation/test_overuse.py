@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet
 from driver.model import Allocation, Claim, Device, DeviceId, Result
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, memory, pool, q, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, memory, pool, q, want
 from tests.unit.controller.allocation.test_laws import cards, claims, consumption
 
 POOL = f"{NODE}/{DRIVER}"

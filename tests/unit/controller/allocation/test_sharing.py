@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet, Unsatisfiable
 from driver.model import Allocation, Claim, Device, DeviceClass, OpaqueConfig
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, memory, names, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, memory, names, pool, want
 
 Mode = tuple[str, str]
 """``sharing`` and ``interval``; "" for none."""

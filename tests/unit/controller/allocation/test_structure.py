@@ -14,7 +14,7 @@ from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.search.search import Search
 from controller.placement import Placed, place
 from driver.model import Constraint
-from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
 
 PACKAGE = Path(controller.allocation.__file__).parent
 MOST_FILES = 11

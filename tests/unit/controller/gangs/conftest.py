@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controller.gangs import GangPlan, GangRefusal
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.gangs.cases import (
+    GangCase,
     Host,
-    Scene,
 )
 
 
@@ -18,7 +18,7 @@ def decide(request: pytest.FixtureRequest) -> Callable[..., GangPlan | GangRefus
     """Every case is decided with its input in several orders; the whole answer has to be the same."""
 
     def decided(cluster: Sequence[Host], asked: Any, **options: Any) -> GangPlan | GangRefusal:
-        scene = Scene(cluster, asked)
+        scene = GangCase(cluster, asked)
         answer = scene.decide(**options)
         if request.param is not None:
             assert scene.decide(Random(request.param), **options) == answer

@@ -13,14 +13,13 @@ from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, 
 from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
 from tests.hard_searches import HARD_SEARCHES, NODE
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
-from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
+from tests.unit.controller.gangs.cases import (
     CLUSTER,
     CPU,
     PREFERRED_LEAF,
+    GangCase,
     Host,
-    Scene,
     attribute,
     devices_of,
     domain_of,
@@ -32,6 +31,7 @@ from tests.unit.controller.gangs.rig import (
     standing,
     verdicts,
 )
+from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
 
 SPREAD: dict[str, Any] = {"policy": "spread"}
 
@@ -255,7 +255,7 @@ def test_members_that_stand_count_for_their_task(decide: Decide) -> None:
 
 def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
     cluster = hosts("a", 1, A, cards=6)
-    scene = Scene(cluster, gang(members(4), CLUSTER))
+    scene = GangCase(cluster, gang(members(4), CLUSTER))
     made, nodes, first = scene.built()
     found = choose(first, made, nodes)
     assert isinstance(found, GangPlan)
@@ -280,7 +280,7 @@ def test_gangs_one_after_the_other_get_the_same_places_whatever_the_order_of_the
 
 def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | None) -> list[list[str]]:
     """Where the gangs go, each on top of those before, with what was remembered for those."""
-    made, nodes, _ = Scene(cluster, asked[0]).built(shuffle)
+    made, nodes, _ = GangCase(cluster, asked[0]).built(shuffle)
     memory, found = Memory(), []
     for number, one in enumerate(asked):
         answer = choose(one, made, nodes, memory=memory)

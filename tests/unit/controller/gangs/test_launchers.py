@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from controller.gangs import GangPlan, GangRefusal, Level, Member, Standing
 from controller.placement import Placed
-from tests.unit.controller.allocation.rig import device
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.allocation.small_fleets import device
+from tests.unit.controller.gangs.cases import (
+    GangCase,
     Host,
-    Scene,
     attribute,
     domain_of,
     gang,
@@ -36,7 +36,7 @@ LAUNCHER = member(9, count=0, cpus=2, name="launcher")
 
 
 def decided(cluster: list[Host], *levels: Level, launcher: Member = LAUNCHER, cpus: int = 4) -> GangPlan | GangRefusal:
-    return Scene(cluster, gang([*members(4, cpus=cpus), launcher], *levels)).decide()
+    return GangCase(cluster, gang([*members(4, cpus=cpus), launcher], *levels)).decide()
 
 
 def test_it_goes_to_a_node_without_devices_when_the_fabric_has_no_room_for_it() -> None:
@@ -80,7 +80,7 @@ def test_a_launcher_that_is_made_again_goes_where_the_others_are_or_to_another_n
     for cpus, expected in ((2, "a1"), (5, "c1")):
         cluster = [bare("c1"), host("a1", "a", cpus=4)]
         asked = gang([member(9, count=0, cpus=cpus, name="launcher")], FABRIC, minimum=2)
-        answer = Scene(cluster, replace(asked, standing=(standing(0, cluster, "a1", "gpu-0"),))).decide()
+        answer = GangCase(cluster, replace(asked, standing=(standing(0, cluster, "a1", "gpu-0"),))).decide()
         assert nodes_of(answer) == [expected], cpus
 
 
@@ -88,9 +88,9 @@ def test_where_a_launcher_runs_says_nothing_about_the_fabric() -> None:
     cluster = [host("a1", "a", 1), host("b1", "b"), host("b2", "b"), bare("c1")]
     for node in ("a1", "c1"):
         stands = Standing("ns/launcher", Placed(node, ()))
-        answer = Scene(cluster, replace(gang(members(4), FABRIC), standing=(stands,), minimum=5)).decide()
+        answer = GangCase(cluster, replace(gang(members(4), FABRIC), standing=(stands,), minimum=5)).decide()
         assert nodes_of(answer) == ["b1", "b1", "b2", "b2"], node
 
 
 def test_a_gang_of_launchers_needs_no_fabric() -> None:
-    assert nodes_of(Scene([bare("c1")], gang([LAUNCHER], FABRIC)).decide()) == ["c1"]
+    assert nodes_of(GangCase([bare("c1")], gang([LAUNCHER], FABRIC)).decide()) == ["c1"]

@@ -11,9 +11,9 @@ from controller.gangs import GangPlan, GangRefusal, Level, Member
 from controller.placement import Needs, PodDemand, needs_of
 from driver.model import Device, Want
 from driver.parameters import PlacementPolicy
-from tests.unit.controller.allocation.rig import claim, device, want
+from tests.unit.controller.allocation.small_fleets import claim, device, want
+from tests.unit.controller.gangs.cases import CPU, GangCase, Host, gang, standing
 from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, Way, best, enough, fits, keeps, task_of, tiers
-from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang, standing
 
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
 PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
@@ -66,7 +66,7 @@ def devices_of(node: Node) -> tuple[tuple[Device, ...], dict[str, dict[str, int]
     return tuple(made), {f"card-{card}": {"slices": 2} for card in range(node.cards)}
 
 
-def scene(problem: Problem) -> Scene:
+def scene(problem: Problem) -> GangCase:
     """The cluster and the gang of the problem."""
     cluster = []
     for number, node in enumerate(problem.nodes):
@@ -93,7 +93,7 @@ def scene(problem: Problem) -> Scene:
         taken[one.node] += 1
     asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy, standing=tuple(stand))
     asked = replace(asked, sub_groups=problem.sub_groups, succeeded=problem.succeeded, starts=problem.starts)
-    return Scene(cluster, replace(asked, task_minimums=problem.task_minimums))
+    return GangCase(cluster, replace(asked, task_minimums=problem.task_minimums))
 
 
 def demand(problem: Problem, number: int, claim_of: int) -> PodDemand:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Level
+from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
     Assignment,
@@ -24,7 +25,6 @@ from tests.unit.controller.gangs.exhaustive import (
     tiers,
     ways,
 )
-from tests.unit.controller.gangs.rig import attribute
 from tests.unit.controller.gangs.test_laws import scene
 
 nodes = st.builds(

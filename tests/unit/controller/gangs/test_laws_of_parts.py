@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Member
-from tests.unit.controller.allocation.rig import claim, device, want
-from tests.unit.controller.gangs.rig import Host, Scene, attribute, devices_of, gang, member
+from tests.unit.controller.allocation.small_fleets import claim, device, want
+from tests.unit.controller.gangs.cases import GangCase, Host, attribute, devices_of, gang, member
 
 DOMAINS = ("", "x", "y", "z")
 ALL = -1
@@ -83,7 +83,7 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_one_domain_of_devices_if_t
         )
         for number, node in enumerate(cluster)
     ]
-    scene = Scene(hosts, gang(members_of(wanted), attribute("domain", required=required)))
+    scene = GangCase(hosts, gang(members_of(wanted), attribute("domain", required=required)))
     answer = scene.decide()
     assert scene.decide(Random(seed)) == answer
     in_one = any(fits(cluster, wanted, domain) for domain in DOMAINS[1:])

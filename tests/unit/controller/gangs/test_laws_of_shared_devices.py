@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Member, choose
 from driver.model import Device, NodeScope, Slice
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
-from tests.unit.controller.gangs.rig import CLUSTER, Host, Scene, add, attribute, gang, member, state
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
+from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, add, attribute, gang, member, state
 
 KINDS = ("", "a", "b")
 """What a member asks for; "" for any."""
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SharingNodes:
     """Nodes with cards of kinds, and cards of a pool that all nodes reach."""
 
     nodes: tuple[tuple[tuple[str, ...], int], ...]
@@ -34,14 +34,14 @@ class Asking:
 
 cards = st.one_of(st.just(()), st.lists(st.sampled_from(KINDS[1:]), max_size=2).map(tuple))
 clusters = st.builds(
-    Cluster,
+    SharingNodes,
     st.lists(st.tuples(cards, st.sampled_from([1, 1, 2])), min_size=1, max_size=3).map(tuple),
     st.lists(st.sampled_from(KINDS[1:]), min_size=1, max_size=4).map(tuple),
 )
 members_asking = st.lists(st.builds(Asking, st.sampled_from(KINDS), st.integers(1, 2)), min_size=1, max_size=4)
 
 
-def fits(cluster: Cluster, wanted: Sequence[Asking]) -> bool:
+def fits(cluster: SharingNodes, wanted: Sequence[Asking]) -> bool:
     for places in product(range(len(cluster.nodes)), repeat=len(wanted)):
         if all(places.count(number) <= cpus for number, (_, cpus) in enumerate(cluster.nodes)):
             free = [*(list(own) for own, _ in cluster.nodes), list(cluster.shared)]
@@ -77,16 +77,16 @@ def sorted_devices(kinds: Sequence[str]) -> Iterator[Device]:
     return (device(f"gpu-{number}", {"sort": kind}) for number, kind in enumerate(kinds))
 
 
-@example(Cluster((((), 1), ((), 1)), ("a", "b")), [Asking("", 1), Asking("a", 1)], 0)
-@example(Cluster((((), 2), ((), 1)), ("a", "a", "b", "b")), [Asking("", 2), Asking("a", 1), Asking("a", 1)], 0)
+@example(SharingNodes((((), 1), ((), 1)), ("a", "b")), [Asking("", 1), Asking("a", 1)], 0)
+@example(SharingNodes((((), 2), ((), 1)), ("a", "a", "b", "b")), [Asking("", 2), Asking("a", 1), Asking("a", 1)], 0)
 @given(clusters, members_asking, st.integers(0, 100))
 def test_a_gang_is_placed_exactly_if_it_can_be_where_nodes_share_devices(
-    cluster: Cluster, wanted: list[Asking], seed: int
+    cluster: SharingNodes, wanted: list[Asking], seed: int
 ) -> None:
     answers = []
     for shuffle in (None, Random(seed)):
         hosts = [Host(f"n{number}", {"ib": "a"}, 0, cpus) for number, (_, cpus) in enumerate(cluster.nodes)]
-        made, nodes, asked = Scene(hosts, gang(members_of(wanted), CLUSTER)).built(shuffle)
+        made, nodes, asked = GangCase(hosts, gang(members_of(wanted), CLUSTER)).built(shuffle)
         for number, (own, cpus) in enumerate(cluster.nodes):
             if own:
                 add(Host(f"n{number}", {"ib": "a"}, 0, cpus, devices=tuple(sorted_devices(own))), made, nodes)
@@ -127,7 +127,7 @@ def test_groups_on_parts_of_a_node_get_no_more_cpus_than_the_node_has(
         for number, (own, of_node) in enumerate(nodes)
     ]
     members = [member(rank, cpus=cpus) for rank in range(groups * size)]
-    answer = Scene(hosts, gang(members, attribute("domain", group_size=size))).decide()
+    answer = GangCase(hosts, gang(members, attribute("domain", group_size=size))).decide()
     if isinstance(answer, GangRefusal):
         assert answer.decided
         assert not _groups_fit(nodes, groups, size, cpus)

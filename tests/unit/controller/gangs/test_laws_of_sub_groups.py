@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Level, SubGroup, SubGroups
+from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
     Assignment,
@@ -23,7 +24,6 @@ from tests.unit.controller.gangs.exhaustive import (
     required,
     tiers,
 )
-from tests.unit.controller.gangs.rig import attribute
 from tests.unit.controller.gangs.test_laws import scene
 
 nodes = st.builds(

@@ -6,7 +6,7 @@ from types import FrameType
 import pytest
 
 from controller.gangs import Gang, GangPlan, Level, SubGroups, choose
-from tests.unit.controller.gangs.rig import Host, Scene, gang
+from tests.unit.controller.gangs.cases import GangCase, Host, gang
 from tests.unit.controller.gangs.test_sub_groups import CLUSTER, RACK, replicas
 
 MOST = 3_000
@@ -20,7 +20,7 @@ def nodes(number: int) -> list[Host]:
 
 def calls(cluster: list[Host], asked: Gang) -> tuple[int, int]:
     """How many members are placed, and how many functions are called for that."""
-    fleet, nodes, asked = Scene(cluster, asked).built()
+    fleet, nodes, asked = GangCase(cluster, asked).built()
     count = 0
 
     def called(frame: FrameType, event: str, argument: object) -> None:

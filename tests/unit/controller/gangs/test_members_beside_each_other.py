@@ -5,8 +5,7 @@ from typing import Any
 
 from controller.gangs import GangRefusal, Level
 from controller.placement import needs_of
-from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.gangs.cases import (
     CLUSTER,
     PREFERRED_LEAF,
     Host,
@@ -16,6 +15,7 @@ from tests.unit.controller.gangs.rig import (
     nodes_of,
     verdicts,
 )
+from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
 
 # Members that want to be apart, together, or spread
 

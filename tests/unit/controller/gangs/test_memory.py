@@ -9,8 +9,8 @@ from controller.allocation import Fleet
 from controller.gangs import Level, Memory, choose
 from controller.placement import Needs, Nodes
 from driver.model import Device
-from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
-from tests.unit.controller.gangs.rig import CPU, Host, add, attribute, gang, members
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
+from tests.unit.controller.gangs.cases import CPU, Host, add, attribute, gang, members
 
 LEVELS = [
     (),
@@ -34,7 +34,7 @@ def devices_in(domains: list[str]) -> tuple[Device, ...]:
     )
 
 
-class World:
+class ChangingCluster:
     """A cluster that changes."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class World:
 def test_a_decision_is_the_same_with_and_without_what_is_remembered(
     happened: list[tuple[str, str, list[str], dict[str, str]]], levels: tuple[Level, ...], size: int
 ) -> None:
-    world, memory = World(), Memory()
+    world, memory = ChangingCluster(), Memory()
     asked = gang(members(size, cpus=30), *levels)
     for change in (None, *happened):
         if change is not None:
@@ -92,7 +92,7 @@ def test_a_decision_is_the_same_with_and_without_what_is_remembered(
 
 
 def test_a_change_that_moves_no_node_leaves_the_places_what_they_are() -> None:
-    world, memory = World(), Memory()
+    world, memory = ChangingCluster(), Memory()
     world.publish("n4", ["x", "x"], {"ib": "x", "leaf": "x"})
     level = (Level("ib", "nodeLabel"),)
     before = memory.topology(level, world.fleet, world.nodes, ()).places(1)

@@ -3,7 +3,7 @@
 import pytest
 
 from controller.gangs import Gang, GangRefusal
-from tests.unit.controller.gangs.rig import CLUSTER, IB, Scene, gang, hosts, member
+from tests.unit.controller.gangs.cases import CLUSTER, IB, GangCase, gang, hosts, member
 
 UNLIKE = {
     "more cards than all nodes have": (gang((member(n, count=c) for n, c in enumerate((5, 4, 4, 2, 2))), CLUSTER), 4),
@@ -15,7 +15,7 @@ UNLIKE = {
 
 @pytest.mark.parametrize(("asked", "placed"), UNLIKE.values(), ids=UNLIKE)
 def test_unlike_members_that_ask_for_too_much_together_are_refused_without_a_search(asked: Gang, placed: int) -> None:
-    answer = Scene(hosts("a", 2, {IB: "a"}), asked).decide(budget=0)
+    answer = GangCase(hosts("a", 2, {IB: "a"}), asked).decide(budget=0)
     assert isinstance(answer, GangRefusal)
     assert answer.decided
     (verdict,) = answer.verdicts

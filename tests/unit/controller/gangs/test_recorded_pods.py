@@ -11,7 +11,7 @@ from controller.gangs import GangTerms, Level
 from controller.state import GANG_RESOURCES, State
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.names import Names
-from tests.unit.controller.scene import claim, placement_config
+from tests.unit.controller.filled_state import claim, placement_config
 
 RECORDED = sorted((Path(__file__).parents[3] / "data" / "gangs").glob("*.yaml"))
 KINDS = {(kind.api_version, kind.kind): kind for kind in (PODS, *GANG_RESOURCES)}

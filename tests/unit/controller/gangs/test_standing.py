@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from controller.gangs import GangPlan, GangRefusal, Level, render
-from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.gangs.cases import (
     CLUSTER,
     PREFERRED_LEAF,
     Host,
@@ -17,6 +16,7 @@ from tests.unit.controller.gangs.rig import (
     standing,
     verdicts,
 )
+from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
 
 
 def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -> None:

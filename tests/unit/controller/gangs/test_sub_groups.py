@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, SubGroups, render
-from tests.unit.controller.gangs.rig import Host, Scene, gang, hosts, member, nodes_of
+from tests.unit.controller.gangs.cases import GangCase, Host, gang, hosts, member, nodes_of
 
 A, B = {"ib": "a"}, {"ib": "b"}
 CLUSTER = Level("ib", "nodeLabel")
@@ -37,35 +37,35 @@ def placed(answer: GangPlan | GangRefusal) -> dict[str, int]:
 
 def test_three_members_of_each_of_two_sub_groups_of_four_are_no_start() -> None:
     cluster = [Host("n1", {"rack": "r1"}, cards=3), Host("n2", {"rack": "r2"}, cards=3)]
-    answer = Scene(cluster, asked(replicas(4, 4), RACK)).decide()
+    answer = GangCase(cluster, asked(replicas(4, 4), RACK)).decide()
     assert isinstance(answer, GangRefusal)
     assert answer.decided
 
 
 def test_room_for_one_whole_sub_group_starts_that_one_only() -> None:
-    assert placed(Scene(hosts("n", 1, cards=7), asked(replicas(4, 4))).decide()) == {"r0": 4}
+    assert placed(GangCase(hosts("n", 1, cards=7), asked(replicas(4, 4))).decide()) == {"r0": 4}
 
 
 def test_as_many_whole_sub_groups_as_there_is_room_for_start_beyond_the_minimum() -> None:
-    assert placed(Scene(hosts("n", 4, cards=4), asked(replicas(4, 4, 4, 4, 4))).decide()) == dict.fromkeys(
+    assert placed(GangCase(hosts("n", 4, cards=4), asked(replicas(4, 4, 4, 4, 4))).decide()) == dict.fromkeys(
         ["r0", "r1", "r2", "r3"], 4
     )
 
 
 def test_single_members_come_after_whole_sub_groups() -> None:
     others = [member(90 + number, name=f"free-{number}") for number in range(3)]
-    found = placed(Scene(hosts("n", 1, cards=9), asked([*others, *replicas(4, 4, 4)])).decide())
+    found = placed(GangCase(hosts("n", 1, cards=9), asked([*others, *replicas(4, 4, 4)])).decide())
     assert found == {"r0": 4, "r1": 4, "free": 1}
 
 
 def test_a_whole_sub_group_may_have_more_members_than_its_size() -> None:
-    assert placed(Scene(hosts("n", 1, cards=7), asked(replicas(6, 4))).decide()) == {"r0": 6}
-    assert placed(Scene(hosts("n", 1, cards=5), asked(replicas(6, 4))).decide()) == {"r0": 5}
+    assert placed(GangCase(hosts("n", 1, cards=7), asked(replicas(6, 4))).decide()) == {"r0": 6}
+    assert placed(GangCase(hosts("n", 1, cards=5), asked(replicas(6, 4))).decide()) == {"r0": 5}
 
 
 def test_a_sub_group_that_has_too_few_members_is_left_out() -> None:
-    assert placed(Scene(hosts("n", 1, cards=8), asked(replicas(3, 4))).decide()) == {"r1": 4}
-    answer = Scene(hosts("n", 1, cards=8), asked(replicas(3, 3))).decide()
+    assert placed(GangCase(hosts("n", 1, cards=8), asked(replicas(3, 4))).decide()) == {"r1": 4}
+    answer = GangCase(hosts("n", 1, cards=8), asked(replicas(3, 3))).decide()
     assert isinstance(answer, GangRefusal)
     assert "only 0 of 1 sub-groups that have to be whole are there to be placed" in render(answer)
 
@@ -73,12 +73,12 @@ def test_a_sub_group_that_has_too_few_members_is_left_out() -> None:
 def test_another_sub_group_becomes_whole_where_the_first_cannot() -> None:
     first = [member(number, count=8, name=f"r0-{number}", sub_group=(0, "0")) for number in range(4)]
     second = [member(4 + number, name=f"r1-{number}", sub_group=(0, "1")) for number in range(4)]
-    assert placed(Scene(hosts("n", 2, cards=4), asked([*first, *second])).decide()) == {"r1": 4}
+    assert placed(GangCase(hosts("n", 2, cards=4), asked([*first, *second])).decide()) == {"r1": 4}
 
 
 def test_each_sub_group_stays_in_one_domain_of_a_level() -> None:
     cluster = [Host(f"n{number}", {"ib": "a", "rack": f"r{number}"}, cards=5) for number in range(3)]
-    answer = Scene(cluster, asked(replicas(4, 4, 4), CLUSTER, RACK, minimum=3)).decide()
+    answer = GangCase(cluster, asked(replicas(4, 4, 4), CLUSTER, RACK, minimum=3)).decide()
     assert nodes_of(answer) == ["n0"] * 4 + ["n1"] * 4 + ["n2"] * 4
 
 
@@ -90,14 +90,14 @@ def test_each_policy_has_a_minimum_of_its_own() -> None:
     ]
     both = (SubGroups(1, 2), SubGroups(2, 1))
     wanted = gang([*prefill, *decode], minimum=4, sub_groups=both, starts=True)
-    assert placed(Scene(hosts("n", 1, cards=6), wanted).decide()) == {"p0": 1, "p1": 1, "d0": 2}
-    assert isinstance(Scene(hosts("n", 1, cards=5), wanted).decide(), GangRefusal)
+    assert placed(GangCase(hosts("n", 1, cards=6), wanted).decide()) == {"p0": 1, "p1": 1, "d0": 2}
+    assert isinstance(GangCase(hosts("n", 1, cards=5), wanted).decide(), GangRefusal)
 
 
 def test_a_minimum_of_members_beyond_that_of_sub_groups_takes_more_of_them() -> None:
     wanted = asked(replicas(4, 4, 4), least=7)
-    assert placed(Scene(hosts("n", 1, cards=8), wanted).decide()) == {"r0": 4, "r1": 4}
-    assert isinstance(Scene(hosts("n", 1, cards=7), wanted).decide(), GangRefusal)
+    assert placed(GangCase(hosts("n", 1, cards=8), wanted).decide()) == {"r0": 4, "r1": 4}
+    assert isinstance(GangCase(hosts("n", 1, cards=7), wanted).decide(), GangRefusal)
 
 
 @pytest.mark.parametrize("count", [8, 60])
@@ -105,6 +105,6 @@ def test_many_sub_groups_that_are_alike_are_decided_within_the_steps(count: int)
     """Of as many as there are, half have to be whole, and there is room for one fewer: no choice of them fits."""
     cluster = [Host(f"n{number}", {"rack": f"r{number}"}, cards=4) for number in range(count // 2 - 1)]
     spare = [Host(f"m{number}", {"rack": f"s{number}"}, cards=3) for number in range(8)]
-    answer = Scene([*cluster, *spare], asked(replicas(*[4] * count), RACK, minimum=count // 2)).decide()
+    answer = GangCase([*cluster, *spare], asked(replicas(*[4] * count), RACK, minimum=count // 2)).decide()
     assert isinstance(answer, GangRefusal)
     assert answer.decided

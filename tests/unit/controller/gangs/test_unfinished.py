@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from controller.allocation import Fleet
 from controller.gangs import Gang, GangPlan, GangRefusal, Level, Memory, Unfinished, choose
 from controller.placement import Nodes
+from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, gang, member, state
 from tests.unit.controller.gangs.exhaustive import Problem, best
-from tests.unit.controller.gangs.rig import CLUSTER, Host, Scene, gang, member, state
 from tests.unit.controller.gangs.test_laws import problems, scene
-from tests.unit.controller.gangs.test_memory import LEVELS, World, changes
+from tests.unit.controller.gangs.test_memory import LEVELS, ChangingCluster, changes
 
 FITS = ([4, 6, 8, 5, 5, 6, 7, 3, 4, 3, 3, 3, 5], [15, 16, 17, 14])
 FITS_NOT = ([5, 5, 5, 4, 4, 9, 9, 6, 8], [15, 20, 20])
@@ -25,7 +25,7 @@ BUDGET = 20
 def packed(sizes: Sequence[int], cards: Sequence[int]) -> tuple[Fleet, Nodes, Gang]:
     cluster = [Host(f"a{number}", {"ib": "a"}, cards=some) for number, some in enumerate(cards)]
     members = [member(rank, count=size) for rank, size in enumerate(sizes)]
-    return Scene(cluster, gang(members, CLUSTER)).built()
+    return GangCase(cluster, gang(members, CLUSTER)).built()
 
 
 class Deciding:
@@ -78,7 +78,7 @@ def test_a_search_begins_anew_when_the_domain_has_changed() -> None:
 def test_a_search_goes_on_when_something_has_changed_elsewhere() -> None:
     cluster = [Host(f"a{number}", {"ib": "a"}, cards=cards) for number, cards in enumerate(FITS_NOT[1])]
     members = [member(rank, count=size) for rank, size in enumerate(FITS_NOT[0])]
-    fleet, nodes, asked = Scene([*cluster, Host("b0", {"ib": "b"}, cards=1)], gang(members, CLUSTER)).built()
+    fleet, nodes, asked = GangCase([*cluster, Host("b0", {"ib": "b"}, cards=1)], gang(members, CLUSTER)).built()
     undisturbed, _ = Deciding(fleet, nodes, asked).tries(most=200)
     deciding = Deciding(fleet, nodes, asked)
     for _ in range(undisturbed - 1):
@@ -98,7 +98,7 @@ def test_a_gang_that_is_decided_in_small_steps_is_placed_exactly_if_it_can_be(pr
 def test_what_was_searched_before_a_change_never_makes_an_answer_wrong(
     happened: list[tuple[str, str, list[str], dict[str, str]]], levels: tuple[Level, ...], sizes: list[int]
 ) -> None:
-    world = World()
+    world = ChangingCluster()
     asked = gang([member(rank, count=size, cpus=30) for rank, size in enumerate(sizes)], *levels)
     deciding = Deciding(world.fleet, world.nodes, asked, budget=0)
     for change in (None, *happened):

@@ -3,13 +3,13 @@
 import pytest
 
 from controller.gangs import GangPlan, GangRefusal, Level, Member, choose
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
-from tests.unit.controller.gangs.rig import (
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
+from tests.unit.controller.gangs.cases import (
     CLUSTER,
     IB,
     LEAF,
+    GangCase,
     Host,
-    Scene,
     attribute,
     devices_of,
     gang,
@@ -49,14 +49,14 @@ WITH_GROUPS = {
 def test_groups_are_those_of_the_ranks(
     rooms: tuple[int, ...], members: list[Member], size: int, expected: list[int], required: bool
 ) -> None:
-    answer = Scene(leaves(*rooms), gang(members, CLUSTER, in_leaves(size, required=required))).decide()
+    answer = GangCase(leaves(*rooms), gang(members, CLUSTER, in_leaves(size, required=required))).decide()
     assert nodes_of(answer) == [f"n{at}" for at in expected]
 
 
 def test_groups_inside_groups_need_not_divide_them() -> None:
     cluster = [Host(f"n{at}", {LEAF: f"l{at // 2}", RACK: f"r{at}"}, room) for at, room in enumerate((2, 1, 2, 1))]
     levels = in_leaves(3), Level(RACK, "nodeLabel", group_size=2)
-    answer = Scene(cluster, gang(of(*range(6)), *levels)).decide()
+    answer = GangCase(cluster, gang(of(*range(6)), *levels)).decide()
     assert nodes_of(answer) == ["n0", "n0", "n1", "n2", "n2", "n3"]
 
 
@@ -64,20 +64,20 @@ def test_each_group_of_which_members_stand_may_lack_one() -> None:
     cluster = leaves(4, 4, 4)
     stand = [standing(rank, cluster, f"n{rank // 4}", f"gpu-{rank % 4}") for rank in range(12) if rank % 4 != 3]
     asked = gang(of(3, 7, 11), CLUSTER, in_leaves(4), minimum=12, standing=tuple(stand))
-    assert nodes_of(Scene(cluster, asked).decide()) == ["n0", "n1", "n2"]
+    assert nodes_of(GangCase(cluster, asked).decide()) == ["n0", "n1", "n2"]
 
 
 def test_members_that_share_a_claim_join_their_groups() -> None:
     shared = claim(want(count=1), name="shared")
     members = [member(0, shared), member(1), member(2, shared), member(3)]
-    assert isinstance(Scene(leaves(2, 2), gang(members, in_leaves(2))).decide(), GangRefusal)
-    assert nodes_of(Scene(leaves(2, 3), gang(members, in_leaves(2))).decide()) == ["n1"] * 4
+    assert isinstance(GangCase(leaves(2, 2), gang(members, in_leaves(2))).decide(), GangRefusal)
+    assert nodes_of(GangCase(leaves(2, 3), gang(members, in_leaves(2))).decide()) == ["n1"] * 4
 
 
 def test_a_required_level_inside_a_preferred_one_with_groups_holds_for_members_beyond_the_minimum() -> None:
     cluster = [Host(f"n{at}", {IB: f"c{at}", LEAF: f"l{at}"}, room) for at, room in enumerate((1, 2))]
     levels = Level(IB, "nodeLabel", required=False, group_size=2), Level(LEAF, "nodeLabel")
-    answer = Scene(cluster, gang(of(0, 2, 3, 4), *levels, minimum=3)).decide()
+    answer = GangCase(cluster, gang(of(0, 2, 3, 4), *levels, minimum=3)).decide()
     at = dict(zip((0, 2, 3, 4), nodes_of(answer), strict=False))
     assert at == {0: "n0", 2: "n1", 3: "n1"}, "rank 4 is in a third group, for which no card is left"
 
@@ -98,8 +98,8 @@ def test_members_take_different_alternatives(count: int, cards: tuple[int, int],
     )
     members = [member(rank, claim(either, name=f"w{rank}")) for rank in range(fit + 1)]
     cluster = [Host("n1", {IB: "a"}, 0, devices=devices)]
-    assert nodes_of(Scene(cluster, gang(members[:fit], CLUSTER)).decide()) == ["n1"] * fit
-    refusal = Scene(cluster, gang(members, CLUSTER)).decide(budget=0)
+    assert nodes_of(GangCase(cluster, gang(members[:fit], CLUSTER)).decide()) == ["n1"] * fit
+    refusal = GangCase(cluster, gang(members, CLUSTER)).decide(budget=0)
     assert isinstance(refusal, GangRefusal)
     assert refusal.decided, "counted, not searched"
     assert [verdict.placed for verdict in refusal.verdicts] == [fit]
@@ -111,14 +111,14 @@ def test_who_wants_all_devices_of_a_node_never_gets_those_of_one_domain_only() -
     members = [member(0, claim(want(mode="All")))]
     in_one, anywhere = (gang(members, attribute("leaf", required=required)) for required in (True, False))
     for asked in (in_one, anywhere):
-        assert devices_of(Scene([both, whole], asked).decide()) == ["whole/gpu-0", "whole/gpu-1"]
-    assert isinstance(Scene([both], in_one).decide(), GangRefusal)
-    assert devices_of(Scene([both], anywhere).decide()) == ["both/gpu-0", "both/gpu-1", "both/gpu-2"]
+        assert devices_of(GangCase([both, whole], asked).decide()) == ["whole/gpu-0", "whole/gpu-1"]
+    assert isinstance(GangCase([both], in_one).decide(), GangRefusal)
+    assert devices_of(GangCase([both], anywhere).decide()) == ["both/gpu-0", "both/gpu-1", "both/gpu-2"]
 
 
 def test_small_gangs_leave_domains_whole_for_large_ones() -> None:
     racks = [Host(f"r{rack}-{at}", {RACK: f"r{rack}"}, 4) for rack in range(3) for at in range(6)]
-    made, nodes, _ = Scene(racks, gang([])).built()
+    made, nodes, _ = GangCase(racks, gang([])).built()
     in_rack, used = Level(RACK, "nodeLabel"), list[str]()
     for size, name in [(2, "a"), (2, "b"), (2, "c"), (6, "d"), (6, "e")]:
         members = [member(rank, count=4, name=f"{name}-{rank}") for rank in range(size)]

@@ -3,12 +3,12 @@
 from typing import Any
 
 from driver.kube.api import NODES, PODS, Object
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 FABRIC = {"nodeLabel": "fabric"}
 
 
-class GangWorld(World):
+class GangWorld(ControllerWorld):
     """Nodes ``a1``, ``a2``, ... in fabric a, ``b1``, ... in fabric b, with two cards each."""
 
     def __init__(self, cards: int = 2, settings: dict[str, Any] | None = None, **sizes: int):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from controller.reconcile import RELEASE_SECONDS
 from driver.kube.api import PODS
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 INITIAL_BACKOFF, MAX_BACKOFF = 1.0, 10.0
 """podInitialBackoffSeconds and podMaxBackoffSeconds."""
@@ -20,7 +20,7 @@ class UnknownReasons:
     It waits between two attempts for a pod, longer each time, and writes only what is new, as kube-scheduler does.
     """
 
-    def __init__(self, world: World, refuses: Accepts, nodes: int):
+    def __init__(self, world: ControllerWorld, refuses: Accepts, nodes: int):
         self._world = world
         self._refuses = refuses
         self._nodes = nodes

@@ -9,7 +9,7 @@ from controller.writing import SteppedWrites
 from driver.kube.api import NAMESPACES, ApiCall, Resource, Unavailable
 from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics, logger
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 T = TypeVar("T")
 LEASE_SECONDS = 15
@@ -20,7 +20,7 @@ LONGEST_WRITE_SECONDS = 10
 class Network(ApiDecorator):
     """The API as one replica reaches it."""
 
-    def __init__(self, world: World):
+    def __init__(self, world: ControllerWorld):
         super().__init__(world.api)
         self.listed: list[Resource] = []
         self.late: list[Callable[[], object]] = []
@@ -40,7 +40,7 @@ class Network(ApiDecorator):
 class Replica:
     """One controller."""
 
-    def __init__(self, world: World, name: str):
+    def __init__(self, world: ControllerWorld, name: str):
         self.world = world
         self.network = Network(world)
         self.election = Election(
@@ -92,8 +92,8 @@ class Replica:
             self.work()
 
 
-def world_of_two(**options: int) -> tuple[World, Replica, Replica]:
+def world_of_two(**options: int) -> tuple[ControllerWorld, Replica, Replica]:
     """A world with two replicas, ``old`` and ``new``."""
-    world = World(**options)
+    world = ControllerWorld(**options)
     world.api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
     return world, Replica(world, "old"), Replica(world, "new")

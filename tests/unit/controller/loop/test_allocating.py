@@ -4,11 +4,11 @@ from structlog.testing import capture_logs
 
 from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.names import FINALIZER
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 
 def test_a_pod_gets_a_device_and_is_let_go() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     pod = world.add_pod("p", "a")
     world.settle()
@@ -21,7 +21,7 @@ def test_a_pod_gets_a_device_and_is_let_go() -> None:
 
 
 def test_the_log_names_the_devices_of_a_pod_that_is_placed() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     with capture_logs() as lines:
@@ -31,7 +31,7 @@ def test_the_log_names_the_devices_of_a_pod_that_is_placed() -> None:
 
 
 def test_a_slice_in_the_pool_of_another_node_is_reported_and_hides_nothing() -> None:
-    world = World()
+    world = ControllerWorld()
     spec = {
         "driver": "lode.dev",
         "nodeName": "n2",
@@ -50,7 +50,7 @@ def test_a_slice_in_the_pool_of_another_node_is_reported_and_hides_nothing() -> 
 
 
 def test_the_finalizers_of_others_stay() -> None:
-    world = World()
+    world = ControllerWorld()
     claim = world.add_claim("a")
     claim["metadata"]["finalizers"] = ["example.com/kept"]
     world.api.update(RESOURCE_CLAIMS, claim)
@@ -60,7 +60,7 @@ def test_the_finalizers_of_others_stay() -> None:
 
 
 def test_the_writes_come_in_order_and_no_more_than_needed() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -73,7 +73,7 @@ def test_the_writes_come_in_order_and_no_more_than_needed() -> None:
 
 
 def test_a_pod_without_claims_of_ours_is_let_go_at_once() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_class("other.example.com", 'device.driver == "other.example.com"')
     world.add_claim("theirs", device_class="other.example.com")
     world.add_pod("plain", gates=(GATE, "kueue.x-k8s.io/admission"))
@@ -85,7 +85,7 @@ def test_a_pod_without_claims_of_ours_is_let_go_at_once() -> None:
 
 
 def test_ours_must_be_the_last_gate() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a", gates=(GATE, "kueue.x-k8s.io/admission"))
     world.settle(100)
@@ -95,7 +95,7 @@ def test_ours_must_be_the_last_gate() -> None:
 
 
 def test_a_pod_replaced_under_its_name_before_it_is_told_is_decided_anew_without_a_false_alarm() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     done: list[str] = []
@@ -113,7 +113,7 @@ def test_a_pod_replaced_under_its_name_before_it_is_told_is_decided_anew_without
 
 
 def test_a_pod_beside_a_full_shared_claim_waits_before_anything_is_written() -> None:
-    world = World(nodes=1, cards=2)
+    world = ControllerWorld(nodes=1, cards=2)
     world.add_claim("shared")
     world.add_pod("first", "shared", cpu="1m")
     world.settle(2)

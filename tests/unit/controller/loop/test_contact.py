@@ -26,7 +26,7 @@ from driver.kube.api import (
     Unavailable,
 )
 from driver.kube.decorator import ApiDecorator
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 NO_RIGHT = Forbidden("resourceclaims is forbidden", status=403)
 DOWN = Unavailable("connection refused")
@@ -43,7 +43,7 @@ class Unreadable(ApiDecorator):
         return proceed()
 
 
-class Reading(World):
+class Reading(ControllerWorld):
     """A world whose controller may lose contact."""
 
     def reading(self) -> Any:

@@ -4,12 +4,12 @@ from typing import Any
 
 from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, TURN_STEPS
 from driver.kube.api import RESOURCE_CLAIMS, Object
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 KIND = 'device.attributes["lode.dev"].kind'
 
 
-class Cluster(World):
+class MeteredWorld(ControllerWorld):
     """Notes what each turn takes."""
 
     most_in_a_turn = 0
@@ -49,7 +49,7 @@ def looping(name: str, rounds: int) -> str:
 
 
 def test_the_author_of_a_claim_that_takes_too_much_is_told_and_others_are_served() -> None:
-    world = Cluster(nodes=2)
+    world = MeteredWorld(nodes=2)
     world.add_costly("evil", [looping(f"{i}", 90) for i in range(32)])
     for number in range(3):
         world.add_pod(f"evil-{number}", "evil")
@@ -68,7 +68,7 @@ def test_the_author_of_a_claim_that_takes_too_much_is_told_and_others_are_served
 
 
 def test_what_takes_more_than_a_turn_is_evaluated_over_several_and_placed() -> None:
-    world = Cluster(nodes=2)
+    world = MeteredWorld(nodes=2)
     world.add_costly("dear", [looping(f"{i}", 20) for i in range(30)])
     world.add_pod("dear", "dear")
     world.settle(10)
@@ -78,7 +78,7 @@ def test_what_takes_more_than_a_turn_is_evaluated_over_several_and_placed() -> N
 
 
 def test_a_gang_whose_members_differ_in_costly_selectors_is_evaluated_over_several_turns() -> None:
-    world = Cluster(nodes=2, cards=4)
+    world = MeteredWorld(nodes=2, cards=4)
     for number in range(4):
         world.add_costly(f"member-{number}", [looping(f"{number}-{i}", 20) for i in range(30)], members=4)
         world.add_pod(f"member-{number}", f"member-{number}")

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from driver.kube.api import RESOURCE_CLAIMS, Conflict, Unavailable
-from tests.unit.controller.loop.world import Killed, World, expect_kill
+from tests.unit.controller.loop.world import ControllerWorld, Killed, expect_kill
 
 Meddling = Callable[[str, Any], None]
 WRITES_OF_THE_WHOLE_STORY = range(1, 17)
 
 
-def story() -> World:
+def story() -> ControllerWorld:
     """Three pods want 2 + 2 + 1 cards of two nodes with two cards each; one of them has two claims."""
-    world = World(nodes=2, cards=2)
+    world = ControllerWorld(nodes=2, cards=2)
     for name, size in (("a", 1), ("b", 1), ("c", 2), ("d", 1)):
         world.add_claim(name, size)
     world.add_pod("first", "a", "b")
@@ -24,7 +24,7 @@ def story() -> World:
     return world
 
 
-def told(world: World) -> None:
+def told(world: ControllerWorld) -> None:
     """Two of the three pods fit, whichever came first; each has all of its devices on one node, or none and a gate."""
     world.check()
     placed = 0
@@ -96,7 +96,7 @@ def test_a_conflict_at_any_call(number: int) -> None:
 
 
 def test_a_write_that_arrives_late_cannot_take_devices_given_to_somebody_else() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     late: list[Any] = []

@@ -4,10 +4,10 @@ from structlog.testing import capture_logs
 
 from driver.clock import rfc3339
 from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 
-def allocate_again(world: World, claim: str, taken: str, pod: str) -> None:
+def allocate_again(world: ControllerWorld, claim: str, taken: str, pod: str) -> None:
     """What another program does: give the claim what another one holds, for the pod."""
     raw = world.claim(claim)
     allocation = {**world.claim(taken)["status"]["allocation"], "allocationTimestamp": rfc3339(world.clock.now())}
@@ -18,9 +18,9 @@ def allocate_again(world: World, claim: str, taken: str, pod: str) -> None:
     world.api.update(RESOURCE_CLAIMS, raw, "status")
 
 
-def doubled(bound: bool = False) -> World:
+def doubled(bound: bool = False) -> ControllerWorld:
     """The claim ``b`` of the pod ``q`` has just been given what the claim ``a`` of the bound pod ``p`` holds."""
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -34,7 +34,7 @@ def doubled(bound: bool = False) -> World:
     return world
 
 
-def alarms(world: World) -> float | None:
+def alarms(world: ControllerWorld) -> float | None:
     return world.metrics.registry.get_sample_value("lode_controller_double_uses")
 
 
@@ -64,9 +64,9 @@ def test_what_a_bound_pod_uses_is_only_alarmed_until_one_of_the_claims_ends() ->
     assert alarms(world) == 0
 
 
-def with_shares(slots: int) -> World:
+def with_shares(slots: int) -> ControllerWorld:
     """A node with one card of 8Gi that is shared, and pods that hold as many shares of 4Gi as there are slots."""
-    world = World(cards=0)
+    world = ControllerWorld(cards=0)
     world.add_class("share.lode.dev", 'device.driver == "lode.dev"')
     offer(world, "8Gi")
     for number in range(slots):
@@ -79,7 +79,7 @@ def with_shares(slots: int) -> World:
     return world
 
 
-def offer(world: World, memory: str) -> None:
+def offer(world: ControllerWorld, memory: str) -> None:
     """Publish the shared card of the node with this much memory."""
     part = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
     share = {"name": "share-0", "allowMultipleAllocations": True, "attributes": {"kind": {"string": "share"}}}

@@ -9,30 +9,30 @@ from controller.allocation.metering import TURN_STEPS
 from controller.reconcile import decide
 from controller.waiting.shares import LEAST_SECONDS, TURN_SECONDS
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 FLOOD = 300
 MOST = round(TURN_SECONDS / LEAST_SECONDS) + 2
 """Decisions of one turn, on a clock that stands still meanwhile."""
 
 
-def crowd(nodes: int, cards: int) -> World:
+def crowd(nodes: int, cards: int) -> ControllerWorld:
     """A cluster of two teams."""
-    world = World(nodes=nodes, cards=cards)
+    world = ControllerWorld(nodes=nodes, cards=cards)
     for name in ("flood", "other"):
         world.api.create(NAMESPACES, {"metadata": {"name": name}})
     world.settle(1)
     return world
 
 
-def add(world: World, namespace: str, name: str, count: int = 1, cpu: str = "1m") -> None:
+def add(world: ControllerWorld, namespace: str, name: str, count: int = 1, cpu: str = "1m") -> None:
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev", "count": count}}
     claim = {"metadata": {"name": name, "namespace": namespace}, "spec": {"devices": {"requests": [request]}}}
     world.api.create(RESOURCE_CLAIMS, claim)
     add_pod(world, namespace, name, cpu)
 
 
-def add_pod(world: World, namespace: str, name: str, cpu: str = "1m") -> None:
+def add_pod(world: ControllerWorld, namespace: str, name: str, cpu: str = "1m") -> None:
     spec = {
         "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
         "schedulingGates": [{"name": GATE}],
@@ -41,7 +41,7 @@ def add_pod(world: World, namespace: str, name: str, cpu: str = "1m") -> None:
     world.api.create(PODS, {"metadata": {"name": name, "namespace": namespace}, "spec": spec}, namespace)
 
 
-def is_let_go(world: World, namespace: str, name: str) -> bool:
+def is_let_go(world: ControllerWorld, namespace: str, name: str) -> bool:
     return not world.api.get(PODS, name, namespace)["spec"].get("schedulingGates")
 
 
@@ -111,7 +111,7 @@ STEP_SECONDS = 2e-6
 """What a step takes at most."""
 
 
-def add_dear(world: World, name: str) -> None:
+def add_dear(world: ControllerWorld, name: str) -> None:
     """A pod of the flood whose selectors are all evaluated, and never hold."""
     kind, each = 'device.attributes["lode.dev"].kind', list(range(20))
     texts = [f'{each}.all(a, {each}.all(b, {kind} != "{name}-{number}"))' for number in range(5)]
@@ -122,7 +122,7 @@ def add_dear(world: World, name: str) -> None:
     add_pod(world, "flood", name)
 
 
-def work_until(world: World, holds: Callable[[], bool]) -> None:
+def work_until(world: ControllerWorld, holds: Callable[[], bool]) -> None:
     for _ in range(10 * DEAR):
         world.observe()
         while world.writes.step():
@@ -133,7 +133,7 @@ def work_until(world: World, holds: Callable[[], bool]) -> None:
     raise AssertionError("the controller never comes so far")
 
 
-def takes_time(world: World) -> list[int]:
+def takes_time(world: ControllerWorld) -> list[int]:
     """Let the clock go with the work; the steps of each decision."""
     turn = world.controller.state.devices.turn
     begin, work = turn.begin, turn.work

@@ -6,12 +6,12 @@ import pytest
 
 from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import NODES
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 SAYS = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 
 
-def told(world: World, **asks: Any) -> str:
+def told(world: ControllerWorld, **asks: Any) -> str:
     """The reason for which a pod that asks for this waits; its condition and its Event say the same."""
     world.add_claim("c", **asks)
     world.add_pod("p", "c")
@@ -28,7 +28,7 @@ def alternatives(*choices: tuple[str, int]) -> dict[str, Any]:
     return {"requests": [{"name": "any", "firstAvailable": subrequests}]}
 
 
-def in_use(world: World) -> World:
+def in_use(world: ControllerWorld) -> ControllerWorld:
     """The world in which a pod has one card of ``n1``."""
     world.add_claim("held")
     world.add_pod("holder", "held")
@@ -48,7 +48,7 @@ def in_use(world: World) -> World:
     ids=["more than any node has", "of a class that fits no device", "every alternative", "all of none"],
 )
 def test_what_no_node_has_is_impossible(asks: dict[str, Any]) -> None:
-    world = World(nodes=2, cards=2)
+    world = ControllerWorld(nodes=2, cards=2)
     world.add_class("none.lode.dev", 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "none"')
     assert told(in_use(world), **asks) == "Impossible"
 
@@ -59,12 +59,12 @@ def test_what_no_node_has_is_impossible(asks: dict[str, Any]) -> None:
     ids=["of one request", "of one alternative"],
 )
 def test_devices_in_use_are_worth_waiting_for(asks: dict[str, Any]) -> None:
-    assert told(in_use(World(nodes=1, cards=2)), **asks) == "Unallocatable"
+    assert told(in_use(ControllerWorld(nodes=1, cards=2)), **asks) == "Unallocatable"
 
 
 @pytest.mark.parametrize("reason", ["not ready", "cordoned", "no CPU left"])
 def test_a_node_that_takes_no_pods_now_may_take_them_later(reason: str) -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     world.add_node("large", 2, cpu="0" if reason == "no CPU left" else "8")
     if reason == "not ready":
         world.set_ready("large", False)
@@ -74,13 +74,13 @@ def test_a_node_that_takes_no_pods_now_may_take_them_later(reason: str) -> None:
 
 
 def test_nodes_that_take_no_pods_now_and_have_too_few_do_not_hide_that_it_is_impossible() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.set_ready("n2", False)
     assert told(world, count=2) == "Impossible"
 
 
 def test_a_new_node_makes_it_possible() -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     assert told(world, count=2) == "Impossible"
     world.add_node("large", 2)
     world.settle(5)
@@ -89,7 +89,7 @@ def test_a_new_node_makes_it_possible() -> None:
 
 
 def test_it_is_told_once_while_only_words_change() -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     told(world, count=2)
     world.set_ready("n1", False)
     world.settle(RETELL_SECONDS / 2)

@@ -10,15 +10,15 @@ from controller.writing import WriteSequence
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, ApiCall, Unavailable
 from driver.kube.reflector import Upserted
 from tests.unit.controller.loop.replica import LEASE_SECONDS, LONGEST_WRITE_SECONDS, world_of_two
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def is_ready(world: World) -> bool:
+def is_ready(world: ControllerWorld) -> bool:
     return world.controller.ready
 
 
 def test_nothing_is_decided_before_every_kind_has_been_listed() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     for reflector in world.controller.reflectors[:-1]:
@@ -32,7 +32,7 @@ def test_nothing_is_decided_before_every_kind_has_been_listed() -> None:
 
 
 def test_a_standby_decides_nothing_but_knows_everything() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.controller.follow()
@@ -150,7 +150,7 @@ def test_a_lease_that_lapses_during_a_write_and_is_renewed_leaves_a_leader_that_
 
 
 def test_what_comes_of_an_earlier_term_is_not_taken_for_a_write_of_the_next() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.latency = lambda sequence, result: 5 if result is not None and sequence.subject[0] == "pod" else 0
@@ -165,7 +165,7 @@ def test_what_comes_of_an_earlier_term_is_not_taken_for_a_write_of_the_next() ->
 
 def test_what_was_decided_before_a_stop_is_not_written_in_a_later_term(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Lease was lost and won again while the process stood still between a decision and its submission."""
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     world.settle(2)
     for name in "ab":
         world.add_claim(name)
@@ -193,7 +193,7 @@ def test_what_was_decided_before_a_stop_is_not_written_in_a_later_term(monkeypat
 
 
 def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
-    world = World(cards=2)
+    world = ControllerWorld(cards=2)
     for name in "ab":
         world.add_claim(name)
     world.add_pod("p", "a")
@@ -208,7 +208,7 @@ def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
 
 
 def test_what_is_in_use_is_shown_by_claim_also_while_the_answer_to_its_write_is_lost() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
 
@@ -228,7 +228,7 @@ def test_what_is_in_use_is_shown_by_claim_also_while_the_answer_to_its_write_is_
 
 
 def test_an_unreadable_object_does_not_keep_others_from_being_served() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.observe()

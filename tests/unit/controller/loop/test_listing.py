@@ -12,10 +12,10 @@ from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Missing, Synced
 from driver.model import Slice
 from driver.observe import Metrics, logger
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def end(world: World, name: str, phase: str = "Succeeded") -> None:
+def end(world: ControllerWorld, name: str, phase: str = "Succeeded") -> None:
     patch = {"status": {"phase": phase}}
     world.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
 
@@ -35,7 +35,7 @@ class Recording(ApiDecorator):
         return answer
 
 
-def pages_read(world: World) -> dict[Resource, list[Page]]:
+def pages_read(world: ControllerWorld) -> dict[Resource, list[Page]]:
     """The pages that a controller reads when it starts."""
     api = Recording(world.api)
     api.pages = {}
@@ -46,7 +46,7 @@ def pages_read(world: World) -> dict[Resource, list[Page]]:
 
 
 def test_a_pod_that_has_failed_is_not_listed_and_one_that_has_succeeded_is() -> None:
-    world = World()
+    world = ControllerWorld()
     for name in ("a", "b", "c"):
         world.add_pod(name, gates=())
     end(world, "a", "Failed")
@@ -57,7 +57,7 @@ def test_a_pod_that_has_failed_is_not_listed_and_one_that_has_succeeded_is() -> 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_a_pod_that_ends_leaves_its_cpu_to_others(phase: str) -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_pod("large", gates=(), cpu="8", nodeName="n1")
     world.add_claim("a")
     world.add_pod("p", "a")
@@ -69,13 +69,13 @@ def test_a_pod_that_ends_leaves_its_cpu_to_others(phase: str) -> None:
 
 
 def test_slices_are_read_in_small_pages() -> None:
-    pages = pages_read(World(nodes=50, cards=1))[RESOURCE_SLICES]
+    pages = pages_read(ControllerWorld(nodes=50, cards=1))[RESOURCE_SLICES]
     assert len(pages) > 1
     assert sum(len(page.items) for page in pages) == 50
 
 
 def test_pods_that_were_there_before_the_controller_are_served_by_age_and_not_by_name() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     for name, claim in (("z", "older"), ("a", "younger")):
         world.add_claim(claim)
         world.add_pod(name, claim)
@@ -86,7 +86,7 @@ def test_pods_that_were_there_before_the_controller_are_served_by_age_and_not_by
 
 
 def test_a_list_is_taken_in_object_by_object() -> None:
-    world = World(nodes=30, cards=1)
+    world = ControllerWorld(nodes=30, cards=1)
     delivered: list[StateDelta] = []
     controller = Controller(
         world.api, world.writes, world.clock, world.settings, Metrics(), logger("test"), "me", delivered.append

@@ -9,7 +9,7 @@ from controller.reconcile import Questions, decide
 from controller.telling.reminders import REMIND_SECONDS
 from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import EVENTS, NODES
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 PODS = 300
 SHAPES = 3
@@ -34,9 +34,9 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return counted.calls
 
 
-def crowded(**settings: Any) -> World:
+def crowded(**settings: Any) -> ControllerWorld:
     """Three nodes with a card each, in use; pods of three shapes wait: for a card, for two, and for a lot of CPU."""
-    world = World(nodes=3, cards=1, **settings)
+    world = ControllerWorld(nodes=3, cards=1, **settings)
     for number in range(3):
         world.add_claim(f"c-run{number}")
         world.add_pod(f"run{number}", f"c-run{number}", cpu="100m")
@@ -110,7 +110,7 @@ def test_a_busy_cluster_does_not_make_waiting_pods_talk(decisions: list[str]) ->
 
 def test_words_that_were_found_before_a_change_are_corrected_later() -> None:
     """Pods of one shape get the same words for a while, so those of a pod that comes then may be out of date."""
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     for name in ("runs", "waits", "comes"):
         world.add_claim(f"c-{name}")
     world.add_pod("runs", "c-runs")
@@ -179,7 +179,7 @@ def test_finding_the_words_for_many_nodes_is_interrupted_by_every_decision(
     monkeypatch.setattr("controller.telling.explanations.TURN_LOOKS", 1)
     turns = Count(Questions.ask)
     monkeypatch.setattr(Questions, "ask", lambda *args: turns(*args))
-    world = World(nodes=20, cards=1)
+    world = ControllerWorld(nodes=20, cards=1)
     world.settle()
     for name, cards in (("large", 2), ("fits", 1)):
         world.add_claim(name, count=cards)

@@ -2,17 +2,17 @@
 
 from controller.reconcile.claims import ORPHAN_SECONDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def reserve(world: World, claim: str, *uids: str) -> None:
+def reserve(world: ControllerWorld, claim: str, *uids: str) -> None:
     raw = world.claim(claim)
     raw["status"]["reservedFor"] = [{"resource": "pods", "name": uid, "uid": uid} for uid in uids]
     world.api.update(RESOURCE_CLAIMS, raw, "status")
 
 
 def test_the_time_without_a_consumer_counts_anew_after_every_use() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle(1)
@@ -29,7 +29,7 @@ def test_the_time_without_a_consumer_counts_anew_after_every_use() -> None:
 
 
 def test_a_namesake_is_not_kept_from_the_node_that_refused_its_predecessor() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle(1)
@@ -44,7 +44,7 @@ def test_a_namesake_is_not_kept_from_the_node_that_refused_its_predecessor() -> 
 
 
 def test_what_happens_to_a_namesake_is_remembered_as_its_own() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle(1)

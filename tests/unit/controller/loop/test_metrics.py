@@ -5,18 +5,18 @@ from pathlib import Path
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.reconcile import Reason
 from driver.observe import Metrics
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "operating.md"
 
 
-def counted(world: World) -> set[str]:
+def counted(world: ControllerWorld) -> set[str]:
     (family,) = [family for family in world.metrics.registry.collect() if family.name == "lode_controller_decisions"]
     return {sample.labels["outcome"] for sample in family.samples}
 
 
 def test_outcomes_and_reasons_are_the_label_values() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     for name in "ab":
         world.add_claim(name)
         world.add_pod(f"pod-{name}", name)
@@ -31,7 +31,7 @@ def test_every_outcome_is_documented() -> None:
 
 
 def test_the_gauges_say_how_things_are_when_they_are_read() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     names = ("queue_depth", "waiting_pods", "held_nodes")
 
     def gauges() -> list[float | None]:
@@ -60,6 +60,6 @@ def test_kinds_of_which_nothing_is_allocated_any_more_count_0() -> None:
         assert {it.labels["kind"]: it.value for it in family.samples if it.value} == by_kind
 
 
-def add_pod(world: World, name: str, priority: int) -> None:
+def add_pod(world: ControllerWorld, name: str, priority: int) -> None:
     world.add_claim(f"claim-{name}")
     world.add_pod(name, f"claim-{name}", priority=priority)

@@ -33,7 +33,7 @@ from driver.observe import logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 # A thread that dies as it should may be noticed only while the next test runs.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -42,9 +42,9 @@ CONTROLLER = {"leaseSeconds": 3, "debugAddress": "", "verifyPolicies": False}
 SETTINGS = Settings.model_validate({"observeAddress": "", "controller": CONTROLLER})
 
 
-def blocking() -> World:
+def blocking() -> ControllerWorld:
     """A world whose API keeps watches open, as a real one does."""
-    world = World()
+    world = ControllerWorld()
     world.api = MemoryApi(SystemClock(), blocking=True)
     world.api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
     world.add_class("gpu.lode.dev", 'device.driver == "lode.dev"')
@@ -192,15 +192,15 @@ def test_a_program_that_loses_the_lease_becomes_a_standby_and_leads_again_when_i
     assert status == [0]
 
 
-def _taken(world: World) -> bool:
+def _taken(world: ControllerWorld) -> bool:
     return _rewritten(world, "somebody else", 60)
 
 
-def _released(world: World) -> bool:
+def _released(world: ControllerWorld) -> bool:
     return _rewritten(world, "", 1)
 
 
-def _rewritten(world: World, holder: str, seconds: int) -> bool:
+def _rewritten(world: ControllerWorld, holder: str, seconds: int) -> bool:
     lease = world.api.get(LEASES, "lode-controller", "lode-system")
     lease["spec"] |= {"holderIdentity": holder, "leaseDurationSeconds": seconds}
     try:
@@ -263,7 +263,7 @@ class Hooked(ApiDecorator):
             self._before_allocation()
 
 
-def holder(world: World) -> str:
+def holder(world: ControllerWorld) -> str:
     lease = world.api.get(LEASES, "lode-controller", "lode-system")
     return str(lease["spec"].get("holderIdentity", ""))
 

@@ -4,11 +4,11 @@ import pytest
 
 from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS
 from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def refused(nodes: int = 2) -> World:
-    world = World(nodes=nodes)
+def refused(nodes: int = 2) -> ControllerWorld:
+    world = ControllerWorld(nodes=nodes)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -59,7 +59,7 @@ def test_the_node_is_not_nominated_any_more_before_anything_is_told() -> None:
 
 def test_between_the_two_steps_the_pods_cpu_is_nobody_elses() -> None:
     """kube-scheduler may still reserve the claim for the pod again and bind it."""
-    world = World(nodes=1)
+    world = ControllerWorld(nodes=1)
     for name in ("p", "q"):
         world.add_claim(f"of-{name}")
         world.add_pod(name, f"of-{name}", cpu="6")
@@ -130,7 +130,7 @@ def test_a_pod_bound_before_the_controller_has_heard_of_it_keeps_its_devices() -
 
 
 def test_a_claim_that_others_use_stays() -> None:
-    world = World(nodes=2)
+    world = ControllerWorld(nodes=2)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.add_pod("q", "a")
@@ -154,7 +154,7 @@ def test_a_bound_pod_whose_devices_were_taken_gets_devices_on_its_node() -> None
     assert world.devices("a") == ["n2/gpu-0"]
 
 
-def bound_without_devices() -> World:
+def bound_without_devices() -> ControllerWorld:
     """kube-scheduler has bound the pod ``p`` from a claim older than the release; ``q`` has the devices meanwhile."""
     world = refused(nodes=1)
     world.add_claim("b", count=2)
@@ -210,7 +210,7 @@ def test_it_gets_devices_when_its_node_is_held_back_for_others_no_longer() -> No
 
 
 def test_a_gated_pod_whose_node_dies_is_moved() -> None:
-    world = World(nodes=2)
+    world = ControllerWorld(nodes=2)
     world.add_claim("a")
     world.add_pod("p", "a")
 

@@ -13,7 +13,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 DRIVER = "csi.example.com"
 PROVISIONED_FOR = "volume.kubernetes.io/selected-node"
@@ -51,9 +51,9 @@ def limits(node: str, count: int) -> Object:
     return {"metadata": {"name": node}, "spec": {"drivers": drivers}}
 
 
-def refused_everywhere(to: str) -> World:
+def refused_everywhere(to: str) -> ControllerWorld:
     """A pod with a claim for a volume, bound to ``to`` if that is set, which both nodes refused."""
-    world = World(nodes=2)
+    world = ControllerWorld(nodes=2)
     world.api.create(STORAGE_CLASSES, volume_class())
     world.api.create(PERSISTENT_VOLUMES, volume("pv"))
     world.api.create(PERSISTENT_VOLUME_CLAIMS, volume_claim(to=to), "default")
@@ -70,7 +70,7 @@ def refused_everywhere(to: str) -> World:
     return world
 
 
-def replace(world: World, resource: Resource, obj: Object) -> None:
+def replace(world: ControllerWorld, resource: Resource, obj: Object) -> None:
     """Put the object in the place of the one of its name."""
     name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
     with suppress(NotFound):

@@ -7,14 +7,14 @@ import pytest
 from controller.telling.reminders import REMIND_SECONDS
 from driver.kube.api import EVENTS, Unavailable
 from tests.unit.controller.loop.gangworld import GangWorld
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 HOURS = 3
 
 
-def waiting_pods(count: int = 2) -> World:
+def waiting_pods(count: int = 2) -> ControllerWorld:
     """A card that ``run`` has, and pods that wait for it."""
-    world = World(nodes=1, cards=1, hold={"enabled": False})
+    world = ControllerWorld(nodes=1, cards=1, hold={"enabled": False})
     world.add_claim("c-run")
     world.add_pod("run", "c-run", cpu="10m")
     world.settle()
@@ -26,14 +26,14 @@ def waiting_pods(count: int = 2) -> World:
     return world
 
 
-def forget_events(world: World, names: tuple[str, ...] = ()) -> None:
+def forget_events(world: ControllerWorld, names: tuple[str, ...] = ()) -> None:
     """What the API server does after an hour."""
     for event in world.api.list(EVENTS).items:
         if not names or event["involvedObject"]["name"] in names:
             world.api.delete(EVENTS, event["metadata"]["name"], "default")
 
 
-def calls_about_pods(world: World) -> set[str]:
+def calls_about_pods(world: ControllerWorld) -> set[str]:
     return {call for call in world.meddler.calls if "events" not in call}
 
 
@@ -66,7 +66,7 @@ def test_a_pod_that_is_served_or_deleted_is_not_told_any_more() -> None:
 
 
 def test_an_event_about_a_claim_that_pods_share_is_said_again_once() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("wrong", device_class="none")
     for number in range(3):
         world.add_pod(f"p{number}", "wrong")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from driver.kube.api import NODES, PODS
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 
-def waiting(*pods: tuple[str, int], nodes: int = 1, cards: int = 1, **settings: Any) -> World:
+def waiting(*pods: tuple[str, int], nodes: int = 1, cards: int = 1, **settings: Any) -> ControllerWorld:
     """All cards are held by ``run0``, ``run1``, ...; then these pods come, one after the other, for a card each."""
-    world = World(nodes=nodes, cards=cards, **settings)
+    world = ControllerWorld(nodes=nodes, cards=cards, **settings)
     for number in range(nodes * cards):
         world.add_claim(f"c-run{number}")
         world.add_pod(f"run{number}", f"c-run{number}", cpu="100m")
@@ -25,7 +25,7 @@ def waiting(*pods: tuple[str, int], nodes: int = 1, cards: int = 1, **settings: 
     return world
 
 
-def served(world: World, *pods: str) -> list[str]:
+def served(world: ControllerWorld, *pods: str) -> list[str]:
     return [name for name in pods if world.devices(f"c-{name}")]
 
 
@@ -38,7 +38,7 @@ def test_a_freed_card_goes_to_the_highest_priority_then_to_the_oldest() -> None:
 
 
 def test_of_pods_that_are_new_the_highest_priority_is_served_first() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     for name, priority in (("low", 0), ("high", 1)):
         world.add_claim(f"c-{name}")
         world.add_pod(name, f"c-{name}", priority=priority)
@@ -74,14 +74,14 @@ def test_a_pod_without_its_claim_keeps_no_place() -> None:
 QUEUE = "queue.example/admission"
 
 
-def admit(world: World, name: str) -> None:
+def admit(world: ControllerWorld, name: str) -> None:
     """A queue removes its gate."""
     pod = world.pod(name)
     pod["spec"]["schedulingGates"] = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != QUEUE]
     world.api.update(PODS, pod)
 
 
-def add_held(world: World, name: str) -> None:
+def add_held(world: ControllerWorld, name: str) -> None:
     world.add_claim(f"c-{name}")
     world.add_pod(name, f"c-{name}", cpu="100m", gates=(GATE, QUEUE))
     world.settle(2)
@@ -132,7 +132,7 @@ def test_of_pods_that_a_queue_admits_at_once_the_oldest_comes_first() -> None:
 class Stream:
     """Small pods, each with one card for ten seconds; one comes every second."""
 
-    def __init__(self, world: World):
+    def __init__(self, world: ControllerWorld):
         self.world = world
         self.bound: dict[str, float] = {}
         self.number = 0
@@ -156,7 +156,7 @@ class Stream:
 
 
 def test_a_stream_of_small_pods_does_not_starve_a_large_one() -> None:
-    world = World(nodes=2, cards=4, hold={"afterSeconds": 30})
+    world = ControllerWorld(nodes=2, cards=4, hold={"afterSeconds": 30})
     stream = Stream(world)
     for _ in range(15):
         stream.second()
@@ -175,7 +175,7 @@ def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("controller.waiting.held.MOST_HELD", 1)
-    world = World(nodes=1, cards=10, hold={"afterSeconds": 30})
+    world = ControllerWorld(nodes=1, cards=10, hold={"afterSeconds": 30})
     stream = Stream(world)
     for _ in range(15):
         stream.second()
@@ -192,9 +192,9 @@ def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends
         assert seconds < 30
 
 
-def holding_a_node_for(cpu: str) -> World:
+def holding_a_node_for(cpu: str) -> ControllerWorld:
     """The node has two cards; ``run`` holds one, and the node is held back for ``large``, which wants both."""
-    world = World(nodes=1, cards=2, hold={"afterSeconds": 30})
+    world = ControllerWorld(nodes=1, cards=2, hold={"afterSeconds": 30})
     world.add_claim("c-run")
     world.add_pod("run", "c-run", cpu="10m")
     world.settle()
@@ -205,7 +205,7 @@ def holding_a_node_for(cpu: str) -> World:
     return world
 
 
-def add_small(world: World, name: str, priority: int = 0) -> None:
+def add_small(world: ControllerWorld, name: str, priority: int = 0) -> None:
     world.add_claim(f"c-{name}")
     world.add_pod(name, f"c-{name}", cpu="10m", priority=priority)
     world.settle(1)
@@ -235,7 +235,7 @@ def test_a_node_that_can_no_longer_take_the_pod_is_not_held_any_more() -> None:
 
 
 def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices_until_the_victims_have_ended() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.add_pod("victim", gates=(), cpu="6", priority=-5)
     world.bind("victim", "n1")
     world.add_claim("a")
@@ -268,7 +268,7 @@ def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices_until_the_vi
     ],
 )
 def test_a_pod_that_names_a_closed_node_waits_until_it_is_open(spec: dict[str, Any], why: str) -> None:
-    world = World(nodes=1, cards=2)
+    world = ControllerWorld(nodes=1, cards=2)
     world.add_claim("c-before")
     world.add_pod("before", "c-before", gates=(), nodeName="n1")
     world.settle(1)
@@ -285,7 +285,7 @@ def test_a_pod_that_names_a_closed_node_waits_until_it_is_open(spec: dict[str, A
 
 
 def test_a_pod_that_tolerates_the_taint_of_the_node_that_it_names_gets_its_devices() -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     world.api.patch(NODES, "n1", {"spec": {"taints": [{"key": "team", "value": "b", "effect": "NoSchedule"}]}})
     world.add_claim("c-p")
     world.add_pod("p", "c-p", gates=(), nodeName="n1", tolerations=[{"key": "team", "operator": "Exists"}])

@@ -5,7 +5,7 @@ from controller.writing import WriteSequence
 from driver.kube.api import PODS
 from driver.observe import logger
 from simulation.clock import VirtualClock
-from tests.unit.controller.scene import Scene
+from tests.unit.controller.filled_state import FilledState
 
 
 class Accepted:
@@ -19,7 +19,7 @@ class Accepted:
 
 
 def test_a_pod_waits_for_writes_of_the_claims_of_an_earlier_pod_of_its_name() -> None:
-    underway = Underway(Scene().state, Accepted(), VirtualClock(), logger("test"), 10)
+    underway = Underway(FilledState().state, Accepted(), VirtualClock(), logger("test"), 10)
     underway.submit(WriteSequence(("pod", "default/a"), ()))
     assert underway.is_busy([(PODS, "default/a")])
     assert not underway.is_busy([(PODS, "default/b")])

@@ -3,10 +3,10 @@
 from structlog.testing import capture_logs
 
 from driver.kube.api import RESOURCE_SLICES
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def mark(world: World, *unhealthy: int, key: str = "lode.dev/unhealthy") -> None:
+def mark(world: ControllerWorld, *unhealthy: int, key: str = "lode.dev/unhealthy") -> None:
     """The plugin of ``n1`` publishes its cards anew; these have the taint, and no others."""
     slices = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
     for number, device in enumerate(slices["spec"]["devices"]):
@@ -18,9 +18,9 @@ def mark(world: World, *unhealthy: int, key: str = "lode.dev/unhealthy") -> None
     world.settle(1)
 
 
-def running(cards: int = 2, count: int = 1) -> World:
+def running(cards: int = 2, count: int = 1) -> ControllerWorld:
     """The pod ``p`` runs with the first cards of ``n1``."""
-    world = World(nodes=1, cards=cards)
+    world = ControllerWorld(nodes=1, cards=cards)
     world.add_claim("c", count=count)
     world.add_pod("p", "c")
     world.settle(1)

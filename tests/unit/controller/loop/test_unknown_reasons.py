@@ -9,18 +9,18 @@ from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS
 from controller.reconcile.history import RAREST_RESORT_SECONDS
 from driver.kube.api import NODES
 from tests.unit.controller.loop.kubescheduler import UnknownReasons
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-def one_pod(nodes: int, refuses: Callable[[str, str], str], cards: int = 2) -> tuple[World, UnknownReasons]:
-    world = World(nodes=nodes, cards=cards)
+def one_pod(nodes: int, refuses: Callable[[str, str], str], cards: int = 2) -> tuple[ControllerWorld, UnknownReasons]:
+    world = ControllerWorld(nodes=nodes, cards=cards)
     world.add_claim("a")
     world.add_pod("p", "a")
     return world, UnknownReasons(world, refuses, nodes)
 
 
 def test_a_deployment_with_anti_affinity_is_bound_within_fifteen_seconds() -> None:
-    world = World(nodes=6, cards=8)
+    world = ControllerWorld(nodes=6, cards=8)
     for number in range(4):
         world.add_claim(f"c{number}")
         world.add_pod(f"r{number}", f"c{number}")
@@ -120,7 +120,7 @@ def test_a_pod_that_fits_nowhere_is_tried_ever_more_rarely_up_to_once_an_hour() 
 
 
 def test_an_old_refusal_condemns_no_later_node() -> None:
-    world = World(nodes=4, cards=1)
+    world = ControllerWorld(nodes=4, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -133,7 +133,7 @@ def test_an_old_refusal_condemns_no_later_node() -> None:
 
 
 def test_an_error_of_kube_scheduler_is_neither_a_refusal_nor_does_it_clear_the_history() -> None:
-    world = World(nodes=3, cards=1)
+    world = ControllerWorld(nodes=3, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     for place in ("n1", "n2", "n3"):

@@ -9,10 +9,10 @@ from controller.state.decoding import version_of
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_CLAIMS, Object, Resource, Undecoded
 from driver.kube.objects import object_key
 from driver.kube.reflector import Removed, Upserted
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
-class Hostile(World):
+class Hostile(ControllerWorld):
     """A world in which objects arrive that no API server in memory would take."""
 
     def arrives(self, resource: Resource, obj: Object, version: int = 10**6) -> None:
@@ -159,6 +159,8 @@ def test_whatever_decoding_an_object_raises_is_its_problem(error: Exception) -> 
         def get(self, key: str, default: Any = None) -> Any:
             raise error
 
-    decoded = World().controller.state.decode(Upserted(RESOURCE_CLAIMS, {**named("x", "default"), "spec": Spec()}))
+    decoded = ControllerWorld().controller.state.decode(
+        Upserted(RESOURCE_CLAIMS, {**named("x", "default"), "spec": Spec()})
+    )
     assert isinstance(decoded, Decoded)
     assert decoded.problem == repr(error)

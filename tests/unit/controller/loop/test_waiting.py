@@ -5,11 +5,11 @@ from structlog.testing import capture_logs
 
 from controller.telling.reminders import REMIND_SECONDS
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 
-def full() -> World:
-    world = World(nodes=1, cards=1)
+def full() -> ControllerWorld:
+    world = ControllerWorld(nodes=1, cards=1)
     for name in "ab":
         world.add_claim(name)
         world.add_pod(f"pod-{name}", name)
@@ -96,7 +96,7 @@ def test_a_busy_cluster_does_not_make_a_waiting_pod_talk() -> None:
 
 
 def test_node_predicates_are_told_by_group() -> None:
-    world = World(nodes=2)
+    world = ControllerWorld(nodes=2)
     world.set_ready("n2", False)
     world.add_claim("a")
     world.add_pod("p", "a", cpu="9")
@@ -107,7 +107,7 @@ def test_node_predicates_are_told_by_group() -> None:
 
 
 def test_two_pods_are_not_promised_the_same_cpu() -> None:
-    world = World(nodes=2)
+    world = ControllerWorld(nodes=2)
     for name in "ab":
         world.add_claim(name)
         world.add_pod(f"pod-{name}", name, cpu="5")
@@ -130,7 +130,7 @@ def test_two_pods_are_not_promised_the_same_cpu() -> None:
 def test_bad_input_is_told_at_the_claim_and_others_go_on(
     claim: dict[str, object], reason: str, said: str, at_claim: bool
 ) -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("bad", **claim)  # type: ignore[arg-type]
     world.add_claim("good")
     world.add_pod("p", "bad")
@@ -144,7 +144,7 @@ def test_bad_input_is_told_at_the_claim_and_others_go_on(
 
 
 def test_a_missing_class_is_mended_by_making_it() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a", device_class="late.lode.dev")
     world.add_pod("p", "a")
     world.settle(1)
@@ -154,7 +154,7 @@ def test_a_missing_class_is_mended_by_making_it() -> None:
 
 
 def test_a_claim_for_devices_of_two_drivers_is_refused_with_the_remedy() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_class("other.example.com", 'device.driver == "other.example.com"')
     other = {"name": "other", "exactly": {"deviceClassName": "other.example.com"}}
     ours = {"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev"}}
@@ -166,7 +166,7 @@ def test_a_claim_for_devices_of_two_drivers_is_refused_with_the_remedy() -> None
 
 
 def test_a_class_over_two_drivers_is_refused_with_the_remedy_until_it_tests_the_driver() -> None:
-    world = World()
+    world = ControllerWorld()
     world.publish("n1", 1, driver="other.example.com")
     world.add_class("any", 'device.driver == "lode.dev" || device.driver == "other.example.com"')
     world.add_claim("a", device_class="any")
@@ -183,7 +183,7 @@ def test_a_class_over_two_drivers_is_refused_with_the_remedy_until_it_tests_the_
 
 
 def test_a_missing_claim_is_waited_for() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_pod("p", "a")
     world.settle(1)
     assert world.condition("p") == ("False", "ClaimMissing", "ResourceClaim default/a does not exist")
@@ -193,7 +193,7 @@ def test_a_missing_claim_is_waited_for() -> None:
 
 
 def test_a_template_that_never_makes_its_claim_is_reported_but_not_before_it_had_time_to() -> None:
-    world = World()
+    world = ControllerWorld()
     pod = {
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {
@@ -210,7 +210,7 @@ def test_a_template_that_never_makes_its_claim_is_reported_but_not_before_it_had
 
 
 def test_two_claims_that_cannot_meet_on_one_node_are_never_held_in_part() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.add_claim("a")
     world.add_claim("b")
     world.add_pod("p", "a", "b")
@@ -220,7 +220,7 @@ def test_two_claims_that_cannot_meet_on_one_node_are_never_held_in_part() -> Non
 
 
 def test_devices_without_a_consumer_are_freed() -> None:
-    world = World(cards=1)
+    world = ControllerWorld(cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -237,7 +237,7 @@ def test_devices_without_a_consumer_are_freed() -> None:
 
 
 def test_bad_input_is_told_once_at_the_pod_and_at_the_claim() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("bad", device_class="gpu-typo")
     world.add_pod("p", "bad")
     world.settle(REMIND_SECONDS - 60)

@@ -10,13 +10,13 @@ from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Invalid
 from simulation.clock import VirtualClock
 from tests.unit.controller.loop.gangworld import GangWorld
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 SET = pytest.mark.parametrize("seconds", [0, -3600, 3600])
 JUMP = 3600
 
 
-def seconds_until(world: World, is_so: Callable[[], bool]) -> float:
+def seconds_until(world: ControllerWorld, is_so: Callable[[], bool]) -> float:
     began = world.clock.monotonic()
     while not is_so():
         assert world.clock.monotonic() - began < 2 * JUMP
@@ -26,7 +26,7 @@ def seconds_until(world: World, is_so: Callable[[], bool]) -> float:
 
 @SET
 def test_the_devices_of_a_claim_that_nobody_uses_are_freed_in_time(seconds: float) -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle(2)
@@ -40,7 +40,7 @@ def test_the_devices_of_a_claim_that_nobody_uses_are_freed_in_time(seconds: floa
 
 @SET
 def test_a_pod_that_kube_scheduler_refuses_is_moved_in_time(seconds: float) -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle(2)
@@ -51,7 +51,7 @@ def test_a_pod_that_kube_scheduler_refuses_is_moved_in_time(seconds: float) -> N
 
 
 def test_a_leader_whose_clock_is_behind_that_of_the_last_moves_a_refused_pod_in_time() -> None:
-    world = World(nodes=2, cards=1)
+    world = ControllerWorld(nodes=2, cards=1)
     world.settle(2)
     world.clock.set(600)
     world.add_claim("a")
@@ -66,7 +66,7 @@ def test_a_leader_whose_clock_is_behind_that_of_the_last_moves_a_refused_pod_in_
 
 @SET
 def test_a_pod_whose_write_was_refused_is_tried_again_in_time(seconds: float) -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     refuses = [True]
 
     def webhook(what: str, _: object) -> None:

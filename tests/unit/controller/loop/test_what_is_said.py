@@ -6,11 +6,11 @@ import pytest
 
 from driver.kube.api import NAMESPACES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.limits import MAX_EVENT_MESSAGE
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 
 
 def test_a_claim_of_300_kb_that_is_not_valid_makes_short_conditions_and_events() -> None:
-    world = World()
+    world = ControllerWorld()
     asked = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
     opaque = [
         {"opaque": {"driver": "lode.dev", "parameters": asked | {"policy": f"{i}" + "y" * 9_900}}} for i in range(32)
@@ -29,7 +29,7 @@ def test_a_claim_of_300_kb_that_is_not_valid_makes_short_conditions_and_events()
 
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_a_pod_in_a_cluster_without_nodes_is_told_so(nodes: int) -> None:
-    world = World(nodes=nodes, cards=1)
+    world = ControllerWorld(nodes=nodes, cards=1)
     if nodes:
         world.api.delete(NODES, "n1")
         world.api.delete(RESOURCE_SLICES, "n1-lode.dev")
@@ -43,7 +43,7 @@ def test_a_pod_in_a_cluster_without_nodes_is_told_so(nodes: int) -> None:
     assert world.condition("p")[0] == "True"
 
 
-class Sharing(World):
+class Sharing(ControllerWorld):
     """Its cards can be shared."""
 
     def publish(self, node: str, cards: int, driver: str = "lode.dev") -> None:
@@ -75,7 +75,7 @@ def test_a_share_whose_memory_lacks_a_unit_is_noted_in_the_condition() -> None:
 
 
 def test_a_gang_is_told_what_holds_the_devices_and_no_claim_of_another_namespace() -> None:
-    world = World(nodes=1, cards=4)
+    world = ControllerWorld(nodes=1, cards=4)
     for name in ("one", "two"):
         world.add_claim(name)
         world.add_pod(name, name)

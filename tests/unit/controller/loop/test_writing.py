@@ -8,16 +8,16 @@ from controller.loop.turns import objects_of
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
 from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiCall, Conflict, Forbidden, Invalid, NotFound, Unavailable
-from tests.unit.controller.loop.world import GATE, World
-from tests.unit.controller.scene import Scene
+from tests.unit.controller.filled_state import FilledState
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 SLOW_SECONDS = 30.0
 PLACEMENT = ["patch resourceclaims", "patch resourceclaims/status", "patch pods/status", "patch pods"]
 
 
-def with_pods(*names: str, cards: int = 2, cpu: str = "1") -> World:
+def with_pods(*names: str, cards: int = 2, cpu: str = "1") -> ControllerWorld:
     """Pods with one claim each, of the same name."""
-    world = World(cards=cards)
+    world = ControllerWorld(cards=cards)
     for name in names:
         world.add_claim(name)
         world.add_pod(name, name, cpu=cpu)
@@ -34,7 +34,7 @@ def slow(*pods: str) -> Any:
 
 
 def test_nothing_else_is_decided_about_a_pod_and_its_claims_while_they_are_written() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("c")
     scene.pod("a", "c")
     assert set(objects_of(scene.state.pods["default/a"])) == {(PODS, "default/a"), (RESOURCE_CLAIMS, "default/c")}
@@ -110,7 +110,7 @@ def test_what_a_failed_write_would_have_taken_is_free_again_and_others_are_woken
 
 
 def test_what_is_taken_back_is_in_use_until_it_is_written() -> None:
-    world = World(nodes=1, cards=1)
+    world = ControllerWorld(nodes=1, cards=1)
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
@@ -127,7 +127,7 @@ def test_what_is_taken_back_is_in_use_until_it_is_written() -> None:
 
 
 def test_pods_of_one_claim_are_written_one_after_the_other() -> None:
-    world = World()
+    world = ControllerWorld()
     world.add_claim("a")
     for number in range(5):
         world.add_pod(f"p{number}", "a")
@@ -148,7 +148,7 @@ def test_pods_of_one_claim_are_written_one_after_the_other() -> None:
     assert "Conflict" not in errors(world)
 
 
-def errors(world: World) -> set[str]:
+def errors(world: ControllerWorld) -> set[str]:
     (family,) = [family for family in world.metrics.registry.collect() if family.name == "lode_controller_api_errors"]
     return {sample.labels["error"] for sample in family.samples}
 
@@ -156,11 +156,13 @@ def errors(world: World) -> set[str]:
 # Lost answers
 
 
-def in_doubt(world: World) -> bool:
+def in_doubt(world: ControllerWorld) -> bool:
     return world.controller.in_doubt
 
 
-def lose(world: World, call: str, times: int = 1, *, after: bool = False, error: Exception | None = None) -> None:
+def lose(
+    world: ControllerWorld, call: str, times: int = 1, *, after: bool = False, error: Exception | None = None
+) -> None:
     """Let the answer to the next calls of this kind be lost, before or after they take effect."""
     left = [error or Unavailable("no answer")] * times
 
@@ -221,7 +223,7 @@ def test_a_lost_write_that_is_then_refused_holds_nothing_when_it_can_no_longer_a
 @pytest.mark.parametrize("call", ["patch resourceclaims", "patch resourceclaims/status"])
 @pytest.mark.parametrize("error", [Forbidden, Invalid])
 def test_a_pod_one_of_whose_claims_is_refused_for_good_holds_no_devices(call: str, error: Any) -> None:
-    world = World(cards=2)
+    world = ControllerWorld(cards=2)
     world.add_claim("a")
     world.add_claim("b")
     world.add_pod("p", "a", "b")
@@ -249,7 +251,7 @@ def test_a_pod_one_of_whose_claims_is_refused_for_good_holds_no_devices(call: st
 
 
 def test_a_refused_pod_is_tried_again_less_and_less_often() -> None:
-    world = World(cards=2)
+    world = ControllerWorld(cards=2)
     world.add_claim("a")
     world.add_pod("p", "a")
 

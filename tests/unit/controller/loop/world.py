@@ -60,7 +60,7 @@ class Meddler(Api):
         return answer
 
 
-class World:
+class ControllerWorld:
     """Nodes ``n1``, ``n2``, ... with whole cards only, class ``gpu.lode.dev``, and as many controllers as are built."""
 
     def __init__(self, nodes: int = 1, cards: int = 2, **settings: Any):

@@ -24,7 +24,7 @@ from controller.placement import (
     plan,
 )
 from driver.quantity import Quantity
-from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
 
 CPU = Quantity.parse("1").nanos
 

@@ -18,7 +18,7 @@ from tests.preference_cases import (
     pod_anti_affinity,
     spread,
 )
-from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
 
 
 def cluster(taints: Mapping[str, Sequence[Json]] | None = None) -> tuple[Fleet, Nodes]:

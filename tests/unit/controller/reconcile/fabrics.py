@@ -23,13 +23,13 @@ from controller.reconcile import (
     decide_gang,
 )
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
+from tests.unit.controller.filled_state import NAMES, NOW, FilledState, node, slice_on
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import NAMES, NOW, Scene, node, slice_on
 
 FABRIC = Level("fabric", "nodeLabel")
 
 
-class Fabrics(Scene):
+class Fabrics(FilledState):
     """Two fabrics of nodes with two cards and 8 CPUs each, and a gang of pods w0, w1 ... with one claim each."""
 
     def __init__(self, **sizes: int):

@@ -3,20 +3,20 @@
 from controller.reconcile import Free, Idle, Wait, decide_claim
 from controller.reconcile.claims import ORPHAN_SECONDS
 from driver.kube.api import PODS
-from tests.unit.controller.scene import NOW, Scene, pod
+from tests.unit.controller.filled_state import NOW, FilledState, pod
 
 LONG_AGO = NOW - 10 * ORPHAN_SECONDS
 
 
 def test_a_claim_that_its_pod_may_still_use_is_kept() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.pod("a", "x")
     scene.claim("x", at="n1/gpu-0", owner="a")
     assert isinstance(decide_claim(scene.state, "default/x", NOW, LONG_AGO), Idle)
 
 
 def test_a_claim_of_a_pod_that_is_gone_is_cleared_although_another_pod_has_its_name() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("x", at="n1/gpu-0", owner="a")
     namesake = pod("a", "x")
     namesake["metadata"]["uid"] = "uid-of-another"

@@ -8,8 +8,8 @@ from controller.reconcile import GangDecision, latest_end, latest_end_of_new, pr
 from controller.reconcile.deadlines import START_SECONDS
 from driver.clock import rfc3339
 from driver.kube.api import PODS
+from tests.unit.controller.filled_state import NOW, pod
 from tests.unit.controller.reconcile.fabrics import Fabrics
-from tests.unit.controller.scene import NOW, pod
 
 GRACE = 30
 

@@ -9,17 +9,17 @@ from controller.reconcile import (
     decide,
 )
 from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from tests.unit.controller.filled_state import GATE, NOW, FilledState, device_class, node, slice_on
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import GATE, NOW, Scene, device_class, node, slice_on
 
 OTHER = "kueue.x-k8s.io/admission"
 
 
-Build = Callable[[Scene], Any]
+Build = Callable[[FilledState], Any]
 
 
 def both(*steps: Any) -> Build:
-    def build(scene: Scene) -> None:
+    def build(scene: FilledState) -> None:
         for method, args, options in steps:
             getattr(scene, method)(*args, **options)
 
@@ -318,20 +318,20 @@ SITUATIONS: list[tuple[str, Build, str]] = [
 
 @pytest.mark.parametrize(("build", "expected"), [row[1:] for row in SITUATIONS], ids=[row[0] for row in SITUATIONS])
 def test_situation(build: Build, expected: str) -> None:
-    scene = Scene()
+    scene = FilledState()
     build(scene)
     assert about(decide(scene.state, "default/p", NOW)) == expected
 
 
 @pytest.mark.parametrize("situation", range(len(SITUATIONS)))
 def test_deciding_changes_nothing(situation: int) -> None:
-    scene = Scene()
+    scene = FilledState()
     SITUATIONS[situation][1](scene)
     assert decide(scene.state, "default/p", NOW) == decide(scene.state, "default/p", NOW)
 
 
 def test_a_pod_whose_node_dies_before_it_is_let_go_is_moved() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a", at="n1/gpu-0", by=("p",))
     scene.pod("p", "a")
     scene.put(NODES, node("n1", ready=False))
@@ -339,7 +339,7 @@ def test_a_pod_whose_node_dies_before_it_is_let_go_is_moved() -> None:
 
 
 def test_a_pod_does_not_get_the_cpu_promised_to_another() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a", at="n1/gpu-0", by=("q",))
     scene.pod("q", "a", cpu="6")
     scene.claim("b")
@@ -348,7 +348,7 @@ def test_a_pod_does_not_get_the_cpu_promised_to_another() -> None:
 
 
 def test_a_refusal_is_remembered_only_until_something_there_changes() -> None:
-    scene = Scene(nodes=1)
+    scene = FilledState(nodes=1)
     scene.claim("x", at="n1/gpu-0", by=("q",))
     scene.claim("y", at="n1/gpu-1", by=("q",))
     scene.claim("a")

@@ -7,15 +7,15 @@ import pytest
 from controller.reconcile import RELEASE_SECONDS, SETTLING_SECONDS, PlacementHistory, decide, double_use
 from driver.clock import rfc3339
 from driver.kube.api import RESOURCE_CLAIMS
+from tests.unit.controller.filled_state import GATE, NOW, FilledState, claim
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import GATE, NOW, Scene, claim
 
 LATER = NOW + SETTLING_SECONDS
 
 
-def doubled(gates: tuple[str, ...] = (), by: tuple[str, ...] = ("p",), **pod: Any) -> Scene:
+def doubled(gates: tuple[str, ...] = (), by: tuple[str, ...] = ("p",), **pod: Any) -> FilledState:
     """Claim ``a`` of a running pod, and ``b`` of the pod ``p``, hold the same device; ``b`` has had it since NOW."""
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a", at="n1/gpu-0", by=("q",), stamp=rfc3339(NOW - 100))
     scene.claim("b", at="n1/gpu-0", by=by, stamp=rfc3339(NOW))
     scene.pod("q", "a", gates=(), nodeName="n1")
@@ -70,7 +70,7 @@ def test_claims_of_other_namespaces_are_counted_but_not_named() -> None:
     ],
 )
 def test_what_the_pod_of_the_youngest_claim_does(
-    scene: Scene, now: float, history: PlacementHistory, expected: str
+    scene: FilledState, now: float, history: PlacementHistory, expected: str
 ) -> None:
     assert about(decide(scene.state, "default/p", now, history)) == expected
 

@@ -10,11 +10,11 @@ from controller.reconcile import (
     decide,
 )
 from driver.kube.api import DEVICE_CLASSES
-from tests.unit.controller.scene import NAMES, NOW, Scene, device_class
+from tests.unit.controller.filled_state import NAMES, NOW, FilledState, device_class
 
 
 def test_every_fault_of_every_claim_is_told_at_once() -> None:
-    scene = Scene()
+    scene = FilledState()
     parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "nonsense": 1}
     scene.claim("a", ("typo",))
     scene.claim("b", config=[{"opaque": {"driver": NAMES.driver, "parameters": parameters}}])
@@ -27,7 +27,7 @@ def test_every_fault_of_every_claim_is_told_at_once() -> None:
 
 
 def test_faulty_parameters_of_a_class_name_the_class() -> None:
-    scene = Scene()
+    scene = FilledState()
     parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "nonsense": 1}
     config = [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}]
     scene.put(DEVICE_CLASSES, device_class("bad.lode.dev", 'device.driver == "lode.dev"', config=config))
@@ -39,7 +39,7 @@ def test_faulty_parameters_of_a_class_name_the_class() -> None:
 
 
 def test_a_malformed_selector_is_told_of_each_claim_that_has_it() -> None:
-    scene = Scene()
+    scene = FilledState()
     selectors = [{"cel": {"expression": "device.attributes["}}]
     requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "selectors": selectors}}]
     for name, of in (("p", "a"), ("q", "b")):
@@ -67,7 +67,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("value", "said"), HOSTILE.values(), ids=HOSTILE)
 def test_parameters_that_cannot_be_read_are_a_fault_of_the_claim(value: Any, said: str) -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a", config=[{"opaque": {"driver": NAMES.driver, "parameters": {"a": value}}}])
     scene.pod("p", "a")
     decision = decide(scene.state, "default/p", NOW)
@@ -78,7 +78,7 @@ def test_parameters_that_cannot_be_read_are_a_fault_of_the_claim(value: Any, sai
 
 @pytest.mark.parametrize(("value", "said"), HOSTILE.values(), ids=HOSTILE)
 def test_parameters_for_another_driver_are_never_looked_at_and_not_handed_on(value: Any, said: str) -> None:
-    scene = Scene()
+    scene = FilledState()
     bad = {"opaque": {"driver": "other.example.com", "parameters": {"a": value}}}
     good = {"opaque": {"driver": "other.example.com", "parameters": {"a": 1}}}
     scene.claim("a", config=[bad, good])

@@ -31,8 +31,8 @@ from controller.reconcile import (
 from driver.errors import Fault
 from driver.kube.api import NODES, PODS
 from driver.model import Consumer
+from tests.unit.controller.filled_state import NOW, FilledState, node, pod
 from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics, every, labeled, told
-from tests.unit.controller.scene import NOW, Scene, node, pod
 
 # The first phase
 
@@ -275,7 +275,7 @@ def test_members_that_share_a_claim_get_it_in_one_write() -> None:
     assert share.sharers == (("default/shared", consumers),)
 
 
-def same_card(scene: Scene) -> Choose:
+def same_card(scene: FilledState) -> Choose:
     """Each member gets the same devices for a shared claim."""
 
     def choose(gang: Gang) -> GangPlan | GangRefusal:

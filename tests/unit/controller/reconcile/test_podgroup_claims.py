@@ -20,8 +20,8 @@ from controller.reconcile import (
 from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, Object
 from driver.model import Consumer
 from driver.wire import consumer_to
+from tests.unit.controller.filled_state import GATE, NOW, FilledState, claim, pod
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import GATE, NOW, Scene, claim, pod
 
 GROUP = Consumer("podgroups", "train", "uid-group", "scheduling.k8s.io")
 TEMPLATE = {"name": "cards", "resourceClaimTemplateName": "template-cards"}
@@ -30,7 +30,7 @@ GANG = {"gang": {"minCount": 2}}
 BASIC: Object = {"basic": {}}
 
 
-class Grouped(Scene):
+class Grouped(FilledState):
     """Pods of the PodGroup ``train``, which share the claim ``cards``."""
 
     def group(self, policy: Object, *entries: Object, version: int = 0) -> Any:

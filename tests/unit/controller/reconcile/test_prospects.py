@@ -10,16 +10,16 @@ from controller.reconcile import (
 )
 from controller.state import PodView
 from driver.kube.api import NODES
-from tests.unit.controller.scene import NOW, Scene, node
+from tests.unit.controller.filled_state import NOW, FilledState, node
 
 
 def younger(pod: PodView) -> bool:
     return pod.priority < 10
 
 
-def scene_of(*held: tuple[str, str, int]) -> tuple[Scene, Unallocatable]:
+def scene_of(*held: tuple[str, str, int]) -> tuple[FilledState, Unallocatable]:
     """``held``: pod, node/device and priority. The pod ``p`` of priority 10 asks for two cards and waits."""
-    scene = Scene(nodes=3)
+    scene = FilledState(nodes=3)
     for pod, place, priority in held:
         scene.claim(f"{pod}-claim", at=place, by=(pod,))
         scene.pod(pod, f"{pod}-claim", gates=(), nodeName=place.split("/")[0], priority=priority)
@@ -86,7 +86,7 @@ def test_a_node_where_kube_scheduler_can_make_room_helps() -> None:
 
 
 def test_pods_with_terms_about_other_pods_depend_on_them() -> None:
-    scene = Scene()
+    scene = FilledState()
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     scene.pod("plain")

@@ -17,7 +17,7 @@ from controller.reconcile import (
 )
 from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED
 from driver.kube.api import NODES
-from tests.unit.controller.scene import NOW, Scene, node
+from tests.unit.controller.filled_state import NOW, FilledState, node
 
 
 class Calls:
@@ -33,9 +33,9 @@ class Calls:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene() -> FilledState:
     """Both nodes are full; pods ``p`` and ``q`` have the same shape."""
-    scene = Scene()
+    scene = FilledState()
     for number, place in enumerate(("n1/gpu-0", "n1/gpu-1", "n2/gpu-0", "n2/gpu-1")):
         scene.claim(f"held{number}", at=place, by=("other",))
     for name in "pq":
@@ -44,13 +44,13 @@ def scene() -> Scene:
     return scene
 
 
-def unallocatable(scene: Scene, pod: str, memory: RefusalMemory) -> Unallocatable:
+def unallocatable(scene: FilledState, pod: str, memory: RefusalMemory) -> Unallocatable:
     decision = decide(scene.state, f"default/{pod}", NOW, memory=memory)
     assert isinstance(decision, Unallocatable)
     return decision
 
 
-def test_questions_remember_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_remember_nothing(scene: FilledState, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
     monkeypatch.setattr(scene.state.devices, "candidates", candidates)
     for calls in (1, 2):
@@ -61,7 +61,7 @@ def test_questions_remember_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_shape_that_every_node_refused_is_tried_again_only_after_a_change(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: FilledState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
     monkeypatch.setattr(scene.state.devices, "candidates", candidates)
@@ -73,7 +73,9 @@ def test_a_shape_that_every_node_refused_is_tried_again_only_after_a_change(
     assert candidates.number == 2
 
 
-def test_reasons_are_found_again_only_for_nodes_that_changed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_are_found_again_only_for_nodes_that_changed(
+    scene: FilledState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory, allocate = RefusalMemory(), Calls(scene.state.devices.allocate)
     monkeypatch.setattr(scene.state.devices, "allocate", allocate)
     decision = unallocatable(scene, "p", memory)
@@ -99,7 +101,7 @@ def test_reasons_are_found_again_only_for_nodes_that_changed(scene: Scene, monke
     ],
 )
 def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(first: str, named: str) -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a")
     scene.pod("p", "a")
     held = {"n1": first, "n2": first}
@@ -126,9 +128,9 @@ NODE_COUNT = 14
 CARDS = 2
 
 
-def many_nodes(ready: bool = True) -> tuple[Scene, Unallocatable]:
+def many_nodes(ready: bool = True) -> tuple[FilledState, Unallocatable]:
     """A pod that wants more cards than any node has; with ``ready`` unset, no node takes pods now."""
-    scene = Scene(NODE_COUNT)
+    scene = FilledState(NODE_COUNT)
     for number in range(1, NODE_COUNT + 1):
         scene.put(NODES, node(f"n{number}", ready=ready))
     wanted = {"deviceClassName": "gpu.lode.dev", "count": CARDS + 1}

@@ -19,12 +19,12 @@ from controller.reconcile import (
 from controller.state import Revision
 from driver.clock import rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_SLICES
+from tests.unit.controller.filled_state import NOW, STAMP, FilledState, node, pod, slice_on
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import NOW, STAMP, Scene, node, pod, slice_on
 
 
-def refused(**options: Any) -> Scene:
-    scene = Scene()
+def refused(**options: Any) -> FilledState:
+    scene = FilledState()
     scene.claim("a", **{"at": "n1/gpu-0", "by": ("p",), "stamp": rfc3339(NOW), **options})
     scene.pod("p", "a", gates=(), unschedulable="no volume there", condition="True")
     return scene
@@ -72,7 +72,7 @@ def test_a_refused_pod_whose_claim_others_use_is_left_where_it_is() -> None:
     ids=["below it", "of equal priority", "on another node", "that has ended", "that is not preempted"],
 )
 def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices(victim: dict[str, Any], expected: str) -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a", at="n1/gpu-0", by=("p",), stamp=rfc3339(NOW))
     scene.pod("p", "a", gates=(), unschedulable="Insufficient cpu", condition="True", priority=10)
     scene.pod("victim", gates=(), **{"nodeName": "n1", "priority": 5, **victim})
@@ -86,11 +86,11 @@ def test_patience_counts_from_the_end_of_the_last_victim() -> None:
     assert (room.preempting, made.preempting, made.spared) == (True, False, NOW + 20)
 
 
-def revision_of(scene: Scene, node: str) -> Revision:
+def revision_of(scene: FilledState, node: str) -> Revision:
     return scene.state.revision_of(node, scene.state.pods["default/p"].needs)
 
 
-def refused_on(scene: Scene, *nodes: str) -> PlacementHistory:
+def refused_on(scene: FilledState, *nodes: str) -> PlacementHistory:
     """The pod was refused on these nodes in turn, one second after the other, before NOW."""
     history = PlacementHistory()
     for number, name in enumerate(nodes):
@@ -101,14 +101,14 @@ def refused_on(scene: Scene, *nodes: str) -> PlacementHistory:
 
 
 @pytest.fixture
-def unplaced() -> Scene:
-    scene = Scene(nodes=3)
+def unplaced() -> FilledState:
+    scene = FilledState(nodes=3)
     scene.claim("a")
     scene.pod("p", "a", gates=())
     return scene
 
 
-def test_a_node_that_refused_is_avoided_until_something_there_changes(unplaced: Scene) -> None:
+def test_a_node_that_refused_is_avoided_until_something_there_changes(unplaced: FilledState) -> None:
     history = refused_on(unplaced, "n1")
     assert about(decide(unplaced.state, "default/p", NOW, history)) == "place n2 a=n2/gpu-0"
     everywhere = refused_on(unplaced, "n1", "n2", "n3")
@@ -119,7 +119,7 @@ def test_a_node_that_refused_is_avoided_until_something_there_changes(unplaced: 
     assert about(decide(unplaced.state, "default/p", NOW, everywhere)) == "place n2 a=n2/gpu-0"
 
 
-def test_every_node_is_tried_before_one_comes_again_and_then_the_one_refused_longest_ago(unplaced: Scene) -> None:
+def test_every_node_is_tried_before_one_comes_again_and_then_the_one_refused_longest_ago(unplaced: FilledState) -> None:
     changed = {name: node(name, cpu="16") for name in ("n1", "n2", "n3")}
     history = refused_on(unplaced, "n2", "n1")
     for name in ("n1", "n2"):
@@ -131,14 +131,14 @@ def test_every_node_is_tried_before_one_comes_again_and_then_the_one_refused_lon
     assert about(decide(unplaced.state, "default/p", NOW, everywhere)) == "place n3 a=n3/gpu-0"
 
 
-def test_the_last_resort_tries_the_node_refused_longest_ago(unplaced: Scene) -> None:
+def test_the_last_resort_tries_the_node_refused_longest_ago(unplaced: FilledState) -> None:
     history = refused_on(unplaced, "n2", "n1", "n3")
     now = NOW - 1 + LAST_RESORT_SECONDS
     assert isinstance(decide(unplaced.state, "default/p", now - 1, history), Unallocatable)
     assert about(decide(unplaced.state, "default/p", now, history)) == "place n2 a=n2/gpu-0"
 
 
-def use_all_devices(scene: Scene, *nodes: str) -> None:
+def use_all_devices(scene: FilledState, *nodes: str) -> None:
     """Pods whose claims are allocated, but that are not bound yet: that changes nothing on the node."""
     for device in (f"{host}/gpu-{number}" for host in nodes for number in range(2)):
         name = device.replace("/", "-")
@@ -146,14 +146,14 @@ def use_all_devices(scene: Scene, *nodes: str) -> None:
         scene.pod(f"q-{name}", name)
 
 
-def test_the_last_resort_is_no_node_without_devices(unplaced: Scene) -> None:
+def test_the_last_resort_is_no_node_without_devices(unplaced: FilledState) -> None:
     history = refused_on(unplaced, "n2", "n1", "n3")
     now = NOW - 1 + LAST_RESORT_SECONDS
     use_all_devices(unplaced, "n2")
     assert about(decide(unplaced.state, "default/p", now, history)) == "place n1 a=n1/gpu-0"
 
 
-def test_a_pod_whose_last_resort_has_no_devices_waits_for_a_change_alone(unplaced: Scene) -> None:
+def test_a_pod_whose_last_resort_has_no_devices_waits_for_a_change_alone(unplaced: FilledState) -> None:
     history = refused_on(unplaced, "n2", "n1", "n3")
     use_all_devices(unplaced, "n1", "n2", "n3")
     decision = decide(unplaced.state, "default/p", NOW - 1 + LAST_RESORT_SECONDS, history)
@@ -175,7 +175,7 @@ def test_a_pod_whose_last_resort_has_no_devices_waits_for_a_change_alone(unplace
     ids=["node", "slice", "pod bound there", "other driver's claim", "other node", "own placing", "another placing"],
 )
 def test_what_counts_as_a_change_of_a_node_that_refused(
-    change: Callable[[Scene], Any], counts: bool, unplaced: Scene
+    change: Callable[[FilledState], Any], counts: bool, unplaced: FilledState
 ) -> None:
     history = refused_on(unplaced, "n1")
     change(unplaced)
@@ -191,7 +191,7 @@ def test_a_verdict_that_is_marked_as_old_is_no_refusal() -> None:
 
 
 def test_allocating_makes_an_earlier_verdict_old() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.claim("a")
     scene.pod("p", "a", gates=(), unschedulable="no volume there")
     decision = decide(scene.state, "default/p", NOW)
@@ -199,12 +199,14 @@ def test_allocating_makes_an_earlier_verdict_old() -> None:
     assert decision.outdates_verdict
 
 
-def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: Scene) -> None:
+def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: FilledState) -> None:
     order = NodeOrder(held={"n1": "default/first"})
     assert about(decide(unplaced.state, "default/p", NOW, order=order)) == "place n2 a=n2/gpu-0"
 
 
-def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(unplaced: Scene) -> None:
+def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(
+    unplaced: FilledState,
+) -> None:
     order = NodeOrder(asked=("n2",))
     history = refused_on(unplaced, "n1", "n3")
     asked_first = NodeOrder(asked=("n1",))

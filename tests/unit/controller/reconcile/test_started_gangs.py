@@ -13,8 +13,8 @@ from controller.reconcile import (
     WriteRefusal,
 )
 from driver.kube.api import NODES
+from tests.unit.controller.filled_state import NOW, node
 from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics, every, told
-from tests.unit.controller.scene import NOW, node
 
 # After the start
 

@@ -16,7 +16,7 @@ from driver.kube.api import (
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Removed, Restored, Synced, Upserted
-from tests.unit.controller.scene import (
+from tests.unit.controller.filled_state import (
     NAMES,
     device_class,
     node,

@@ -3,18 +3,18 @@
 from controller.gangs import VERSIONS, GangTerms, Level, Source, group_from
 from controller.state import GROUP_SOURCES
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS
-from tests.unit.controller.scene import Scene, claim, owned_by_job, placement_config, pod
+from tests.unit.controller.filled_state import FilledState, claim, owned_by_job, placement_config, pod
 
 NAMED = {"name": "train", "minAvailable": 2}
 
 
-def terms_of(scene: Scene, gang: str) -> GangTerms:
+def terms_of(scene: FilledState, gang: str) -> GangTerms:
     terms = scene.state.gangs.terms(gang)
     assert isinstance(terms, GangTerms), terms
     return terms
 
 
-def faults_of(scene: Scene, gang: str) -> str:
+def faults_of(scene: FilledState, gang: str) -> str:
     faults = scene.state.gangs.terms(gang)
     assert isinstance(faults, tuple)
     return "; ".join(map(str, faults))
@@ -30,7 +30,7 @@ def test_every_source_that_has_objects_is_read_in_the_versions_in_which_it_is_lo
 
 
 def test_pods_are_in_the_gang_that_their_claims_name() -> None:
-    scene = Scene()
+    scene = FilledState()
     levels = [{"attribute": "lode.dev/ibCluster"}, {"nodeLabel": "rack", "mode": "preferred", "waitSeconds": 9}]
     for name in "ba":
         scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang=NAMED, topology=levels, policy="spread")))
@@ -49,7 +49,7 @@ def test_pods_are_in_the_gang_that_their_claims_name() -> None:
 
 
 def test_a_pod_joins_when_its_claim_comes_and_leaves_when_it_goes() -> None:
-    scene = Scene()
+    scene = FilledState()
     assert not scene.pod("a", "x").gangs
     assert scene.state.gangs.of("default/a") == ""
     changes = scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
@@ -60,7 +60,7 @@ def test_a_pod_joins_when_its_claim_comes_and_leaves_when_it_goes() -> None:
 
 
 def test_every_change_of_a_member_is_a_change_of_its_gang_but_for_what_it_is_told() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
     assert list(scene.pod("a", "x").gangs) == ["default/train"]
     assert list(scene.pod("a", "x", gates=()).gangs) == ["default/train"]
@@ -72,7 +72,7 @@ def test_every_change_of_a_member_is_a_change_of_its_gang_but_for_what_it_is_tol
 
 
 def test_members_that_contradict_each_other_are_told_so() -> None:
-    scene = Scene()
+    scene = FilledState()
     for name, minimum in (("a", 2), ("b", 3)):
         scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang={"name": "train", "minAvailable": minimum})))
         scene.pod(name, name)
@@ -82,7 +82,7 @@ def test_members_that_contradict_each_other_are_told_so() -> None:
 
 
 def test_claims_of_one_pod_that_contradict_each_other_are_a_fault() -> None:
-    scene = Scene()
+    scene = FilledState()
     for name, minimum in (("x", 2), ("y", 3)):
         scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang={"name": "train", "minAvailable": minimum})))
     scene.pod("a", "x", "y")
@@ -92,7 +92,7 @@ def test_claims_of_one_pod_that_contradict_each_other_are_a_fault() -> None:
 
 
 def test_topology_without_a_gang_is_a_fault_of_the_pod() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(topology=[{"nodeLabel": "rack"}])))
     scene.pod("a", "x")
     assert scene.state.gangs.of("default/a") == ""
@@ -102,7 +102,7 @@ def test_topology_without_a_gang_is_a_fault_of_the_pod() -> None:
 
 
 def test_parameters_that_are_not_valid_make_no_gang() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"name": "train"})))
     scene.pod("a", "x")
     assert scene.state.gangs.of("default/a") == ""
@@ -110,7 +110,7 @@ def test_parameters_that_are_not_valid_make_no_gang() -> None:
 
 
 def test_by_owner_the_pods_of_one_owner_are_a_gang() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 2})))
     for name in "ab":
         scene.put(PODS, owned_by_job(pod(name, "x")))
@@ -121,7 +121,7 @@ def test_by_owner_the_pods_of_one_owner_are_a_gang() -> None:
 
 
 def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and_also_after_a_restart() -> None:
-    live, restarted = Scene(), Scene()
+    live, restarted = FilledState(), FilledState()
     ended = [(name, owned_by_job(pod(name, "x", phase="Succeeded", gates=(), nodeName="n1"))) for name in "ab"]
     for scene in (live, restarted):
         scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 3})))
@@ -140,7 +140,7 @@ def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and
 
 
 def test_members_of_a_job_that_have_succeeded_count_although_their_pods_are_gone() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={})))
     scene.put(PODS, owned_by_job(pod("a", "x")))
     spec = {"parallelism": 4, "completions": 4, "template": {"spec": {}}}
@@ -156,7 +156,7 @@ def test_members_of_a_job_that_have_succeeded_count_although_their_pods_are_gone
 
 
 def test_a_pod_that_is_being_deleted_contradicts_nobody() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 1})))
     scene.put(PODS, owned_by_job(pod("a", "x"), number=1))
     scene.put(PODS, owned_by_job(pod("b", "x"), number=2))
@@ -168,7 +168,7 @@ def test_a_pod_that_is_being_deleted_contradicts_nobody() -> None:
 
 
 def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
     scene.put(PODS, owned_by_job(pod("a", "x", phase="Succeeded"), number=1))
     scene.put(PODS, owned_by_job(pod("b", "x"), number=2))
@@ -178,7 +178,7 @@ def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
 
 
 def test_members_that_have_succeeded_count_no_more_when_the_last_pod_of_their_owner_has_gone() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
     scene.put(PODS, owned_by_job(pod("a", "x"), number=1))
     scene.put(PODS, owned_by_job(pod("b", "x", phase="Succeeded"), number=1))
@@ -189,7 +189,7 @@ def test_members_that_have_succeeded_count_no_more_when_the_last_pod_of_their_ow
 
 
 def test_a_pod_that_failed_counts_no_more() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 2})))
     for name in "ab":
         scene.put(PODS, owned_by_job(pod(name, "x")))
@@ -199,7 +199,7 @@ def test_a_pod_that_failed_counts_no_more() -> None:
 
 
 def test_owners_of_two_kinds_with_one_name_have_a_gang_each() -> None:
-    scene = Scene()
+    scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 1})))
     scene.put(PODS, owned_by_job(pod("a", "x")))
     of_set = owned_by_job(pod("b", "x"))

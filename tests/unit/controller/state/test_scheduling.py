@@ -17,7 +17,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.reflector import Synced, Unreadable
-from tests.unit.controller.scene import NOW, Scene
+from tests.unit.controller.filled_state import NOW, FilledState
 
 MOUNTS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
@@ -45,8 +45,8 @@ def limits(count: int = 1) -> Object:
     return {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}}
 
 
-def waiting_with_a_volume(nodes: int = 2) -> Scene:
-    scene = Scene(nodes, host_labels=True)
+def waiting_with_a_volume(nodes: int = 2) -> FilledState:
+    scene = FilledState(nodes, host_labels=True)
     for name in ("p", "q"):
         scene.claim(f"{name}-gpu")
     scene.pod("p", "p-gpu", volumes=MOUNTS)
@@ -95,7 +95,7 @@ def test_a_claim_wakes_its_own_pods_only() -> None:
 
 
 def test_labels_of_a_namespace_wake_pods_only_if_a_term_asks_for_them() -> None:
-    scene = Scene()
+    scene = FilledState()
     assert not scene.put(NAMESPACES, {"metadata": {"name": "other", "labels": {"a": "b"}}}).favoured
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"a": "b"}}}
     required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -121,7 +121,7 @@ def test_only_these_kinds_are_read_to_choose_nodes() -> None:
 
 
 def test_a_kind_that_cannot_be_read_does_not_keep_decisions_waiting() -> None:
-    state: State = Scene().state
+    state: State = FilledState().state
     for resource in state.resources:
         delta = Unreadable(resource) if resource in OPTIONAL_RESOURCES else Synced(resource, frozenset(), "0")
         assert not state.complete

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controller.state import ClaimRecord, PodView, pod_from
 from controller.state.claims import record_from
 from controller.state.sharing import Kept, SharedClaims, SharedPods
-from tests.unit.controller.scene import claim, pod
+from tests.unit.controller.filled_state import claim, pod
 
 
 def view(name: str, **options: Any) -> PodView:

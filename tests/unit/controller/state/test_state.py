@@ -22,7 +22,7 @@ from driver.kube.objects import object_key
 from driver.kube.reflector import Missing, Restored, Synced, Unreadable, Upserted
 from driver.model import DeviceId
 from driver.wire import claim_from
-from tests.unit.controller.scene import (
+from tests.unit.controller.filled_state import (
     NAMES,
     claim,
     device_class,

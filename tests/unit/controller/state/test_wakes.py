@@ -13,7 +13,7 @@ from driver.kube.api import (
     RESOURCE_SLICES,
     Object,
 )
-from tests.unit.controller.scene import (
+from tests.unit.controller.filled_state import (
     NAMES,
     claim,
     device_class,

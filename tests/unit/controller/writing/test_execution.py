@@ -37,7 +37,7 @@ from driver.kube.api import (
 from driver.names import FINALIZER
 from driver.wire import allocation_from
 from tests.contract.objects import allocation, consumer
-from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.loop.world import GATE, ControllerWorld
 from tests.unit.controller.writing.terms import OneTerm
 
 STATUS: Object = {"allocation": allocation(), "reservedFor": [consumer("u")]}
@@ -49,11 +49,11 @@ def target(obj: Object, resource: Resource, *, versioned: bool = True) -> Target
     return Target(resource, f"default/{metadata['name']}", metadata["uid"], version)
 
 
-class Rig:
+class OnePlacement:
     """A pod with one claim, and the sequence that allocates the claim and lets the pod go."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.world = ControllerWorld()
         self.terms = OneTerm()
         self.claim = target(self.world.add_claim("a"), RESOURCE_CLAIMS)
         self.pod = target(self.world.add_pod("p", "a"), PODS, versioned=False)
@@ -86,7 +86,7 @@ def objects(result: WriteResult) -> dict[str, Object | None]:
 
 
 def test_all_steps_are_made_in_order_each_to_the_version_before() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     result = rig.run(*rig.placement)
     assert (result.error, result.rest) == (None, ())
     assert rig.world.meddler.calls == [
@@ -100,7 +100,7 @@ def test_all_steps_are_made_in_order_each_to_the_version_before() -> None:
 
 
 def test_a_version_that_is_not_the_one_decided_on_is_a_conflict_and_everything_is_read_again() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.world.api.patch(RESOURCE_CLAIMS, "a", {"metadata": {"labels": {"x": "y"}}}, namespace="default")
     result = rig.run(*rig.placement)
     assert isinstance(result.error, Conflict)
@@ -109,7 +109,7 @@ def test_a_version_that_is_not_the_one_decided_on_is_a_conflict_and_everything_i
 
 
 def test_an_object_that_is_gone_is_answered_as_gone() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.world.remove_pod("p")
     result = rig.run(*rig.placement)
     assert isinstance(result.error, NotFound)
@@ -117,7 +117,7 @@ def test_an_object_that_is_gone_is_answered_as_gone() -> None:
 
 
 def test_after_a_lost_answer_the_rest_begins_with_the_step_in_doubt() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.fail("patch resourceclaims/status", Unavailable("no answer"))
     result = rig.run(*rig.placement)
     assert isinstance(result.error, Unavailable)
@@ -128,7 +128,7 @@ def test_after_a_lost_answer_the_rest_begins_with_the_step_in_doubt() -> None:
 
 
 def test_objects_that_cannot_be_read_again_are_the_rest_and_the_failure_is_kept() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.fail("patch resourceclaims/status", Forbidden("no"))
     forbid = rig.world.meddler.before
 
@@ -146,7 +146,7 @@ def test_objects_that_cannot_be_read_again_are_the_rest_and_the_failure_is_kept(
 
 @pytest.mark.parametrize("made", range(4))
 def test_no_step_is_made_after_the_term(made: int) -> None:
-    rig = Rig()
+    rig = OnePlacement()
     execution = Execution(WriteSequence(("pod", "default/p"), rig.placement, term=1), rig.terms)
     for _ in range(made):
         assert execution.step(rig.world.meddler) is None
@@ -158,14 +158,14 @@ def test_no_step_is_made_after_the_term(made: int) -> None:
 
 
 def test_what_is_submitted_without_a_term_is_not_made() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.terms.term = None
     assert isinstance(rig.run(*rig.placement).error, Deposed)
 
 
 def test_what_was_decided_before_the_present_term_is_not_made() -> None:
     """The process was stopped between the decision and its submission; meanwhile another one led."""
-    rig = Rig()
+    rig = OnePlacement()
     sequence = WriteSequence(("pod", "default/p"), rig.placement, term=1)
     rig.terms.term = 2
     result = Execution(sequence, rig.terms).step(rig.world.meddler)
@@ -175,7 +175,7 @@ def test_what_was_decided_before_the_present_term_is_not_made() -> None:
 
 
 def test_fields_that_are_not_stored_are_the_operators_fault_and_end_the_sequence() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     wanted = allocation_from(allocation(device="gpu-1"))
     finalizer, _, *rest = rig.placement
     result = rig.run(finalizer, PatchClaimStatus(rig.claim, STATUS, wanted), *rest)
@@ -185,7 +185,7 @@ def test_fields_that_are_not_stored_are_the_operators_fault_and_end_the_sequence
 
 
 def test_an_unbound_pod_is_expected_behind_its_gate_or_refused_by_kube_scheduler() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     assert rig.run(ExpectUnbound(rig.pod, GATE)).error is None
     assert isinstance(rig.run(ExpectUnbound(rig.pod, "")).error, Conflict)
     rig.run(RemoveGate(rig.pod, GATE, 0))
@@ -197,7 +197,7 @@ def test_an_unbound_pod_is_expected_behind_its_gate_or_refused_by_kube_scheduler
 
 
 def test_a_namesake_gets_nothing() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.world.remove_pod("p")
     rig.world.add_pod("p", "a")
     for step in (PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), RemoveGate(rig.pod, GATE, 0)):
@@ -207,7 +207,7 @@ def test_a_namesake_gets_nothing() -> None:
 
 
 def test_what_is_told_is_not_read_again_when_it_fails() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     rig.fail("patch pods/status", Invalid("no"))
     result = rig.run(PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), lane=Lane.TELLING)
     assert isinstance(result.error, Invalid)
@@ -215,7 +215,7 @@ def test_what_is_told_is_not_read_again_when_it_fails() -> None:
 
 
 def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     step = warning(PODS, "default/p", "u", "R", "words", reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
     for _ in range(2):
         assert rig.run(step, lane=Lane.TELLING).error is None
@@ -224,7 +224,7 @@ def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
 
 
 def test_a_sequence_knows_its_objects() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     sequence = WriteSequence(("pod", "default/p"), rig.placement, term=1)
     assert sequence.objects == {(RESOURCE_CLAIMS, "default/a"), (PODS, "default/p")}
     assert Answer(PODS, "default/p", None).object is None

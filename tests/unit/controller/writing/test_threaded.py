@@ -15,7 +15,7 @@ from driver.clock import SystemClock
 from driver.kube.api import PODS, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import ControllerWorld
 from tests.unit.controller.writing.terms import OneTerm
 
 # A thread that dies as it should may be noticed only while the next test runs.
@@ -48,9 +48,9 @@ class Broken(threading.Event):
         raise ZeroDivisionError("a bug")
 
 
-class Rig:
+class ManyWrites:
     def __init__(self) -> None:
-        world = World()
+        world = ControllerWorld()
         self.pods = {name: world.add_pod(name) for name in ("slow", "fast", "other")}
         self.api = Gates(world.api)
         self.terms = OneTerm()
@@ -83,8 +83,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig() -> Iterator[Rig]:
-    made = Rig()
+def rig() -> Iterator[ManyWrites]:
+    made = ManyWrites()
     yield made
     for gate in made.api.shut.values():
         gate.set()
@@ -93,14 +93,14 @@ def rig() -> Iterator[Rig]:
 
 
 @contextmanager
-def hanging(rig: Rig, name: str) -> Iterator[None]:
+def hanging(rig: ManyWrites, name: str) -> Iterator[None]:
     """Calls about the pod hang meanwhile."""
     rig.api.shut[name] = threading.Event()
     yield
     rig.api.shut[name].set()
 
 
-def test_a_write_does_not_wait_for_slow_writes_of_others(rig: Rig) -> None:
+def test_a_write_does_not_wait_for_slow_writes_of_others(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
         rig.writes.submit(rig.sequence("slow"))
         assert rig.api.arrived.get(timeout=SECONDS) == "slow"
@@ -110,7 +110,7 @@ def test_a_write_does_not_wait_for_slow_writes_of_others(rig: Rig) -> None:
     assert rig.result() == ("slow", True)
 
 
-def test_a_second_write_of_an_object_waits_for_the_first_and_others_pass_it(rig: Rig) -> None:
+def test_a_second_write_of_an_object_waits_for_the_first_and_others_pass_it(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
         rig.writes.submit(rig.sequence("slow", "n1"))
         rig.writes.submit(rig.sequence("slow", "n2"))
@@ -120,7 +120,7 @@ def test_a_second_write_of_an_object_waits_for_the_first_and_others_pass_it(rig:
     assert rig.result() == rig.result() == ("slow", True)
 
 
-def test_placing_does_not_wait_for_telling(rig: Rig) -> None:
+def test_placing_does_not_wait_for_telling(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
         rig.writes.tell(((PODS, "slow"), "condition"), rig.sequence("slow", lane=Lane.TELLING))
         rig.writes.tell(((PODS, "other"), "condition"), rig.sequence("other", lane=Lane.TELLING))
@@ -130,7 +130,7 @@ def test_placing_does_not_wait_for_telling(rig: Rig) -> None:
     assert {rig.result(), rig.result()} == {("slow", True), ("other", True)}
 
 
-def test_a_term_that_ends_ends_what_has_not_been_sent(rig: Rig) -> None:
+def test_a_term_that_ends_ends_what_has_not_been_sent(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
         rig.writes.submit(rig.sequence("slow", times=2))
         assert rig.api.arrived.get(timeout=SECONDS) == "slow"
@@ -140,7 +140,7 @@ def test_a_term_that_ends_ends_what_has_not_been_sent(rig: Rig) -> None:
     assert len(result.rest) == 1
 
 
-def test_closing_waits_for_what_is_under_way_and_starts_nothing_more(rig: Rig) -> None:
+def test_closing_waits_for_what_is_under_way_and_starts_nothing_more(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
         rig.writes.submit(rig.sequence("slow", times=2))
         rig.writes.submit(rig.sequence("slow"))
@@ -151,7 +151,7 @@ def test_closing_waits_for_what_is_under_way_and_starts_nothing_more(rig: Rig) -
     assert rig.results.empty()
 
 
-def test_the_time_of_each_write_is_measured_by_outcome(rig: Rig) -> None:
+def test_the_time_of_each_write_is_measured_by_outcome(rig: ManyWrites) -> None:
     rig.writes.submit(rig.sequence("fast", times=2))
     assert rig.result() == ("fast", True)
     assert rig.value("write_seconds_count", outcome="done") == 2
@@ -162,7 +162,7 @@ def test_the_time_of_each_write_is_measured_by_outcome(rig: Rig) -> None:
 
 
 def test_a_worker_that_dies_is_noticed() -> None:
-    rig = Rig()
+    rig = ManyWrites()
     rig.api.shut["fast"] = Broken()
     rig.writes.submit(rig.sequence("fast"))
     assert rig.died.wait(SECONDS)

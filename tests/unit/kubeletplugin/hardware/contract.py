@@ -16,7 +16,7 @@ from kubeletplugin.hardware import Action, Card, Edits, Gone, Handle, Hardware, 
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance, action_from, action_to
 
 
-class Bench(Protocol):
+class HardwareBench(Protocol):
     """A node with one kind of hardware, which outlives the instances of its backend."""
 
     def start(self) -> Hardware:
@@ -67,7 +67,7 @@ def make(hardware: Hardware, use: Use, taken: Sequence[str] = ()) -> Made:
     return Made(use, actions, {action.key: hardware.ensure(action) for action in actions})
 
 
-def make_all(bench: Bench, hardware: Hardware) -> list[Made]:
+def make_all(bench: HardwareBench, hardware: Hardware) -> list[Made]:
     """Create all that the bench's uses need, one after another."""
     made: list[Made] = []
     for use in bench.uses():
@@ -105,7 +105,7 @@ def partitions(made: Sequence[Made]) -> list[tuple[Action, Handle]]:
 class HardwareContract:
     """The tests. Derive from it and give a fixture ``bench``."""
 
-    def test_cards_differ_and_each_has_its_health(self, bench: Bench) -> None:
+    def test_cards_differ_and_each_has_its_health(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         cards = hardware.cards()
         assert len({card.uuid for card in cards}) == len({card.pci_bus_id for card in cards}) == len(cards) > 0
@@ -113,16 +113,16 @@ class HardwareContract:
         assert {card.name for card in cards} <= set(hardware.health())
         assert bench.start().cards() == cards
 
-    def test_nothing_exists_before_it_is_made(self, bench: Bench) -> None:
+    def test_nothing_exists_before_it_is_made(self, bench: HardwareBench) -> None:
         assert found(bench.start()) == {}
 
-    def test_asking_for_actions_changes_nothing_and_has_one_answer(self, bench: Bench) -> None:
+    def test_asking_for_actions_changes_nothing_and_has_one_answer(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for use in bench.uses():
             assert hardware.actions(use, ()) == hardware.actions(use, ()) == bench.start().actions(use, ())
         assert found(hardware) == {}
 
-    def test_what_is_asked_together_is_answered_as_one_by_one(self, bench: Bench) -> None:
+    def test_what_is_asked_together_is_answered_as_one_by_one(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for use in bench.uses():
             assessment, actions = hardware.assess(use, ()), hardware.actions(use, ())
@@ -131,16 +131,16 @@ class HardwareContract:
         make_all(bench, hardware)
         assert all(hardware.assess(use, ()).edits is None for use in bench.uses() if hardware.observe(use.card).found)
 
-    def test_actions_survive_the_checkpoint(self, bench: Bench) -> None:
+    def test_actions_survive_the_checkpoint(self, bench: HardwareBench) -> None:
         for use in bench.uses():
             for action in bench.start().actions(use, ()):
                 assert action_from(action_to(action)) == action
 
-    def test_actions_are_about_the_card_of_the_use(self, bench: Bench) -> None:
+    def test_actions_are_about_the_card_of_the_use(self, bench: HardwareBench) -> None:
         for use in bench.uses():
             assert {action.card for action in bench.start().actions(use, ())} <= {use.card.uuid, *use.cards_of_request}
 
-    def test_what_is_made_is_found_by_every_instance_and_made_once(self, bench: Bench) -> None:
+    def test_what_is_made_is_found_by_every_instance_and_made_once(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         made = make_all(bench, hardware)
         handles = {key: handle for each in made for key, handle in each.handles.items()}
@@ -150,12 +150,12 @@ class HardwareContract:
                 assert {action.key: instance.ensure(action) for action in each.actions} == each.handles
         assert found(hardware) == handles
 
-    def test_handles_are_text(self, bench: Bench) -> None:
+    def test_handles_are_text(self, bench: HardwareBench) -> None:
         for each in make_all(bench, bench.start()):
             for handle in each.handles.values():
                 assert all(isinstance(item, str) for pair in handle.items() for item in pair)
 
-    def test_what_is_released_is_gone_and_the_rest_stays(self, bench: Bench) -> None:
+    def test_what_is_released_is_gone_and_the_rest_stays(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         made = make_all(bench, hardware)
         while made:
@@ -163,7 +163,7 @@ class HardwareContract:
             undo(hardware, last, made)
             assert set(found(bench.start())) == {action.key for each in made for action in each.actions}
 
-    def test_what_is_absent_is_released_with_success(self, bench: Bench) -> None:
+    def test_what_is_absent_is_released_with_success(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for use in bench.uses():
             for action in hardware.actions(use, ()):
@@ -174,20 +174,20 @@ class HardwareContract:
             undo_all(hardware, made)
         assert found(hardware) == {}
 
-    def test_what_was_made_but_not_recorded_is_released_by_its_action_alone(self, bench: Bench) -> None:
+    def test_what_was_made_but_not_recorded_is_released_by_its_action_alone(self, bench: HardwareBench) -> None:
         made = make_all(bench, bench.start())
         after_crash = bench.start()
         undo_all(after_crash, made, recorded=False)
         assert found(after_crash) == {}
 
-    def test_what_a_card_cannot_do_is_refused_before_anything_is_done(self, bench: Bench) -> None:
+    def test_what_a_card_cannot_do_is_refused_before_anything_is_done(self, bench: HardwareBench) -> None:
         use = bench.unsupported()
         hardware = bench.start()
         with pytest.raises(Unsupported, match=r"\w+ \w+"):
             hardware.actions(use, ())
         assert found(hardware) == {}
 
-    def test_containers_get_device_nodes_and_no_card_by_their_images_wish(self, bench: Bench) -> None:
+    def test_containers_get_device_nodes_and_no_card_by_their_images_wish(self, bench: HardwareBench) -> None:
         for each in make_all(bench, bench.start()):
             edits = bench.start().edits(each.use, each.handles)
             _check_edits(edits)
@@ -195,7 +195,7 @@ class HardwareContract:
             assert dict(edits.env)[variable] == "void"
             assert edits == bench.start().edits(each.use, each.handles), "edits must not differ between two questions"
 
-    def test_after_a_reboot_everything_can_be_made_again(self, bench: Bench) -> None:
+    def test_after_a_reboot_everything_can_be_made_again(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         made = make_all(bench, hardware)
         bench.reboot()
@@ -207,7 +207,7 @@ class HardwareContract:
             _check_edits(again.edits(each.use, handles))
         assert set(found(again)) == keys
 
-    def test_of_a_card_that_is_lost_nothing_is_known(self, bench: Bench) -> None:
+    def test_of_a_card_that_is_lost_nothing_is_known(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         (first, *others) = make_all(bench, hardware)
         bench.lose(first.use.card)
@@ -224,7 +224,7 @@ class HardwareContract:
         health = hardware.health().get(first.use.card.name)
         assert health is None or not health.healthy
 
-    def test_every_refusal_is_an_error_of_this_project(self, bench: Bench) -> None:
+    def test_every_refusal_is_an_error_of_this_project(self, bench: HardwareBench) -> None:
         absent = replace(bench.start().cards()[0], uuid="absent")
         hardware = bench.start()
         with pytest.raises(LodeError, match="absent"):
@@ -238,14 +238,14 @@ class HardwareContract:
 class PartitionContract:
     """Tests of cards that can be divided."""
 
-    def test_what_has_another_handle_is_somebody_elses(self, bench: Bench) -> None:
+    def test_what_has_another_handle_is_somebody_elses(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         mine = [(action, handle) for action, handle in partitions(make_all(bench, hardware)) if handle]
         for action, handle in mine:
             hardware.release(action, {name: f"{value}0" for name, value in handle.items()})
             assert found(hardware)[action.key] == handle
 
-    def test_what_is_in_use_stays_until_it_is_not(self, bench: Bench) -> None:
+    def test_what_is_in_use_stays_until_it_is_not(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for action, handle in partitions(make_all(bench, hardware)):
             bench.occupy(action)
@@ -257,7 +257,7 @@ class PartitionContract:
             hardware.release(action, handle)
             assert action.key not in found(hardware)
 
-    def test_what_somebody_else_made_is_found(self, bench: Bench) -> None:
+    def test_what_somebody_else_made_is_found(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for use in bench.uses():
             for action in hardware.actions(use, ()):
@@ -267,7 +267,7 @@ class PartitionContract:
                     return
         pytest.fail("no partitions")
 
-    def test_no_two_partitions_take_the_same_place(self, bench: Bench) -> None:
+    def test_no_two_partitions_take_the_same_place(self, bench: HardwareBench) -> None:
         """However many of one kind are asked for, the last is refused, and nothing is left of it."""
         hardware = bench.start()
         made = make_all(bench, hardware)
@@ -292,7 +292,7 @@ class PartitionContract:
 class MigModeContract(PartitionContract):
     """Tests of cards that are divided in a mode of their own."""
 
-    def test_a_mode_that_a_partition_of_somebody_else_needs_stays(self, bench: Bench) -> None:
+    def test_a_mode_that_a_partition_of_somebody_else_needs_stays(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         for use in bench.uses():
             actions = hardware.actions(use, ())
@@ -310,7 +310,7 @@ class MigModeContract(PartitionContract):
 class ChosenIdContract(PartitionContract):
     """Tests of cards whose partitions have ids that the backend chooses."""
 
-    def test_an_id_that_is_chosen_is_free_on_the_card_and_in_the_checkpoint(self, bench: Bench) -> None:
+    def test_an_id_that_is_chosen_is_free_on_the_card_and_in_the_checkpoint(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         choices = [
             (use, action)

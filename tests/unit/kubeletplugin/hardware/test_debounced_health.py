@@ -36,7 +36,7 @@ def full(operation: str, _path: str) -> None:
         raise OSError("no space left on device")
 
 
-class Scene:
+class FailingCards:
     """A node with two cards, of which ``gpu-1`` can fail."""
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class Scene:
 
 
 def test_a_failure_is_reported_at_once_and_of_that_card_only() -> None:
-    scene = Scene()
+    scene = FailingCards()
     assert all(health.healthy for health in scene.health().values())
     scene.fail()
     assert scene.health() == {"gpu-0": Health(), "gpu-1": Health("fatal", "Xid 79")}
 
 
 def test_a_card_that_works_again_counts_as_unhealthy_with_its_reason_for_a_while() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     scene.work()
@@ -87,7 +87,7 @@ def test_a_card_that_works_again_counts_as_unhealthy_with_its_reason_for_a_while
 
 
 def test_the_while_starts_anew_with_each_failure_and_grows() -> None:
-    scene, found = Scene(), []
+    scene, found = FailingCards(), []
     for _ in range(8):
         scene.fail()
         scene.health()
@@ -96,7 +96,7 @@ def test_the_while_starts_anew_with_each_failure_and_grows() -> None:
 
 
 def test_a_failure_long_after_the_last_one_counts_as_the_first() -> None:
-    scene = Scene()
+    scene = FailingCards()
     for _ in range(3):
         scene.fail()
         scene.health()
@@ -121,7 +121,7 @@ def test_a_card_that_has_to_be_reset_counts_as_unhealthy_until_it_was() -> None:
 
 @pytest.mark.parametrize("seconds", [5.0, 30.0])
 def test_a_card_that_toggles_changes_once(seconds: float) -> None:
-    scene, seen = Scene(), []
+    scene, seen = FailingCards(), []
     for number in range(int(600 / seconds)):
         (scene.fail if number % 2 else scene.work)()
         scene.clock.sleep(seconds)
@@ -131,7 +131,7 @@ def test_a_card_that_toggles_changes_once(seconds: float) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 200)), max_size=40))
 def test_a_card_that_does_not_work_never_counts_as_healthy(history: list[tuple[bool, int]]) -> None:
-    scene = Scene()
+    scene = FailingCards()
     for works, seconds in history:
         (scene.work if works else scene.fail)()
         scene.clock.sleep(seconds)
@@ -140,7 +140,7 @@ def test_a_card_that_does_not_work_never_counts_as_healthy(history: list[tuple[b
 
 
 def test_a_restart_of_the_program_neither_shortens_nor_lengthens_the_while() -> None:
-    scene = Scene()
+    scene = FailingCards()
     for _ in range(2):
         scene.fail()
         scene.health()
@@ -155,7 +155,7 @@ def test_a_restart_of_the_program_neither_shortens_nor_lengthens_the_while() -> 
 
 
 def test_another_boot_of_the_machine_begins_anew() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     scene.work()
@@ -167,7 +167,7 @@ def test_another_boot_of_the_machine_begins_anew() -> None:
     "content", [b"", b"{", b"[]", b'{"bootId": "boot-1"}', b'{"bootId": "boot-1", "value": {"a": 1}}']
 )
 def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.files.write(FILE, content)
     scene.start()
     assert all(health.healthy for health in scene.health().values())
@@ -176,7 +176,7 @@ def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
 
 
 def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
-    scene = Scene()
+    scene = FailingCards()
     file = BootFile(MemoryFiles(full), FILE, "b", Failures, logger("test"))
     scene.steady = DebouncedHealth(scene.backend, scene.clock, RECOVERY, file)
     scene.fail()
@@ -186,7 +186,7 @@ def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None
 
 
 def test_the_file_is_written_only_when_a_failure_begins_or_ends() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     scene.files.remove(FILE)
@@ -197,7 +197,7 @@ def test_the_file_is_written_only_when_a_failure_begins_or_ends() -> None:
 
 
 def test_a_failure_that_is_forgotten_leaves_no_file() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     assert scene.files.read(FILE)
@@ -208,7 +208,7 @@ def test_a_failure_that_is_forgotten_leaves_no_file() -> None:
 
 
 def test_a_plugin_that_stops_keeps_the_failures_of_cards_that_count_as_failed_only() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     scene.steady.leave()
@@ -221,7 +221,7 @@ def test_a_plugin_that_stops_keeps_the_failures_of_cards_that_count_as_failed_on
 
 
 def test_a_plugin_that_stops_leaves_no_file_of_an_earlier_boot() -> None:
-    scene = Scene()
+    scene = FailingCards()
     scene.fail()
     scene.health()
     scene.start("boot-2")
@@ -230,7 +230,7 @@ def test_a_plugin_that_stops_leaves_no_file_of_an_earlier_boot() -> None:
 
 
 def test_a_partition_that_is_gone_leaves_nothing() -> None:
-    scene, failed = Scene(), Health("fatal", "Xid 94")
+    scene, failed = FailingCards(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"
     backend = Parted(scene.backend)
     scene.steady = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.unit.kubeletplugin.rig import Rig
+from tests.unit.kubeletplugin.plugin_node import PluginNode
 
 
 @pytest.fixture
-def rig() -> Rig:
+def rig() -> PluginNode:
     """A node with two cards that can be partitioned."""
-    return Rig("a100x2")
+    return PluginNode("a100x2")

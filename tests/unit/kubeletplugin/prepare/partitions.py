@@ -8,8 +8,8 @@ from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.faults import Killed
-from tests.unit.kubeletplugin.rig import (
-    Rig,
+from tests.unit.kubeletplugin.plugin_node import (
+    PluginNode,
     opaque,
 )
 
@@ -17,7 +17,7 @@ MIG_6, MIG_5 = "gpu-0-mig-1g-5gb-6", "gpu-0-mig-1g-5gb-5"
 ONE = ["mig:gpu-0:1g.5gb:6", "migmode:gpu-0"]
 
 
-def records(rig: Rig) -> dict[str, PreparedClaim]:
+def records(rig: PluginNode) -> dict[str, PreparedClaim]:
     return dict(ClaimStorage(rig.files, rig.settings).load().claims)
 
 
@@ -44,7 +44,7 @@ class Watched(HardwareDecorator):
 # What others made
 
 
-def make_foreign(rig: Rig, start: int) -> str:
+def make_foreign(rig: PluginNode, start: int) -> str:
     card = rig.hardware.cards()[0]
     action = MigInstance(card.uuid, "1g.5gb", start)
     rig.store.save(rig.store.load().with_action(action, {"uuid": "MIG-of-somebody-else"}))

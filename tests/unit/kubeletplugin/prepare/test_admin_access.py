@@ -22,11 +22,11 @@ from tests.fakes.nvml.models import H100
 from tests.fakes.state import FakeState
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     SHARE_A,
     SHARE_B,
+    PluginNode,
     Result,
-    Rig,
     opaque,
     prepare,
     recover,
@@ -44,8 +44,8 @@ def seen(device: str, **more: Any) -> Result:
     return result(device, "all", adminAccess=True, **more)
 
 
-def rig() -> Rig:
-    made = Rig()
+def rig() -> PluginNode:
+    made = PluginNode()
     made.allow_admin_access()
     return made
 
@@ -123,7 +123,7 @@ def test_what_an_earlier_version_made_for_one_who_looks_goes_with_its_claim() ->
     assert node.existing() == []
 
 
-class VendorNode(Rig):
+class VendorNode(PluginNode):
     """A node with a vendor's library and real files."""
 
     def __init__(self, folder: Path, hardware: Hardware):

@@ -7,10 +7,10 @@ import pytest
 
 from driver.kube.api import NODES
 from kubeletplugin.prepare import ClaimRef, PreparedDevice
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     SHARE_A,
     SHARE_B,
-    Rig,
+    PluginNode,
     prepare,
     refused,
     result,
@@ -20,7 +20,7 @@ from tests.unit.kubeletplugin.rig import (
 POD_CLAIM = {"resource.kubernetes.io/pod-claim-name": "gpus"}
 
 
-def env(rig: Rig, ref: ClaimRef) -> dict[str, str]:
+def env(rig: PluginNode, ref: ClaimRef) -> dict[str, str]:
     return dict(line.split("=", 1) for device in rig.spec(ref)["devices"] for line in device["containerEdits"]["env"])
 
 
@@ -34,7 +34,7 @@ def by_device(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_the_answer_names_main_requests_and_one_cdi_device_per_result() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0", "main/first"), share("gpu-1-share", SHARE_A, request="part")])
     assert prepare(rig.plugin(), ref).devices == (
         PreparedDevice("main", "node-a/lode.dev", "gpu-0", (f"lode.dev/claim={ref.uid}_main_gpu-0",)),
@@ -49,7 +49,7 @@ def test_the_answer_names_main_requests_and_one_cdi_device_per_result() -> None:
 
 
 def test_the_environment_tells_what_the_container_holds() -> None:
-    rig = Rig()
+    rig = PluginNode()
     results = [
         result("gpu-0", "whole"),
         share("gpu-1-share", SHARE_A, memory="4Gi", cores="30", request="share"),
@@ -74,9 +74,9 @@ def test_the_environment_tells_what_the_container_holds() -> None:
 
 @pytest.mark.parametrize(("annotations", "claim"), [({}, "TRAIN_A"), (POD_CLAIM, "GPUS")])
 def test_the_names_by_request_do_not_change_with_the_device(annotations: Mapping[str, str], claim: str) -> None:
-    card = {card.name: card.uuid for card in Rig().hardware.cards()}
+    card = {card.name: card.uuid for card in PluginNode().hardware.cards()}
     for first, second, part in [("gpu-0", "gpu-1", SHARE_A), ("gpu-2", "gpu-0", SHARE_B)]:
-        rig = Rig()
+        rig = PluginNode()
         results = [result(first, "two"), result(second, "two"), share("gpu-3-share", part, "4Gi", "30", "a-part/big")]
         ref = rig.claim("train.a", results, annotations=annotations)
         prepare(rig.plugin(), ref)
@@ -95,7 +95,7 @@ def test_the_names_by_request_do_not_change_with_the_device(annotations: Mapping
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "A", "a=b\nLD_PRELOAD", "-a", "a" * 64])
 def test_a_name_that_would_be_part_of_a_path_in_the_container_is_a_label(name: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")], annotations={"resource.kubernetes.io/pod-claim-name": name})
     error = refused(rig.plugin(), ref)
     assert error.reason == "invalid"
@@ -104,7 +104,7 @@ def test_a_name_that_would_be_part_of_a_path_in_the_container_is_a_label(name: s
 
 
 def test_a_container_sees_the_device_files_of_its_request_and_no_others() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0", "a"), share("gpu-1-share", SHARE_A, request="b")])
     prepare(rig.plugin(), ref)
     nodes = [[node["path"] for node in d["containerEdits"]["deviceNodes"]] for d in rig.spec(ref)["devices"]]
@@ -112,7 +112,7 @@ def test_a_container_sees_the_device_files_of_its_request_and_no_others() -> Non
 
 
 def test_the_same_claim_gets_the_same_answer_again_and_nothing_is_written() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     first = prepare(rig.plugin(), ref)
     rig.files.disk.before = no_writes
@@ -124,7 +124,7 @@ def no_writes(operation: str, path: str) -> None:
 
 
 def test_a_later_answer_repeats_the_facts_of_the_first_even_if_the_nodes_labels_changed() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.api.patch(NODES, "node-a", {"metadata": {"labels": {"lode.dev/ib-cluster": "fabric-2"}}})
@@ -133,14 +133,14 @@ def test_a_later_answer_repeats_the_facts_of_the_first_even_if_the_nodes_labels_
 
 
 def test_a_claim_with_nothing_of_ours_has_an_empty_answer() -> None:
-    rig = Rig()
+    rig = PluginNode()
     other = result("nic-0", driver="net.example.com", pool="elsewhere")
     assert prepare(rig.plugin(), rig.claim("c", [other])).devices == ()
     assert rig.claim_files() == set()
 
 
 def test_devices_of_other_drivers_in_the_same_allocation_are_ignored() -> None:
-    rig = Rig()
+    rig = PluginNode()
     other = result("gpu-0", "net", driver="net.example.com", pool="node-a/lode.dev")
     alien: dict[str, Any] = {
         "source": "FromClaim",
@@ -152,7 +152,7 @@ def test_devices_of_other_drivers_in_the_same_allocation_are_ignored() -> None:
 
 
 def test_the_metadata_mount_is_where_pod_authors_expect_it() -> None:
-    rig = Rig()
+    rig = PluginNode()
     named, generated = rig.claim("named", [result("gpu-0", "a/x")]), rig.claim("gen", [result("gpu-1")], (), POD_CLAIM)
     plugin = rig.plugin()
     mounts = []

@@ -16,7 +16,7 @@ from driver.errors import InvalidInput
 from kubeletplugin.hardware import DeviceNode, Edits, Handle, Hook, Mount, Use
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode, minimum_version
 from tests.simulation.hardware_decorator import HardwareDecorator
-from tests.unit.kubeletplugin.rig import SHARE_A, Rig, prepare, result, share
+from tests.unit.kubeletplugin.plugin_node import SHARE_A, PluginNode, prepare, result, share
 
 SCHEMA = Path(__file__).parents[3] / "data" / "cdi"
 
@@ -77,7 +77,7 @@ def test_every_spec_satisfies_the_published_schema(spec: Spec) -> None:
 
 
 def test_what_prepare_writes_satisfies_the_published_schema() -> None:
-    rig = Rig()
+    rig = PluginNode()
     results = [result("gpu-0", "a"), share("gpu-1-share", SHARE_A, request="b"), result("gpu-2-mig-1g-5gb-0", "c")]
     ref = rig.claim("c", results)
     prepare(rig.plugin(), ref)
@@ -120,7 +120,7 @@ def test_what_all_cards_of_a_request_need_is_given_once() -> None:
             of_driver = Edits(mounts=(Mount("/lib/a.so", "/lib/a.so"),), hooks=(Hook("/bin/sh"),))
             return replace(of_driver, env=super().edits(use, handles).env)
 
-    rig = Rig()
+    rig = PluginNode()
     claim = rig.claim("c", [result("gpu-0"), result("gpu-1"), result("gpu-2", "other")])
     prepare(rig.plugin(hardware=Drivers(rig.hardware)), claim)
     edits = [device["containerEdits"] for device in rig.spec(claim)["devices"]]

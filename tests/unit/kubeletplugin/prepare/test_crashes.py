@@ -14,11 +14,11 @@ from kubeletplugin.prepare import ClaimRef, Preparer, PrepareResult
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Counted, Killed
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CHECKPOINT,
     SHARE_A,
     SHARE_B,
-    Rig,
+    PluginNode,
     opaque,
     prepare,
     recover,
@@ -32,7 +32,7 @@ from tests.unit.kubeletplugin.rig import (
 class Story:
     """A node in the middle of something: what is prepared beside it, and the call during which it is killed."""
 
-    rig: Rig
+    rig: PluginNode
     ref: ClaimRef
     bystander: ClaimRef
     act: Callable[[Preparer], object]
@@ -40,8 +40,8 @@ class Story:
     """Whether the call is an unprepare, so that nothing of ``ref`` must be left in the end."""
 
 
-def _start() -> tuple[Rig, ClaimRef, ClaimRef]:
-    rig = Rig("t4x4")  # cards that cannot be partitioned: few devices, so many stories in little time
+def _start() -> tuple[PluginNode, ClaimRef, ClaimRef]:
+    rig = PluginNode("t4x4")  # cards that cannot be partitioned: few devices, so many stories in little time
     bystander = rig.claim("bystander", [share("gpu-3-share", SHARE_A)])
     prepare(rig.plugin(), bystander)
     return rig, rig.claim("c", [result("gpu-0", "a"), share("gpu-3-share", SHARE_B, request="b")]), bystander
@@ -97,9 +97,9 @@ def prepare_over_a_damaged_checkpoint() -> Story:
 MPS = opaque("b", kind="GpuConfig", sharing="mps")
 
 
-def _partitioned() -> tuple[Rig, ClaimRef, ClaimRef]:
+def _partitioned() -> tuple[PluginNode, ClaimRef, ClaimRef]:
     """A claim for a MIG partition beside another on its card, and for a share of a card that another uses with MPS."""
-    rig = Rig("a100x2")
+    rig = PluginNode("a100x2")
     beside = [result("gpu-0-mig-1g-5gb-5", "a"), share("gpu-1-share", SHARE_A, request="b")]
     bystander = rig.claim("bystander", beside, [MPS])
     prepare(rig.plugin(), bystander)
@@ -271,7 +271,7 @@ def test_killed_before_any_call_a_restart_leaves_the_node_consistent(scene: Call
         assert_ends_well(story)
 
 
-def _recover_and_release(rig: Rig, plugin: Preparer) -> None:
+def _recover_and_release(rig: PluginNode, plugin: Preparer) -> None:
     recover(plugin)
     release(rig, plugin, seconds=1)
 

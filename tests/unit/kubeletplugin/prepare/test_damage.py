@@ -7,13 +7,12 @@ import pytest
 
 from kubeletplugin.prepare import ClaimRef, Preparer
 from tests.unit.kubeletplugin.faults import Killed
-from tests.unit.kubeletplugin.prepare.partitions import MIG_5, MIG_6, Dying, make_foreign, records, sharing
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CHECKPOINT,
     PLUGIN,
     SHARE_A,
     SHARE_B,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -22,9 +21,10 @@ from tests.unit.kubeletplugin.rig import (
     share,
     unprepare,
 )
+from tests.unit.kubeletplugin.prepare.partitions import MIG_5, MIG_6, Dying, make_foreign, records, sharing
 
 
-def full_of_claims(rig: Rig) -> tuple[Preparer, list[ClaimRef]]:
+def full_of_claims(rig: PluginNode) -> tuple[Preparer, list[ClaimRef]]:
     """A node with claims of all kinds whose disk gets full."""
     refs = [
         rig.claim("mig", [result(MIG_6)]),
@@ -40,7 +40,7 @@ def full_of_claims(rig: Rig) -> tuple[Preparer, list[ClaimRef]]:
     return plugin, refs
 
 
-def test_on_a_full_disk_every_pod_can_end_and_what_its_claims_had_is_released(rig: Rig) -> None:
+def test_on_a_full_disk_every_pod_can_end_and_what_its_claims_had_is_released(rig: PluginNode) -> None:
     plugin, refs = full_of_claims(rig)
     for ref in refs:
         unprepare(plugin, ref)
@@ -54,7 +54,7 @@ def test_on_a_full_disk_every_pod_can_end_and_what_its_claims_had_is_released(ri
     prepare(plugin, rig.claim("later", [result("gpu-0")]))
 
 
-def test_on_a_full_disk_a_plugin_starts_gives_up_what_was_begun_and_ends_what_is_prepared(rig: Rig) -> None:
+def test_on_a_full_disk_a_plugin_starts_gives_up_what_was_begun_and_ends_what_is_prepared(rig: PluginNode) -> None:
     _, refs = full_of_claims(rig)
     rig.files.disk.full = ""
     begun = rig.claim("begun", [result(MIG_5)])
@@ -70,7 +70,7 @@ def test_on_a_full_disk_a_plugin_starts_gives_up_what_was_begun_and_ends_what_is
     assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
 
 
-def test_a_damaged_checkpoint_is_rebuilt_on_a_full_disk(rig: Rig) -> None:
+def test_a_damaged_checkpoint_is_rebuilt_on_a_full_disk(rig: PluginNode) -> None:
     _, refs = full_of_claims(rig)
     rig.files.disk.full = ""
     rig.files.write(CHECKPOINT, b"damaged")
@@ -83,7 +83,7 @@ def test_a_damaged_checkpoint_is_rebuilt_on_a_full_disk(rig: Rig) -> None:
     assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
 
 
-def test_a_plugin_that_stops_without_claims_leaves_nothing_that_was_reserved(rig: Rig) -> None:
+def test_a_plugin_that_stops_without_claims_leaves_nothing_that_was_reserved(rig: PluginNode) -> None:
     plugin, refs = full_of_claims(rig)
     unprepare(plugin, *refs)
     release(rig, plugin)
@@ -91,7 +91,7 @@ def test_a_plugin_that_stops_without_claims_leaves_nothing_that_was_reserved(rig
     assert rig.files.names(PLUGIN) == []
 
 
-def test_a_damaged_checkpoint_is_rebuilt_with_what_the_claims_have_on_the_hardware(rig: Rig) -> None:
+def test_a_damaged_checkpoint_is_rebuilt_with_what_the_claims_have_on_the_hardware(rig: PluginNode) -> None:
     foreign = make_foreign(rig, 0)
     ref = rig.claim("c", [result(MIG_6)])
     before = prepare(rig.plugin(), ref)
@@ -109,7 +109,7 @@ def test_a_damaged_checkpoint_is_rebuilt_with_what_the_claims_have_on_the_hardwa
     assert "mig:gpu-0:1g.5gb:6" not in rig.existing()
 
 
-def test_a_damaged_checkpoint_does_not_make_a_half_prepared_partition_somebody_elses(rig: Rig) -> None:
+def test_a_damaged_checkpoint_does_not_make_a_half_prepared_partition_somebody_elses(rig: PluginNode) -> None:
     foreign = make_foreign(rig, 0)
     ref = rig.claim("c", [result(MIG_6)])
     with pytest.raises(Killed):
@@ -125,7 +125,9 @@ def test_a_damaged_checkpoint_does_not_make_a_half_prepared_partition_somebody_e
 
 
 @pytest.mark.parametrize("content", [b"damaged", b""])
-def test_where_what_claims_have_is_not_known_either_everything_is_left_as_it_is(rig: Rig, content: bytes) -> None:
+def test_where_what_claims_have_is_not_known_either_everything_is_left_as_it_is(
+    rig: PluginNode, content: bytes
+) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     with pytest.raises(Killed):
         rig.plugin(hardware=Dying(rig.hardware)).prepare([ref])
@@ -137,7 +139,7 @@ def test_where_what_claims_have_is_not_known_either_everything_is_left_as_it_is(
     assert "mig:gpu-0:1g.5gb:6" in rig.existing()
 
 
-def test_what_claims_may_have_is_forgotten_with_the_last_of_them(rig: Rig) -> None:
+def test_what_claims_may_have_is_forgotten_with_the_last_of_them(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
     assert "actions.json" in rig.files.names(PLUGIN)
@@ -146,7 +148,7 @@ def test_what_claims_may_have_is_forgotten_with_the_last_of_them(rig: Rig) -> No
     assert "actions.json" not in rig.files.names(PLUGIN)
 
 
-def test_a_checkpoint_of_version_2_is_read_and_its_claims_go_as_they_came(rig: Rig) -> None:
+def test_a_checkpoint_of_version_2_is_read_and_its_claims_go_as_they_came(rig: PluginNode) -> None:
     refs = [rig.claim("a", [result("gpu-1")]), rig.claim("b", [share("gpu-0-share", SHARE_A)], [sharing("none")])]
     plugin = rig.plugin()
     before = {ref.uid: prepare(plugin, ref) for ref in refs}
@@ -159,7 +161,7 @@ def test_a_checkpoint_of_version_2_is_read_and_its_claims_go_as_they_came(rig: R
     assert (records(rig), rig.claim_files()) == ({}, set())
 
 
-def as_version_2(rig: Rig) -> None:
+def as_version_2(rig: PluginNode) -> None:
     """Rewrite the checkpoint as the version before this one wrote it."""
     data = rig.files.read(CHECKPOINT)
     assert data

@@ -8,10 +8,10 @@ from driver.kube.api import RESOURCE_CLAIMS
 from driver.settings import Settings
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from kubeletplugin.prepare.retiring import LOOK_SECONDS
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     SHARE_A,
     SHARE_B,
-    Rig,
+    PluginNode,
     prepare,
     refused,
     result,
@@ -34,7 +34,7 @@ from tests.unit.kubeletplugin.rig import (
     ],
 )
 def test_what_excludes_each_other_on_one_card_is_never_prepared_twice(holder: Any, wanted: Any) -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     first, second = rig.claim("first", [holder]), rig.claim("second", [wanted])
     prepare(plugin, first)
@@ -59,14 +59,14 @@ def test_what_excludes_each_other_on_one_card_is_never_prepared_twice(holder: An
     ],
 )
 def test_what_goes_together_is_prepared_side_by_side(one: Any, other: Any) -> None:
-    rig = Rig()
+    rig = PluginNode()
     rig.allow_admin_access()
     for name, held in (("one", one), ("other", other)):
         prepare(rig.plugin(), rig.claim(name, [held]))
 
 
 def test_three_partitions_that_fit_in_pairs_only_are_not_all_prepared() -> None:
-    rig = Rig("ascend310px4")
+    rig = PluginNode("ascend310px4")
     plugin = rig.plugin()
     for slot in range(3):
         prepare(plugin, rig.claim(f"c{slot}", [result(f"npu-0-vir02-{slot}")]))
@@ -75,7 +75,7 @@ def test_three_partitions_that_fit_in_pairs_only_are_not_all_prepared() -> None:
 
 
 def test_a_narrower_offer_does_not_lose_what_was_allocated_before() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     rig.settings = Settings.model_validate({"kubeletplugin": {"offer": ["share"]}})
     prepare(rig.plugin(), ref)
@@ -84,7 +84,7 @@ def test_a_narrower_offer_does_not_lose_what_was_allocated_before() -> None:
 
 
 def test_a_claim_gone_since_before_the_reboot_makes_way() -> None:
-    rig = Rig()
+    rig = PluginNode()
     old = rig.claim("old", [result("gpu-0")])
     prepare(rig.plugin(), old)
     rig.release(old)
@@ -97,7 +97,7 @@ def test_a_claim_gone_since_before_the_reboot_makes_way() -> None:
 
 
 def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     old = rig.claim("old", [result("gpu-0")])
     prepare(plugin, old)
@@ -112,7 +112,7 @@ def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for
 
 
 def test_devices_of_a_claim_that_is_gone_are_given_to_nobody_until_its_containers_have_stopped() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     old = rig.claim("old", [result("gpu-0"), result("gpu-1", "other")])
     prepare(plugin, old)
@@ -125,7 +125,7 @@ def test_devices_of_a_claim_that_is_gone_are_given_to_nobody_until_its_container
 
 
 def test_another_instance_that_gives_up_the_claim_frees_its_devices() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     old = rig.claim("old", [result("gpu-0")])
     prepare(plugin, old)
@@ -138,7 +138,7 @@ def test_another_instance_that_gives_up_the_claim_frees_its_devices() -> None:
 
 
 def test_shares_are_prepared_only_as_far_as_the_card_goes() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     prepare(plugin, rig.claim("one", [share("gpu-0-share", SHARE_A, "30Gi")]))
     error = refused(plugin, rig.claim("other", [share("gpu-0-share", SHARE_B, "11Gi")]))
@@ -147,7 +147,7 @@ def test_shares_are_prepared_only_as_far_as_the_card_goes() -> None:
 
 
 def test_a_share_waits_for_containers_of_a_share_that_is_gone_and_not_for_live_ones() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     live = rig.claim("live", [share("gpu-0-share", SHARE_A, "10Gi")])
     old = rig.claim("old", [share("gpu-0-share", SHARE_B, "30Gi")])
@@ -165,7 +165,7 @@ def test_a_share_waits_for_containers_of_a_share_that_is_gone_and_not_for_live_o
 
 
 def test_a_share_that_is_gone_since_before_the_reboot_makes_way_and_a_live_one_stays() -> None:
-    rig = Rig()
+    rig = PluginNode()
     live = rig.claim("live", [share("gpu-0-share", SHARE_A, "10Gi")])
     old = rig.claim("old", [share("gpu-0-share", SHARE_B, "30Gi")])
     prepare(rig.plugin(), live)
@@ -178,7 +178,7 @@ def test_a_share_that_is_gone_since_before_the_reboot_makes_way_and_a_live_one_s
 
 
 def test_a_claim_judged_gone_and_prepared_anew_meanwhile_is_kept() -> None:
-    rig = Rig("t4x4")
+    rig = PluginNode("t4x4")
     old = rig.claim("old", [share("gpu-0-share", SHARE_A)])
     prepare(rig.plugin(), old)
     rig.reboot()

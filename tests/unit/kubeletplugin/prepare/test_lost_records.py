@@ -5,11 +5,11 @@ import pytest
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     CHECKPOINT,
     PLUGIN,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -36,7 +36,7 @@ class Kubelet:
         return (other, *ours)
 
 
-def lose_all_records(rig: Rig, *refs: ClaimRef) -> None:
+def lose_all_records(rig: PluginNode, *refs: ClaimRef) -> None:
     """The checkpoint and what is on the hardware are not recorded any more, nor can files of these claims be read."""
     for path in (CHECKPOINT, ACTIONS):
         rig.files.remove(path)
@@ -46,7 +46,7 @@ def lose_all_records(rig: Rig, *refs: ClaimRef) -> None:
 
 
 def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_kubelet_and_api() -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost = rig.claim("lost", [result("gpu-0"), result("gpu-1-mig-1g-5gb-6", "part")])
     other = rig.claim("other", [result("gpu-2")])
     before = rig.plugin().prepare([lost, other])
@@ -65,7 +65,7 @@ def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_kubelet_and_a
 
 @pytest.mark.parametrize("who", ["kubelet is silent", "not in the api"])
 def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its_files_stay(who: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost, other = rig.claim("lost", [result("gpu-0")]), rig.claim("other", [result("gpu-1")])
     watcher = rig.claim("watcher", [result("gpu-0", adminAccess=True)])
     rig.allow_admin_access()
@@ -90,7 +90,7 @@ def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its
 
 
 def test_a_claim_that_nobody_knows_is_asked_for_until_the_kubelet_answers() -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost = rig.claim("lost", [result("gpu-0")])
     before = rig.plugin().prepare([lost])
     lose_all_records(rig, lost)
@@ -109,7 +109,7 @@ def test_a_claim_that_nobody_knows_is_asked_for_until_the_kubelet_answers() -> N
 
 
 def test_what_is_lost_while_the_plugin_runs_is_made_again() -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost = rig.claim("lost", [result("gpu-0")])
     plugin = rig.plugin(kubelet=Kubelet(lost))
     before = plugin.prepare([lost])
@@ -122,7 +122,7 @@ def test_what_is_lost_while_the_plugin_runs_is_made_again() -> None:
 
 
 def test_no_container_uses_a_claim_that_nobody_knows_after_a_reboot() -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost = rig.claim("lost", [result("gpu-0")])
     rig.plugin().prepare([lost])
     lose_all_records(rig, lost)
@@ -135,7 +135,7 @@ def test_no_container_uses_a_claim_that_nobody_knows_after_a_reboot() -> None:
 
 
 def test_the_kubelets_call_says_what_a_claim_is_that_nobody_knows() -> None:
-    rig = Rig()
+    rig = PluginNode()
     lost = rig.claim("lost", [result("gpu-0")])
     before = rig.plugin().prepare([lost])
     lose_all_records(rig, lost)
@@ -146,7 +146,7 @@ def test_the_kubelets_call_says_what_a_claim_is_that_nobody_knows() -> None:
 
 
 def test_what_a_claim_has_is_not_undone_because_its_spec_is_lost_as_well() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("used", [result("gpu-0-mig-1g-5gb-6")])
     before, files, existing = rig.plugin().prepare([ref]), rig.claim_files(), rig.existing()
     rig.files.remove(CHECKPOINT)

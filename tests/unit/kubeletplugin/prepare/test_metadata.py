@@ -7,7 +7,7 @@ import pytest
 
 from kubeletplugin.prepare.metadata import plan_in
 from kubeletplugin.prepare.plan import ClaimPlan
-from tests.unit.kubeletplugin.rig import PLUGIN, Rig, prepare, result
+from tests.unit.kubeletplugin.plugin_node import PLUGIN, PluginNode, prepare, result
 
 ROOT = f"{PLUGIN}/dra-device-metadata"
 
@@ -23,7 +23,7 @@ def stream(content: bytes) -> list[dict[str, Any]]:
 
 
 def test_each_request_has_a_file_that_names_its_devices_once_per_version_newest_first() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0", "a/x"), result("gpu-1", "a/x"), result("gpu-2", "b")])
     prepare(rig.plugin(), ref)
     content = rig.files.read(f"{ROOT}/{ref.uid}_a.json")
@@ -47,7 +47,7 @@ def test_each_request_has_a_file_that_names_its_devices_once_per_version_newest_
 
 
 def test_a_generated_claim_says_which_entry_of_the_pod_it_is_for() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")], (), {"resource.kubernetes.io/pod-claim-name": "gpus"})
     prepare(rig.plugin(), ref)
     content = rig.files.read(f"{ROOT}/{ref.uid}_gpu.json")

@@ -9,11 +9,11 @@ import pytest
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from tests.simulation.hardware_decorator import HardwareDecorator
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     CHECKPOINT,
     SHARE_A,
-    Rig,
+    PluginNode,
     opaque,
     prepare,
     recover,
@@ -49,7 +49,7 @@ class HalfDeaf(HardwareDecorator):
 
 @pytest.mark.parametrize("rebooted", [False, True])
 def test_one_card_that_does_not_answer_keeps_no_other_claim_from_being_restored(rebooted: bool) -> None:
-    rig = Rig()
+    rig = PluginNode()
     cards = rig.hardware.cards()
     bad, good = rig.claim("bad", [result("gpu-0-mig-1g-5gb-6")]), rig.claim("good", [result("gpu-1-mig-1g-5gb-6")])
     rig.plugin().prepare([bad, good])
@@ -75,7 +75,7 @@ def test_one_card_that_does_not_answer_keeps_no_other_claim_from_being_restored(
 
 
 def test_a_claim_with_parameters_of_a_newer_version_is_left_and_the_others_are_restored() -> None:
-    rig = Rig()
+    rig = PluginNode()
     newer = rig.claim("newer", [share("gpu-0-share", SHARE_A)], [opaque(kind="GpuConfig", sharing="timeSlicing")])
     plain = rig.claim("plain", [result("gpu-1")])
     rig.plugin().prepare([newer, plain])

@@ -14,11 +14,11 @@ from kubeletplugin.prepare import PrepareResult
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     CHECKPOINT,
     NODE,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -27,7 +27,7 @@ from tests.unit.kubeletplugin.rig import (
 
 
 def test_after_a_reboot_the_cdi_spec_is_written_again_and_the_answer_is_the_same() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     first, spec = prepare(rig.plugin(), ref), rig.spec(ref)
     rig.reboot()
@@ -38,7 +38,7 @@ def test_after_a_reboot_the_cdi_spec_is_written_again_and_the_answer_is_the_same
 
 
 def test_a_lost_or_altered_cdi_spec_is_restored_by_prepare_and_by_a_restart() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     path, spec = f"{CDI}/lode.dev-claim_{ref.uid}.json", rig.spec(ref)
@@ -52,7 +52,7 @@ def test_a_lost_or_altered_cdi_spec_is_restored_by_prepare_and_by_a_restart() ->
 
 
 def test_a_claim_allocated_anew_gets_its_new_devices_and_nothing_of_the_old() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0", "a/x"), result("gpu-1", "b")])
     plugin = rig.plugin()
     prepare(plugin, ref)
@@ -66,14 +66,14 @@ def test_a_claim_allocated_anew_gets_its_new_devices_and_nothing_of_the_old() ->
 
 
 def test_a_short_silence_of_the_api_is_waited_out() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(Unsteady(rig.api, failures=6)), ref)
     assert 0 < rig.clock.monotonic() < RETRY_TIMEOUT_SECONDS
 
 
 def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() -> None:
-    rig = Rig()
+    rig = PluginNode()
     refs = [rig.claim(name, [result(f"gpu-{index}")]) for index, name in enumerate("abc")]
     answers = rig.plugin(Unsteady(rig.api, failures=1000)).prepare(refs)
     assert {getattr(answer, "reason", "") for answer in answers.values()} == {"transient"}
@@ -82,7 +82,7 @@ def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() ->
 
 def test_a_claim_given_up_while_it_is_being_prepared_stays_given_up() -> None:
     """A pod is deleted while it starts: the kubelet withdraws its call, and unprepares without waiting for its end."""
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     withdrawn: list[float] = []
 
@@ -101,7 +101,7 @@ def test_a_claim_given_up_while_it_is_being_prepared_stays_given_up() -> None:
 
 @pytest.mark.parametrize("looks", range(5))
 def test_of_a_call_withdrawn_at_any_moment_an_unprepare_leaves_nothing(looks: int) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     left = iter([True] * looks)
     answer = rig.plugin().prepare([ref], lambda: next(left, False))[ref.uid]
@@ -113,7 +113,7 @@ def test_of_a_call_withdrawn_at_any_moment_an_unprepare_leaves_nothing(looks: in
 
 @pytest.mark.parametrize("file", ["dra-device-metadata/", "cdi/", "checkpoint.json"])
 def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing(file: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     held, ref = rig.claim("held", [result("gpu-1")]), rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), held)
     before = rig.claim_files()
@@ -153,14 +153,14 @@ class Blinking(SimulatedHardware):
 
 @pytest.mark.parametrize("question", range(1, 6))
 def test_hardware_that_fails_once_is_asked_again(question: int) -> None:
-    rig = Rig()
+    rig = PluginNode()
     rig.hardware = Blinking(question)
     prepare(rig.plugin(), rig.claim("c", [result("gpu-0", "a"), result("gpu-1", "b")]))
     assert rig.clock.monotonic() < 1
 
 
 def test_hardware_is_asked_without_the_lock() -> None:
-    rig = Rig()
+    rig = PluginNode()
     held, ref = rig.claim("held", [result("gpu-1")]), rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), held)
 
@@ -177,7 +177,7 @@ def test_hardware_is_asked_without_the_lock() -> None:
 
 
 def test_fields_of_a_newer_version_do_not_outlive_the_devices_they_are_about() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
@@ -196,7 +196,7 @@ def test_fields_of_a_newer_version_do_not_outlive_the_devices_they_are_about() -
 
 
 def test_two_instances_share_what_they_know() -> None:
-    rig = Rig()
+    rig = PluginNode()
     old, new = rig.plugin(), rig.plugin()
     ref = rig.claim("c", [result("gpu-0")])
     first = prepare(old, ref)
@@ -207,7 +207,7 @@ def test_two_instances_share_what_they_know() -> None:
 
 
 def test_a_plugin_that_stops_leaves_a_checkpoint_if_and_only_if_it_has_claims() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.plugin().leave()

@@ -14,13 +14,13 @@ from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     CHECKPOINT,
     PLUGIN,
     SHARE_A,
     SHARE_B,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -41,7 +41,7 @@ class Silent(SimulatedHardware):
         raise TransientFault("the driver is not loaded")
 
 
-def damage(rig: Rig) -> bytes:
+def damage(rig: PluginNode) -> bytes:
     data = rig.files.read(CHECKPOINT)
     assert data
     damaged = data.replace(b"completed", b"complexed")
@@ -50,14 +50,14 @@ def damage(rig: Rig) -> bytes:
 
 
 def test_an_empty_node_needs_nothing() -> None:
-    rig = Rig()
+    rig = PluginNode()
     rig.files.disk.before = None
     recover(rig.plugin(Unsteady(rig.api, failures=1000)))
     assert rig.files.read(CHECKPOINT) is None
 
 
 def test_files_of_no_claim_are_removed_and_those_of_others_left_alone() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     kept = rig.claim_files() | {f"{CDI}/nvidia.yaml", f"{CDI}/other.dev-claim_7.json", f"{CDI}/lode.dev-metadata.json"}
@@ -68,7 +68,7 @@ def test_files_of_no_claim_are_removed_and_those_of_others_left_alone() -> None:
 
 
 def test_a_claim_gone_since_before_the_reboot_is_forgotten() -> None:
-    rig = Rig()
+    rig = PluginNode()
     gone, kept = rig.claim("gone", [result("gpu-0")]), rig.claim("kept", [result("gpu-1")])
     plugin = rig.plugin()
     plugin.prepare([gone, kept])
@@ -81,7 +81,7 @@ def test_a_claim_gone_since_before_the_reboot_is_forgotten() -> None:
 
 
 def test_a_claim_gone_from_the_api_since_the_boot_is_left_to_the_kubelet() -> None:
-    rig = Rig()
+    rig = PluginNode()
     gone = rig.claim("gone", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, gone)
@@ -93,7 +93,7 @@ def test_a_claim_gone_from_the_api_since_the_boot_is_left_to_the_kubelet() -> No
 
 
 def test_without_an_answer_from_the_api_nothing_is_forgotten_and_the_plugin_starts() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.release(ref)
@@ -104,7 +104,7 @@ def test_without_an_answer_from_the_api_nothing_is_forgotten_and_the_plugin_star
 
 
 def test_a_damaged_checkpoint_is_kept_aside_and_made_anew_from_the_files() -> None:
-    rig = Rig()
+    rig = PluginNode()
     rig.allow_admin_access()
     refs = [
         rig.claim("a", [result("gpu-0", "main/first"), share("gpu-3-share", SHARE_A, request="part")]),
@@ -121,7 +121,7 @@ def test_a_damaged_checkpoint_is_kept_aside_and_made_anew_from_the_files() -> No
     plugin.tidy()
     assert plugin.prepared() == before
     assert rig.claim_files() == files
-    rig.hardware = Rig().hardware
+    rig.hardware = PluginNode().hardware
     plugin = rig.plugin()
     (copy,) = [name for name in rig.files.names(PLUGIN) if name.startswith("checkpoint.json.corrupt-")]
     assert rig.files.read(f"{PLUGIN}/{copy}") == damaged
@@ -132,7 +132,7 @@ def test_a_damaged_checkpoint_is_kept_aside_and_made_anew_from_the_files() -> No
 
 
 def test_a_checkpoint_damaged_while_the_plugin_runs_is_made_anew_too() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("a", [result("gpu-0")])
     plugin = rig.plugin()
     first = prepare(plugin, ref)
@@ -142,7 +142,7 @@ def test_a_checkpoint_damaged_while_the_plugin_runs_is_made_anew_too() -> None:
 
 
 def test_a_damaged_checkpoint_after_a_reboot_holds_nothing_back() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("a", [result("gpu-0")])
     first = prepare(rig.plugin(), ref)
     damage(rig)
@@ -158,7 +158,7 @@ def test_a_damaged_checkpoint_after_a_reboot_holds_nothing_back() -> None:
 def test_a_claim_without_a_record_keeps_its_devices_and_no_other_claim_from_being_served(
     damaged: str, api: str
 ) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref, other = (
         rig.claim("a", [share("gpu-0-share", SHARE_A), result("gpu-2", "b")]),
         rig.claim("o", [result("gpu-1")]),
@@ -188,14 +188,14 @@ def test_a_claim_without_a_record_keeps_its_devices_and_no_other_claim_from_bein
     assert answering.unprepare([ref]) == {ref.uid: None}
 
 
-def reallocate(rig: Rig, ref: ClaimRef, results: list[dict[str, Any]]) -> None:
+def reallocate(rig: PluginNode, ref: ClaimRef, results: list[dict[str, Any]]) -> None:
     claim = rig.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
     claim["status"] = {}
     rig.allocate(rig.api.update(RESOURCE_CLAIMS, claim, "status"), results)
 
 
 def test_a_missing_checkpoint_is_made_anew_from_the_files_like_a_damaged_one() -> None:
-    rig = Rig()
+    rig = PluginNode()
     deleted, mig = rig.claim("deleted", [result("gpu-0")]), rig.claim("mig", [result("gpu-1-mig-1g-5gb-6")])
     before = rig.plugin().prepare([deleted, mig])
     files, existing = rig.claim_files(), rig.existing()
@@ -212,7 +212,7 @@ def test_a_missing_checkpoint_is_made_anew_from_the_files_like_a_damaged_one() -
 
 
 def test_without_a_checkpoint_what_was_half_made_is_undone() -> None:
-    rig = Rig()
+    rig = PluginNode()
     mig = rig.claim("mig", [result("gpu-1-mig-1g-5gb-6")])
     prepare(rig.plugin(), mig)
     for path in (CHECKPOINT, *rig.claim_files()):
@@ -224,7 +224,7 @@ def test_without_a_checkpoint_what_was_half_made_is_undone() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_made_anew_and_the_others_stay_as_they_are() -> None:
-    rig = Rig()
+    rig = PluginNode()
     refs = [rig.claim(name, [result(f"gpu-{index}")]) for index, name in enumerate("abc")]
     before = rig.plugin().prepare(refs)
     header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
@@ -243,7 +243,7 @@ def test_a_record_that_cannot_be_read_is_made_anew_and_the_others_stay_as_they_a
 
 @pytest.mark.parametrize("how", ["damaged", "missing"])
 def test_a_checkpoint_of_an_idle_node_is_rebuilt_and_that_is_said_once(how: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("a", [result("gpu-0")])
     plugin = rig.plugin()
     first = prepare(plugin, ref)
@@ -261,7 +261,7 @@ def test_a_checkpoint_of_an_idle_node_is_rebuilt_and_that_is_said_once(how: str)
 
 
 def test_what_keeps_the_checkpoint_from_being_read_is_said_once() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     prepare(plugin, rig.claim("a", [result("gpu-0")]))
 
@@ -276,7 +276,7 @@ def test_what_keeps_the_checkpoint_from_being_read_is_said_once() -> None:
 
 
 def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("a", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     data = rig.files.read(CHECKPOINT)
@@ -301,10 +301,10 @@ def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
 
 
 def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting() -> None:
-    rig = Rig("a100x4")
+    rig = PluginNode("a100x4")
     lost, kept = rig.claim("lost", [result("gpu-3")]), rig.claim("kept", [result("gpu-0")])
     rig.plugin().prepare([lost, kept])
-    rig.hardware = Rig("t4x2").hardware
+    rig.hardware = PluginNode("t4x2").hardware
     rig.reboot()
     plugin = rig.plugin()
     recover(plugin)
@@ -314,7 +314,7 @@ def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting
 
 
 def test_unprepare_and_the_first_step_of_a_start_need_neither_hardware_nor_api() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("a", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.hardware = Silent()
@@ -326,7 +326,7 @@ def test_unprepare_and_the_first_step_of_a_start_need_neither_hardware_nor_api()
 
 
 def test_a_claim_found_stale_and_prepared_again_meanwhile_stays() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.reboot()

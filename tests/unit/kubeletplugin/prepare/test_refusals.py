@@ -13,10 +13,10 @@ from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
 from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     SHARE_A,
     UNKNOWN,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -25,7 +25,7 @@ from tests.unit.kubeletplugin.rig import (
 
 
 def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
-    rig = Rig()
+    rig = PluginNode()
     faulty = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "sharing": "magic", "speed": 9}
     config = {"source": "FromClaim", "requests": [], "opaque": {"driver": "lode.dev", "parameters": faulty}}
     ref = rig.claim("c", [result("gpu-7", "a"), result("gpu-0", "b", pool="node-b/lode.dev")], [config])
@@ -54,7 +54,7 @@ def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
 def test_a_share_of_unknown_size_is_refused_and_the_claims_beside_it_are_prepared(
     device: str, consumed: Mapping[str, str] | None, said: list[str]
 ) -> None:
-    rig = Rig()
+    rig = PluginNode()
     more: dict[str, Any] = {} if consumed is None else {"consumedCapacity": consumed}
     faulty, sound = rig.claim("c", [result(device, shareID=SHARE_A, **more)]), rig.claim("d", [result("gpu-1")])
     plugin = rig.plugin()
@@ -75,7 +75,7 @@ def test_a_claim_that_the_plugin_has_a_defect_for_harms_no_other_claim_of_the_ca
                 raise KeyError("memory")
             return super().edits(use, handles)
 
-    rig = Rig("t4x4")
+    rig = PluginNode("t4x4")
     refs = [rig.claim(name, [result(f"gpu-{number}")]) for number, name in enumerate("ab")]
     answers = rig.plugin(hardware=Defective(rig.profile)).prepare(refs)
     error = answers[refs[0].uid]
@@ -97,7 +97,7 @@ class Odd(Unsteady):
 
 
 def test_what_nobody_can_decode_in_a_claim_does_not_matter_to_those_that_wait_for_its_devices() -> None:
-    rig = Rig()
+    rig = PluginNode()
     held = rig.claim("held", [result("gpu-0")])
     prepare(rig.plugin(), held)
     error = refused(rig.plugin(Odd(rig.api, held.name)), rig.claim("c", [result("gpu-0")]))
@@ -106,7 +106,7 @@ def test_what_nobody_can_decode_in_a_claim_does_not_matter_to_those_that_wait_fo
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_of_a_claim_in_another_namespace_readers_are_told_the_uid_and_not_the_name(is_gone: bool) -> None:
-    rig = Rig()
+    rig = PluginNode()
     held, wanted = rig.claim("held", [result("gpu-0")]), rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), held)
     storage = ClaimStorage(rig.files, rig.settings)
@@ -122,21 +122,21 @@ def test_of_a_claim_in_another_namespace_readers_are_told_the_uid_and_not_the_na
 
 
 def test_parameters_for_a_request_that_has_no_device_of_ours_are_not_judged() -> None:
-    rig = Rig()
+    rig = PluginNode()
     wrong = {"source": "FromClaim", "requests": ["net"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
     other = result("nic-0", "net", driver="net.example.com", pool="elsewhere")
     prepare(rig.plugin(), rig.claim("c", [other, result("gpu-0", "gpu/sub")], [wrong]))
 
 
 def test_parameters_named_by_the_main_request_are_for_every_subrequest() -> None:
-    rig = Rig()
+    rig = PluginNode()
     wrong = {"source": "FromClaim", "requests": ["gpu"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
     error = refused(rig.plugin(), rig.claim("c", [result("gpu-0", "gpu/sub")], [wrong]))
     assert "config[0].opaque.parameters.kind: unknown kind: 'X'" in error.message
 
 
 def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one() -> None:
-    rig = Rig()
+    rig = PluginNode()
     old = rig.claim("c", [result("gpu-0")])
     rig.release(old)
     rig.claim("c", [result("gpu-1")])
@@ -144,7 +144,7 @@ def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one()
 
 
 def test_an_unallocated_or_missing_claim_is_refused() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     claim = rig.api.get(RESOURCE_CLAIMS, "c", "team")
     claim["status"] = {}
@@ -155,7 +155,7 @@ def test_an_unallocated_or_missing_claim_is_refused() -> None:
 
 
 def test_results_of_one_claim_that_exclude_each_other_are_its_own_fault() -> None:
-    rig = Rig()
+    rig = PluginNode()
     for name, results in (
         ("twice", [result("gpu-0", "a"), result("gpu-0", "b")]),
         ("both", [result("gpu-0", "a"), result("gpu-0-mig-1g-5gb-0", "b")]),

@@ -12,10 +12,9 @@ from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from tests.simulation.hardware_decorator import HardwareDecorator
-from tests.unit.kubeletplugin.prepare.partitions import MIG_6, ONE, Watched, records
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -23,6 +22,7 @@ from tests.unit.kubeletplugin.rig import (
     result,
     unprepare,
 )
+from tests.unit.kubeletplugin.prepare.partitions import MIG_6, ONE, Watched, records
 
 
 class Dead(HardwareDecorator):
@@ -38,7 +38,7 @@ class Dead(HardwareDecorator):
         raise TransientFault("the hardware does not answer")
 
 
-def test_an_unprepare_records_that_it_stops_before_it_undoes_the_actions_in_reverse(rig: Rig) -> None:
+def test_an_unprepare_records_that_it_stops_before_it_undoes_the_actions_in_reverse(rig: PluginNode) -> None:
     seen: list[tuple[str, int]] = []
     ref = rig.claim("c", [result(MIG_6)])
     prepare(rig.plugin(), ref)
@@ -55,7 +55,7 @@ def test_an_unprepare_records_that_it_stops_before_it_undoes_the_actions_in_reve
     assert seen == [("mig", 2), ("migmode", 1)]
 
 
-def test_a_pod_ends_while_the_hardware_does_not_answer_and_its_partition_goes_when_it_does(rig: Rig) -> None:
+def test_a_pod_ends_while_the_hardware_does_not_answer_and_its_partition_goes_when_it_does(rig: PluginNode) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     prepare(rig.plugin(), ref)
     plugin = rig.plugin(hardware=Dead(rig.hardware))
@@ -71,7 +71,7 @@ def test_a_pod_ends_while_the_hardware_does_not_answer_and_its_partition_goes_wh
     assert (rig.existing(), answering.retiring.releasing(rig.hardware.cards())) == ([], frozenset())
 
 
-def test_what_was_left_on_a_card_that_was_exchanged_does_not_hold_the_card_in_its_place(rig: Rig) -> None:
+def test_what_was_left_on_a_card_that_was_exchanged_does_not_hold_the_card_in_its_place(rig: PluginNode) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     prepare(rig.plugin(), ref)
     unprepare(rig.plugin(), ref)
@@ -86,7 +86,7 @@ def test_what_was_left_on_a_card_that_was_exchanged_does_not_hold_the_card_in_it
     assert records(rig)[ref.uid].state == "stopping"
 
 
-def test_what_is_left_on_a_card_that_is_gone_for_good_is_said_once(rig: Rig) -> None:
+def test_what_is_left_on_a_card_that_is_gone_for_good_is_said_once(rig: PluginNode) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     prepare(rig.plugin(), ref)
     unprepare(rig.plugin(), ref)
@@ -101,7 +101,7 @@ def test_what_is_left_on_a_card_that_is_gone_for_good_is_said_once(rig: Rig) -> 
     assert "is not there" in said[0]["reason"]
 
 
-def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Rig) -> None:
+def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
     state = rig.store.load()
@@ -122,7 +122,7 @@ def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Ri
 
 @pytest.mark.parametrize("device", [MIG_6, "gpu-0", "gpu-0-mig-2g-10gb-4"])
 def test_what_the_driver_reports_in_use_for_a_moment_after_its_processes_ended_is_waited_for(
-    rig: Rig, device: str
+    rig: PluginNode, device: str
 ) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
@@ -142,7 +142,7 @@ def test_what_the_driver_reports_in_use_for_a_moment_after_its_processes_ended_i
     assert rig.clock.monotonic() < ends + RETRY_TIMEOUT_SECONDS
 
 
-def test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed(rig: Rig) -> None:
+def test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed(rig: PluginNode) -> None:
     ref, other = rig.claim("c", [result(MIG_6)]), rig.claim("other", [result("gpu-1")])
     plugin = rig.plugin()
     plugin.prepare([ref, other])
@@ -169,7 +169,7 @@ def test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed(rig: Rig) -> Non
     assert (rig.existing(), rig.claim_files(), records(rig)) == ([], set(), {})
 
 
-def test_a_partition_that_is_being_released_is_released_at_once_for_the_next_claim(rig: Rig) -> None:
+def test_a_partition_that_is_being_released_is_released_at_once_for_the_next_claim(rig: PluginNode) -> None:
     plugin = rig.plugin()
     for name in ("first", "second", "third"):
         ref = rig.claim(name, [result(MIG_6)])
@@ -181,7 +181,7 @@ def test_a_partition_that_is_being_released_is_released_at_once_for_the_next_cla
     assert rig.existing() == []
 
 
-def test_the_same_claim_is_prepared_again_while_what_it_had_is_being_released(rig: Rig) -> None:
+def test_the_same_claim_is_prepared_again_while_what_it_had_is_being_released(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     before = prepare(plugin, ref)
     unprepare(plugin, ref)
@@ -191,7 +191,7 @@ def test_the_same_claim_is_prepared_again_while_what_it_had_is_being_released(ri
 
 
 def test_what_a_claim_had_before_the_reboot_and_needs_no_more_is_released() -> None:
-    rig = Rig("ascend310px4")
+    rig = PluginNode("ascend310px4")
     ref = rig.claim("c", [result("npu-1-vir01-0")])
     prepare(rig.plugin(), ref)
     rig.release(ref)
@@ -209,7 +209,7 @@ def test_what_a_claim_had_before_the_reboot_and_needs_no_more_is_released() -> N
 def test_what_was_on_a_card_that_a_reboot_did_not_find_is_gone_unless_it_outlives_reboots(
     profile: str, device: str, is_dropped: bool
 ) -> None:
-    rig = Rig(profile)
+    rig = PluginNode(profile)
     ref = rig.claim("c", [result(device)])
     prepare(rig.plugin(), ref)
     cards = rig.hardware.cards()

@@ -8,9 +8,9 @@ import pytest
 
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
 from kubeletplugin.prepare.checkpoint import VERSION
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CHECKPOINT,
-    Rig,
+    PluginNode,
     prepare,
     recover,
     refused,
@@ -18,7 +18,7 @@ from tests.unit.kubeletplugin.rig import (
 )
 
 
-def renumber(rig: Rig) -> None:
+def renumber(rig: PluginNode) -> None:
     """The node numbers its cards anew: each gets the number of the next one."""
     cards = rig.hardware.cards()
     shifted = [replace(card, index=(card.index + 1) % len(cards)) for card in cards]
@@ -26,7 +26,7 @@ def renumber(rig: Rig) -> None:
 
 
 def test_a_running_claim_keeps_its_card_when_the_cards_are_numbered_anew() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0"), result("gpu-1-mig-1g-5gb-0", "part")])
     prepare(rig.plugin(), ref)
     spec = rig.spec(ref)
@@ -45,7 +45,7 @@ def test_a_running_claim_keeps_its_card_when_the_cards_are_numbered_anew() -> No
 
 @pytest.mark.parametrize("wanted", ["gpu-0", "gpu-1", "gpu-1-mig-1g-5gb-0"])
 def test_neither_the_card_of_a_running_claim_nor_its_number_is_given_to_another(wanted: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     prepare(rig.plugin(), rig.claim("c", [result("gpu-0")]))
     renumber(rig)
     assert refused(rig.plugin(), rig.claim("d", [result(wanted)])).reason == "conflict"
@@ -53,7 +53,7 @@ def test_neither_the_card_of_a_running_claim_nor_its_number_is_given_to_another(
 
 
 def test_after_a_reboot_a_claim_gets_the_card_that_has_the_number_now() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     spec = rig.spec(ref)
@@ -68,7 +68,7 @@ def test_after_a_reboot_a_claim_gets_the_card_that_has_the_number_now() -> None:
 
 
 def test_a_checkpoint_of_the_first_version_is_read_and_its_claims_keep_their_cards() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
@@ -88,7 +88,7 @@ def test_a_checkpoint_of_the_first_version_is_read_and_its_claims_keep_their_car
 
 @pytest.mark.parametrize(("other", "waits"), [("gpu-1", False), ("gpu-1-mig-1g-5gb-6", True)])
 def test_a_prepare_waits_for_the_disk_only_if_a_claim_has_something_on_the_hardware(other: str, waits: bool) -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     prepare(plugin, rig.claim("other", [result(other)]))
     operations: list[str] = []
@@ -99,7 +99,7 @@ def test_a_prepare_waits_for_the_disk_only_if_a_claim_has_something_on_the_hardw
 
 
 def test_power_lost_takes_records_of_claims_without_actions_and_the_kubelet_asks_again() -> None:
-    rig = Rig()
+    rig = PluginNode()
     refs = [rig.claim(name, [result(device)]) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
     plugin = rig.plugin()
     first = [prepare(plugin, ref) for ref in refs]

@@ -6,11 +6,11 @@ from pathlib import Path
 from driver.files import SystemFiles
 from driver.settings import Settings
 from kubeletplugin.prepare import PrepareResult
-from tests.unit.kubeletplugin.rig import SHARE_A, Rig, result, share
+from tests.unit.kubeletplugin.plugin_node import SHARE_A, PluginNode, result, share
 
 
 def test_of_many_claims_for_one_device_at_once_exactly_one_is_prepared(tmp_path: Path) -> None:
-    rig = Rig("t4x4")
+    rig = PluginNode("t4x4")
     section = {"kubeletRoot": str(tmp_path / "kubelet"), "cdiRoot": str(tmp_path / "cdi")}
     rig.settings = Settings.model_validate({"kubeletplugin": section})
     instances = [rig.plugin(files=SystemFiles()) for _ in range(2)]

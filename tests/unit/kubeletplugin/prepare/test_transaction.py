@@ -13,6 +13,20 @@ from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.prepare import Preparer
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.faults import Killed
+from tests.unit.kubeletplugin.plugin_node import (
+    CHECKPOINT,
+    SHARE_A,
+    SHARE_B,
+    PluginNode,
+    opaque,
+    prepare,
+    recover,
+    refused,
+    release,
+    result,
+    share,
+    unprepare,
+)
 from tests.unit.kubeletplugin.prepare.partitions import (
     MIG_5,
     MIG_6,
@@ -23,23 +37,9 @@ from tests.unit.kubeletplugin.prepare.partitions import (
     records,
     sharing,
 )
-from tests.unit.kubeletplugin.rig import (
-    CHECKPOINT,
-    SHARE_A,
-    SHARE_B,
-    Rig,
-    opaque,
-    prepare,
-    recover,
-    refused,
-    release,
-    result,
-    share,
-    unprepare,
-)
 
 
-def test_a_partition_is_created_when_it_is_prepared_and_destroyed_when_it_is_unprepared(rig: Rig) -> None:
+def test_a_partition_is_created_when_it_is_prepared_and_destroyed_when_it_is_unprepared(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
     assert rig.existing() == ONE
@@ -50,7 +50,7 @@ def test_a_partition_is_created_when_it_is_prepared_and_destroyed_when_it_is_unp
     assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
 
 
-def test_every_action_is_recorded_before_the_first_is_carried_out_and_each_answer_after_it(rig: Rig) -> None:
+def test_every_action_is_recorded_before_the_first_is_carried_out_and_each_answer_after_it(rig: PluginNode) -> None:
     seen: list[tuple[str, list[bool]]] = []
     ref = rig.claim("c", [result(MIG_6)])
 
@@ -67,7 +67,7 @@ def test_every_action_is_recorded_before_the_first_is_carried_out_and_each_answe
     assert claim.handles == {action.key: handle for action, handle in rig.store.load().existing.values()}
 
 
-def test_a_place_that_somebody_else_leaves_in_time_is_taken_in_the_same_call(rig: Rig) -> None:
+def test_a_place_that_somebody_else_leaves_in_time_is_taken_in_the_same_call(rig: PluginNode) -> None:
     key = make_foreign(rig, 5)
     plugin = rig.plugin()
     rig.clock.slept = lambda _: rig.store.save(rig.store.load().without(key))
@@ -76,7 +76,7 @@ def test_a_place_that_somebody_else_leaves_in_time_is_taken_in_the_same_call(rig
 
 
 @pytest.mark.parametrize("moment", ["ensure", "release"])
-def test_a_second_instance_that_starts_meanwhile_takes_no_claim_for_abandoned(rig: Rig, moment: str) -> None:
+def test_a_second_instance_that_starts_meanwhile_takes_no_claim_for_abandoned(rig: PluginNode, moment: str) -> None:
     ref, earlier = rig.claim("c", [result(MIG_6)]), rig.claim("earlier", [result("gpu-0-mig-2g-10gb-2")])
     prepare(rig.plugin(), earlier)
     unprepare(rig.plugin(), earlier)
@@ -97,7 +97,7 @@ def test_a_second_instance_that_starts_meanwhile_takes_no_claim_for_abandoned(ri
     assert prepare(started[-1], ref) == answer
 
 
-def test_a_claim_that_a_killed_instance_had_begun_is_given_up_by_the_next(rig: Rig) -> None:
+def test_a_claim_that_a_killed_instance_had_begun_is_given_up_by_the_next(rig: PluginNode) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     with pytest.raises(Killed):
         rig.plugin(hardware=Dying(rig.hardware)).prepare([ref])
@@ -107,7 +107,7 @@ def test_a_claim_that_a_killed_instance_had_begun_is_given_up_by_the_next(rig: R
     assert (rig.existing(), records(rig)) == ([], {})
 
 
-def test_a_claim_that_is_allocated_anew_loses_what_it_had_first(rig: Rig) -> None:
+def test_a_claim_that_is_allocated_anew_loses_what_it_had_first(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
     claim = rig.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
@@ -118,7 +118,7 @@ def test_a_claim_that_is_allocated_anew_loses_what_it_had_first(rig: Rig) -> Non
 
 
 def test_a_vnpus_id_is_recorded_before_it_is_created_and_stays_over_a_reboot() -> None:
-    rig = Rig("ascend310px4")
+    rig = PluginNode("ascend310px4")
     plugin = rig.plugin()
     refs = [rig.claim(f"c{slot}", [result(f"npu-1-vir01-{slot}")]) for slot in range(3)]
     for ref in refs:
@@ -135,7 +135,7 @@ def test_a_vnpus_id_is_recorded_before_it_is_created_and_stays_over_a_reboot() -
     assert rig.existing() == [before[0], before[2]]
 
 
-def test_after_a_reboot_partitions_are_made_again_before_their_claims_are_prepared(rig: Rig) -> None:
+def test_after_a_reboot_partitions_are_made_again_before_their_claims_are_prepared(rig: PluginNode) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     before = prepare(plugin, ref)
     rig.reboot()
@@ -152,7 +152,7 @@ def test_after_a_reboot_partitions_are_made_again_before_their_claims_are_prepar
 def test_after_a_reboot_a_partition_is_on_the_card_that_has_the_number_now_and_on_no_other(
     profile: str, device: str
 ) -> None:
-    rig = Rig(profile)
+    rig = PluginNode(profile)
     ref = rig.claim("c", [result(device)])
     prepare(rig.plugin(), ref)
     first, second, *others = rig.hardware.cards()
@@ -168,7 +168,7 @@ def test_after_a_reboot_a_partition_is_on_the_card_that_has_the_number_now_and_o
 
 
 @pytest.mark.parametrize("device", ["gpu-0", MIG_6])
-def test_a_partition_that_somebody_else_made_is_never_used_nor_destroyed(rig: Rig, device: str) -> None:
+def test_a_partition_that_somebody_else_made_is_never_used_nor_destroyed(rig: PluginNode, device: str) -> None:
     key = make_foreign(rig, 6)
     plugin, ref = rig.plugin(), rig.claim("c", [result(device)])
     answer = refused(plugin, ref)
@@ -179,7 +179,7 @@ def test_a_partition_that_somebody_else_made_is_never_used_nor_destroyed(rig: Ri
     assert rig.existing() == ["mig:gpu-0:1g.5gb:6"]
 
 
-def test_beside_a_partition_of_somebody_else_there_is_room_for_ours(rig: Rig) -> None:
+def test_beside_a_partition_of_somebody_else_there_is_room_for_ours(rig: PluginNode) -> None:
     make_foreign(rig, 0)
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
@@ -189,7 +189,7 @@ def test_beside_a_partition_of_somebody_else_there_is_room_for_ours(rig: Rig) ->
     assert records(rig) == {}
 
 
-def test_what_cannot_be_created_is_refused_and_nothing_of_it_is_left(rig: Rig) -> None:
+def test_what_cannot_be_created_is_refused_and_nothing_of_it_is_left(rig: PluginNode) -> None:
     make_foreign(rig, 5)
     plugin, ref = rig.plugin(), rig.claim("c", [result("gpu-0-mig-1g-10gb-4")])
     answer = refused(plugin, ref)
@@ -209,7 +209,7 @@ def test_what_cannot_be_created_is_refused_and_nothing_of_it_is_left(rig: Rig) -
     [(sharing("mps"), "mps:gpu-1"), (sharing("timeSlicing", interval="short"), "timeslice:gpu-1")],
 )
 def test_what_claims_share_exists_once_until_the_last_of_them_is_unprepared(
-    rig: Rig, config: dict[str, object], key: str
+    rig: PluginNode, config: dict[str, object], key: str
 ) -> None:
     plugin = rig.plugin()
     refs = [rig.claim(f"c{i}", [share("gpu-1-share", s)], [config]) for i, s in enumerate((SHARE_A, SHARE_B))]
@@ -232,7 +232,7 @@ def test_what_claims_share_exists_once_until_the_last_of_them_is_unprepared(
     ],
 )
 def test_configurations_that_exclude_each_other_are_refused_before_anything_is_done(
-    rig: Rig, first: dict[str, object], second: dict[str, object], reason: str
+    rig: PluginNode, first: dict[str, object], second: dict[str, object], reason: str
 ) -> None:
     plugin = rig.plugin()
     there = rig.claim("there", [share("gpu-1-share", SHARE_A)], [first])
@@ -245,7 +245,7 @@ def test_configurations_that_exclude_each_other_are_refused_before_anything_is_d
     assert (rig.existing(), rig.files.read(CHECKPOINT)) == (existing, stored)
 
 
-def test_two_devices_of_one_claim_that_share_a_card_in_different_ways_are_its_own_fault(rig: Rig) -> None:
+def test_two_devices_of_one_claim_that_share_a_card_in_different_ways_are_its_own_fault(rig: PluginNode) -> None:
     results = [share("gpu-1-share", SHARE_A, request="a"), share("gpu-1-share", SHARE_B, request="b")]
     config = [
         opaque("a", kind="GpuConfig", sharing="timeSlicing", interval="long"),
@@ -256,13 +256,13 @@ def test_two_devices_of_one_claim_that_share_a_card_in_different_ways_are_its_ow
     assert rig.existing() == []
 
 
-def test_what_the_card_cannot_do_is_the_claims_fault(rig: Rig) -> None:
+def test_what_the_card_cannot_do_is_the_claims_fault(rig: PluginNode) -> None:
     answer = refused(rig.plugin(), rig.claim("c", [result(MIG_6)], [sharing("mps")]))
     assert (answer.reason, "does not apply to a partition" in answer.message) == ("invalid", True)
     assert (rig.existing(), records(rig)) == ([], {})
 
 
-def test_a_claim_overrides_the_strategy_of_its_class_and_the_fields_that_belong_to_it(rig: Rig) -> None:
+def test_a_claim_overrides_the_strategy_of_its_class_and_the_fields_that_belong_to_it(rig: PluginNode) -> None:
     of_class = {**sharing("timeSlicing", interval="long"), "source": "FromClass"}
     ref = rig.claim("c", [share("gpu-1-share", SHARE_A)], [of_class, sharing("mps")])
     prepare(rig.plugin(), ref)
@@ -277,7 +277,7 @@ class WithPipes(HardwareDecorator):
         return replace(edits, env=(*edits.env, ("CUDA_MPS_PIPE_DIRECTORY", f"/mps/{use.card.index}")))
 
 
-def test_devices_that_need_different_values_of_one_variable_are_refused_and_nothing_is_left(rig: Rig) -> None:
+def test_devices_that_need_different_values_of_one_variable_are_refused_and_nothing_is_left(rig: PluginNode) -> None:
     plugin = rig.plugin(hardware=WithPipes(rig.hardware))
     results = [share(f"gpu-{i}-share", s, request=f"r{i}") for i, s in enumerate((SHARE_A, SHARE_B))]
     answer = refused(plugin, rig.claim("c", results, [sharing("mps")]))
@@ -292,7 +292,7 @@ def test_devices_that_need_different_values_of_one_variable_are_refused_and_noth
 # Calls that overlap
 
 
-def test_a_claim_that_is_unprepared_while_it_is_prepared_leaves_nothing(rig: Rig) -> None:
+def test_a_claim_that_is_unprepared_while_it_is_prepared_leaves_nothing(rig: PluginNode) -> None:
     ref, other = rig.claim("c", [result(MIG_6)]), rig.plugin()
 
     def before(verb: str, action: Action) -> None:
@@ -321,14 +321,14 @@ class Slow(HardwareDecorator):
         return handle
 
 
-def test_what_was_created_without_an_answer_is_adopted(rig: Rig) -> None:
+def test_what_was_created_without_an_answer_is_adopted(rig: PluginNode) -> None:
     ref = rig.claim("c", [result(MIG_6)])
     prepare(rig.plugin(hardware=Slow(rig.hardware)), ref)
     assert rig.existing() == ONE
 
 
 def test_an_id_of_a_vnpu_is_not_chosen_anew_for_another_try() -> None:
-    rig = Rig("ascend310px4")
+    rig = PluginNode("ascend310px4")
     asked: list[str] = []
     ref = rig.claim("c", [result("npu-1-vir01-0")])
     slow = Watched(Slow(rig.hardware), lambda _verb, action: asked.append(action.key))

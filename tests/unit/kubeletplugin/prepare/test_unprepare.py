@@ -8,17 +8,17 @@ from driver.kube.api import PODS, ApiCall
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     UNKNOWN,
-    Rig,
+    PluginNode,
     prepare,
     result,
 )
 
 
 def test_unprepare_leaves_nothing() -> None:
-    rig = Rig()
+    rig = PluginNode()
     plugin = rig.plugin()
     refs = [rig.claim("a", [result("gpu-0", "x"), result("gpu-1", "y")]), rig.claim("b", [result("gpu-2")])]
     plugin.prepare(refs)
@@ -28,11 +28,11 @@ def test_unprepare_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("ref", [UNKNOWN, ClaimRef("team", "odd", "../../etc/passwd")])
 def test_unprepare_of_an_unknown_claim_succeeds(ref: ClaimRef) -> None:
-    assert Rig().plugin().unprepare([ref]) == {ref.uid: None}
+    assert PluginNode().plugin().unprepare([ref]) == {ref.uid: None}
 
 
 def test_unprepare_succeeds_though_files_and_claim_are_gone() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.files.disk.forget(CDI)
@@ -42,7 +42,7 @@ def test_unprepare_succeeds_though_files_and_claim_are_gone() -> None:
 
 
 def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
@@ -58,7 +58,7 @@ def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
 
 
 def test_a_claim_that_a_running_pod_uses_is_not_given_up_when_another_pod_could_not_start() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
@@ -72,7 +72,7 @@ def test_a_claim_that_a_running_pod_uses_is_not_given_up_when_another_pod_could_
 @pytest.mark.parametrize("other", ["Pending", "Succeeded"])
 @pytest.mark.parametrize("ending", ["deleted", "exited", "evicted"])
 def test_the_last_running_pod_of_a_claim_can_always_end(ending: str, other: str) -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
@@ -88,7 +88,7 @@ def test_the_last_running_pod_of_a_claim_can_always_end(ending: str, other: str)
 
 
 def test_a_pod_that_alone_uses_a_claim_can_always_end() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
@@ -97,7 +97,7 @@ def test_a_pod_that_alone_uses_a_claim_can_always_end() -> None:
 
 
 def test_a_silent_api_never_keeps_a_pod_from_ending() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     assert rig.plugin(Unsteady(rig.api, failures=1000)).unprepare([ref]) == {ref.uid: None}
@@ -107,7 +107,7 @@ def test_a_silent_api_never_keeps_a_pod_from_ending() -> None:
 class Slow(Unsteady):
     """An API whose answers take a while."""
 
-    def __init__(self, rig: Rig, seconds: float):
+    def __init__(self, rig: PluginNode, seconds: float):
         super().__init__(rig.api, failures=0)
         self._clock = rig.clock
         self._seconds = seconds
@@ -118,7 +118,7 @@ class Slow(Unsteady):
 
 
 def test_a_slow_api_keeps_no_pod_from_ending() -> None:
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.reserve(ref, [rig.pod(f"pod-{number}") for number in range(20)])
@@ -128,7 +128,7 @@ def test_a_slow_api_keeps_no_pod_from_ending() -> None:
 
 def test_an_unprepare_that_the_kubelet_has_given_up_takes_nothing_away() -> None:
     """The kubelet has called again meanwhile, and had the claim prepared for another pod."""
-    rig = Rig()
+    rig = PluginNode()
     ref = rig.claim("shared", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)

@@ -28,11 +28,11 @@ from tests.fakes.nvml.models import H100
 from tests.fakes.state import FakeState
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
-from tests.unit.kubeletplugin.rig import (
+from tests.unit.kubeletplugin.plugin_node import (
     SHARE_A,
     SHARE_B,
+    PluginNode,
     Result,
-    Rig,
     opaque,
     prepare,
     recover,
@@ -104,7 +104,7 @@ class Ascend:
 
 
 @dataclass(frozen=True)
-class Scene:
+class VendorClaim:
     """A claim on a vendor's cards."""
 
     vendor: Callable[[Path], Vendor]
@@ -116,20 +116,20 @@ def _sharing(strategy: str) -> Sequence[Mapping[str, Any]]:
     return [opaque(kind="GpuConfig", sharing=strategy)]
 
 
-SCENES = {
-    "MIG, mode off": Scene(Nvidia, [result("gpu-0-mig-1g-10gb-3")]),
-    "MIG beside an operator's": Scene(DividedNvidia, [result("gpu-0-mig-1g-10gb-3")]),
-    "MPS": Scene(Nvidia, [share("gpu-0-share", SHARE_A), share("gpu-0-share", SHARE_B)], _sharing("mps")),
-    "time slices": Scene(Nvidia, [result("gpu-0")], _sharing("timeSlicing")),
-    "HAMi-core": Scene(Nvidia, [share("gpu-0-share", SHARE_A)], _sharing("hamiCore")),
-    "vNPUs": Scene(Ascend, [result("npu-0-vir02-0"), result("npu-0-vir01-0", "two")]),
+VENDOR_CLAIMS = {
+    "MIG, mode off": VendorClaim(Nvidia, [result("gpu-0-mig-1g-10gb-3")]),
+    "MIG beside an operator's": VendorClaim(DividedNvidia, [result("gpu-0-mig-1g-10gb-3")]),
+    "MPS": VendorClaim(Nvidia, [share("gpu-0-share", SHARE_A), share("gpu-0-share", SHARE_B)], _sharing("mps")),
+    "time slices": VendorClaim(Nvidia, [result("gpu-0")], _sharing("timeSlicing")),
+    "HAMi-core": VendorClaim(Nvidia, [share("gpu-0-share", SHARE_A)], _sharing("hamiCore")),
+    "vNPUs": VendorClaim(Ascend, [result("npu-0-vir02-0"), result("npu-0-vir01-0", "two")]),
 }
 
 
-class VendorNode(Rig):
+class VendorNode(PluginNode):
     """A node with real files, on which a claim is allocated."""
 
-    def __init__(self, folder: Path, scene: Scene):
+    def __init__(self, folder: Path, scene: VendorClaim):
         super().__init__()
         self._disk = SystemFiles()
         section = KubeletPluginSettings(kubelet_root=str(folder / "kubelet"), cdi_root=str(folder / "cdi"))
@@ -173,7 +173,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _nodes(folder: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], VendorNode]:
+def _nodes(folder: Path, scene: VendorClaim, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], VendorNode]:
     def make(call: int) -> VendorNode:
         own = folder / str(call)
         own.mkdir()
@@ -185,7 +185,7 @@ def _nodes(folder: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 def test_a_container_is_told_the_uuid_of_its_mig_instance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = _nodes(folder, SCENES["MIG, mode off"], monkeypatch)(0)
+    node = _nodes(folder, VENDOR_CLAIMS["MIG, mode off"], monkeypatch)(0)
     prepare(node.first, node.ref)
     (spec,) = Path(node.settings.kubeletplugin.cdi_root).iterdir()
     (device,) = json.loads(spec.read_text())["devices"]
@@ -194,7 +194,7 @@ def test_a_container_is_told_the_uuid_of_its_mig_instance(folder: Path, monkeypa
     assert {f"{name}={mig}" for name in told} <= set(device["containerEdits"]["env"])
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", VENDOR_CLAIMS)
 @pytest.mark.parametrize("act", [_prepare, _end])
 def test_killed_at_any_call_the_next_start_leaves_what_live_claims_have(
     name: str,
@@ -202,7 +202,7 @@ def test_killed_at_any_call_the_next_start_leaves_what_live_claims_have(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    new_node = _nodes(folder, SCENES[name], monkeypatch)
+    new_node = _nodes(folder, VENDOR_CLAIMS[name], monkeypatch)
     for call in range(1, MOST_CALLS):
         node = new_node(call)
         if act is _end:
@@ -231,11 +231,11 @@ def _mended(node: VendorNode) -> None:
     assert (node.existing(), node.recorded(), node.vendor.lasting()) == (foreign, [], lasting)
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", VENDOR_CLAIMS)
 def test_a_claim_that_is_deleted_while_the_plugin_is_dead_leaves_nothing(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = _nodes(folder, SCENES[name], monkeypatch)(0)
+    node = _nodes(folder, VENDOR_CLAIMS[name], monkeypatch)(0)
     prepare(node.first, node.ref)
     assert node.existing() != node.before[0]
     node.release(node.ref)
@@ -249,7 +249,7 @@ def test_a_claim_that_is_deleted_while_the_plugin_is_dead_leaves_nothing(
 def test_a_claim_is_unprepared_while_the_library_hangs_and_its_partitions_go_when_it_answers(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = _nodes(folder, SCENES[name], monkeypatch)(0)
+    node = _nodes(folder, VENDOR_CLAIMS[name], monkeypatch)(0)
     prepare(node.first, node.ref)
     hang, backend = {"fault.nvmlDeviceGetHandleByUUID": "hang", "fault.dcmi_get_device_die_v2": "hang"}, node.hardware
     impatient = GuardedHardware(
@@ -270,7 +270,7 @@ def test_a_claim_is_unprepared_while_the_library_hangs_and_its_partitions_go_whe
 
 
 def test_a_card_of_an_operators_partitions_is_refused_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(Ascend, [result("npu-0")])
+    scene = VendorClaim(Ascend, [result("npu-0")])
     node = _nodes(folder, scene, monkeypatch)(0)
     answer = node.first.prepare([node.ref])[node.ref.uid]
     assert "vnpu:" in str(answer)

@@ -4,17 +4,17 @@ import pytest
 
 from driver.kube.api import RESOURCE_CLAIMS, Forbidden
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
-from tests.unit.simulation.kubernetes.rig import Rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 
 
 @pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
+def rig() -> FakeKubernetes:
+    rig = FakeKubernetes()
     rig.components = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
     return rig
 
 
-def test_only_the_controller_sets_and_only_the_two_controllers_clear_our_allocations(rig: Rig) -> None:
+def test_only_the_controller_sets_and_only_the_two_controllers_clear_our_allocations(rig: FakeKubernetes) -> None:
     rig.template()
     rig.pod()
     rig.settle()

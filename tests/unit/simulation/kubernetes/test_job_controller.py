@@ -5,15 +5,15 @@ import pytest
 from driver.kube.api import PODS
 from memoryapi import JOBS
 from simulation.kubernetes.job_controller import INDEX
-from tests.unit.simulation.kubernetes.rig import Rig, job_rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes, kubernetes_with_a_job
 
 
 @pytest.fixture
-def rig() -> Rig:
-    return job_rig()
+def rig() -> FakeKubernetes:
+    return kubernetes_with_a_job()
 
 
-def test_a_job_of_four_has_four_gated_pods_with_a_claim_each(rig: Rig) -> None:
+def test_a_job_of_four_has_four_gated_pods_with_a_claim_each(rig: FakeKubernetes) -> None:
     rig.settle()
     pods = rig.api.list(PODS).items
     assert len(pods) == 4
@@ -21,7 +21,7 @@ def test_a_job_of_four_has_four_gated_pods_with_a_claim_each(rig: Rig) -> None:
     assert len(rig.claims()) == 4
 
 
-def test_a_job_goes_on_until_all_have_succeeded(rig: Rig) -> None:
+def test_a_job_goes_on_until_all_have_succeeded(rig: FakeKubernetes) -> None:
     rig.settle()
     done = {"status": {"phase": "Succeeded"}}
     lost, *others = [pod["metadata"]["name"] for pod in rig.api.list(PODS).items]
@@ -39,7 +39,7 @@ def test_a_job_goes_on_until_all_have_succeeded(rig: Rig) -> None:
 
 
 def test_a_lost_pod_of_an_indexed_job_is_replaced_by_one_of_its_index() -> None:
-    rig = job_rig("Indexed")
+    rig = kubernetes_with_a_job("Indexed")
     rig.settle()
     lost = next(pod for pod in rig.api.list(PODS).items if pod["metadata"]["labels"][INDEX] == "1")
     rig.api.delete(PODS, lost["metadata"]["name"], "default")

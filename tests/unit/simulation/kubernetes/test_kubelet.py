@@ -8,10 +8,10 @@ from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
-from tests.unit.simulation.kubernetes.rig import FakePlugin, Rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes, FakePlugin
 
 
-class NodeRig(Rig):
+class FakeNode(FakeKubernetes):
     def __init__(self) -> None:
         super().__init__()
         self.simulated_node = SimulatedNode("n1")
@@ -37,11 +37,11 @@ class NodeRig(Rig):
 
 
 @pytest.fixture
-def rig() -> NodeRig:
-    return NodeRig()
+def rig() -> FakeNode:
+    return FakeNode()
 
 
-def test_a_pod_runs_once_its_claim_is_prepared(rig: NodeRig) -> None:
+def test_a_pod_runs_once_its_claim_is_prepared(rig: FakeNode) -> None:
     rig.run_pod()
     assert rig.plugin.calls == ["registered", "prepare"]
     assert rig.get()["status"]["phase"] == "Running"
@@ -49,7 +49,7 @@ def test_a_pod_runs_once_its_claim_is_prepared(rig: NodeRig) -> None:
     assert [result.device.device for _, result in container.devices] == ["gpu-0"]
 
 
-def test_a_failed_prepare_is_an_event_and_is_retried_after_a_minute(rig: NodeRig) -> None:
+def test_a_failed_prepare_is_an_event_and_is_retried_after_a_minute(rig: FakeNode) -> None:
     rig.plugin.error = "no such device"
     rig.run_pod()
     assert rig.get()["status"]["phase"] == "Pending"
@@ -61,7 +61,7 @@ def test_a_failed_prepare_is_an_event_and_is_retried_after_a_minute(rig: NodeRig
     assert rig.get()["status"]["phase"] == "Running"
 
 
-def test_a_deleted_pod_is_unprepared_before_it_is_removed(rig: NodeRig) -> None:
+def test_a_deleted_pod_is_unprepared_before_it_is_removed(rig: FakeNode) -> None:
     rig.run_pod()
     rig.plugin.error = "busy"
     rig.api.delete(PODS, "p", "default")
@@ -75,7 +75,7 @@ def test_a_deleted_pod_is_unprepared_before_it_is_removed(rig: NodeRig) -> None:
     assert rig.claims() == []
 
 
-def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: NodeRig) -> None:
+def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: FakeNode) -> None:
     rig.run_pod()
     uid = rig.get()["metadata"]["uid"]
     rig.plugin.down = True
@@ -90,7 +90,7 @@ def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: NodeRig) -> Non
     assert not rig.simulated_node.containers
 
 
-def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
+def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: FakeNode) -> None:
     rig.run_pod()
     rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
     rig.settle()
@@ -99,7 +99,7 @@ def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
 
 
 def test_containers_keep_their_devices_until_they_have_stopped() -> None:
-    rig = NodeRig()
+    rig = FakeNode()
     rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
     rig.components = [*rig.components[:2], rig.kubelet]
     rig.run_pod()
@@ -113,7 +113,7 @@ def test_containers_keep_their_devices_until_they_have_stopped() -> None:
     assert rig.api.list(PODS).items == []
 
 
-def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig: NodeRig) -> None:
+def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig: FakeNode) -> None:
     rig.run_pod()
     spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
     rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
@@ -126,7 +126,7 @@ def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig
 
 
 @pytest.mark.parametrize("back", [True, False])
-def test_the_slices_of_a_plugin_that_stays_away_are_deleted_after_half_a_minute(rig: NodeRig, back: bool) -> None:
+def test_the_slices_of_a_plugin_that_stays_away_are_deleted_after_half_a_minute(rig: FakeNode, back: bool) -> None:
     rig.settle()
     spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
     rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
@@ -139,7 +139,7 @@ def test_the_slices_of_a_plugin_that_stays_away_are_deleted_after_half_a_minute(
     assert len(rig.api.list(RESOURCE_SLICES).items) == int(back)
 
 
-def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:
+def test_after_a_reboot_every_pod_is_prepared_again(rig: FakeNode) -> None:
     rig.run_pod()
     boot = rig.simulated_node.boot_id
     rig.simulated_node.reboot(Settings())
@@ -150,7 +150,7 @@ def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:
     assert len(rig.simulated_node.containers) == 1
 
 
-def test_a_pod_whose_claim_is_not_allocated_keeps_the_kubelet_trying_but_not_busy(rig: NodeRig) -> None:
+def test_a_pod_whose_claim_is_not_allocated_keeps_the_kubelet_trying_but_not_busy(rig: FakeNode) -> None:
     pod = rig.pod()
     rig.settle()
     rig.remove_gate()
@@ -168,7 +168,7 @@ def test_a_pod_whose_claim_is_not_allocated_keeps_the_kubelet_trying_but_not_bus
     assert not rig.kubelet.is_busy()
 
 
-def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
+def test_a_pod_without_a_reservation_is_refused(rig: FakeNode) -> None:
     rig.pod()
     rig.settle()
     rig.allocate()
@@ -180,7 +180,7 @@ def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
 
 
 def test_a_pod_ends_when_its_deadline_has_passed() -> None:
-    rig = NodeRig()
+    rig = FakeNode()
     rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
     rig.components = [*rig.components[:2], rig.kubelet]
     pod = rig.pod(activeDeadlineSeconds=100)
@@ -199,7 +199,7 @@ def test_a_pod_ends_when_its_deadline_has_passed() -> None:
     assert rig.claims() == []
 
 
-def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: NodeRig) -> None:
+def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: FakeNode) -> None:
     pod = rig.pod(activeDeadlineSeconds=100)
     rig.settle()
     rig.allocate(reserve=pod)
@@ -213,7 +213,7 @@ def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: Node
     assert rig.get()["status"]["phase"] == "Failed"
 
 
-def test_a_pod_that_was_gone_and_is_there_again_is_started_anew_when_its_containers_have_stopped(rig: NodeRig) -> None:
+def test_a_pod_that_was_gone_and_is_there_again_is_started_anew_when_its_containers_have_stopped(rig: FakeNode) -> None:
     rig.start_kubelet(jitter=1.0)
     rig.run_pod()
     backup = rig.api.backup()

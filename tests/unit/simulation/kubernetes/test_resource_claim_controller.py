@@ -4,17 +4,17 @@ import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
-from tests.unit.simulation.kubernetes.rig import Rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 
 
 @pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
+def rig() -> FakeKubernetes:
+    rig = FakeKubernetes()
     rig.components = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
     return rig
 
 
-def test_a_gated_pod_gets_its_claim_from_the_template(rig: Rig) -> None:
+def test_a_gated_pod_gets_its_claim_from_the_template(rig: FakeKubernetes) -> None:
     rig.template()
     pod = rig.pod()
     rig.settle()
@@ -28,7 +28,7 @@ def test_a_gated_pod_gets_its_claim_from_the_template(rig: Rig) -> None:
     assert statuses == [{"name": "device", "resourceClaimName": claim["metadata"]["name"]}]
 
 
-def test_a_pod_waits_for_a_template_that_comes_later(rig: Rig) -> None:
+def test_a_pod_waits_for_a_template_that_comes_later(rig: FakeKubernetes) -> None:
     rig.pod()
     rig.settle()
     assert rig.claims() == []
@@ -37,7 +37,7 @@ def test_a_pod_waits_for_a_template_that_comes_later(rig: Rig) -> None:
     assert len(rig.claims()) == 1
 
 
-def test_a_restart_creates_no_second_claim(rig: Rig) -> None:
+def test_a_restart_creates_no_second_claim(rig: FakeKubernetes) -> None:
     rig.template()
     rig.pod()
     rig.settle()
@@ -47,7 +47,7 @@ def test_a_restart_creates_no_second_claim(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("end", ["deleted", "succeeded", "failed"])
-def test_the_claim_of_a_pod_that_is_done_is_deallocated_and_deleted(rig: Rig, end: str) -> None:
+def test_the_claim_of_a_pod_that_is_done_is_deallocated_and_deleted(rig: FakeKubernetes, end: str) -> None:
     rig.template()
     pod = rig.pod()
     rig.settle()
@@ -62,7 +62,7 @@ def test_the_claim_of_a_pod_that_is_done_is_deallocated_and_deleted(rig: Rig, en
     assert rig.claims() == []
 
 
-def test_a_claim_that_was_never_reserved_keeps_its_allocation_until_it_is_deleted(rig: Rig) -> None:
+def test_a_claim_that_was_never_reserved_keeps_its_allocation_until_it_is_deleted(rig: FakeKubernetes) -> None:
     rig.template()
     rig.pod()
     rig.settle()
@@ -74,7 +74,7 @@ def test_a_claim_that_was_never_reserved_keeps_its_allocation_until_it_is_delete
     assert [c["metadata"]["uid"] for c in rig.claims() if c["metadata"]["uid"] == claim["metadata"]["uid"]] == []
 
 
-def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim_reserved(rig: Rig) -> None:
+def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim_reserved(rig: FakeKubernetes) -> None:
     rig.template()
     rig.node("n1")
     pod = rig.pod()

@@ -18,12 +18,12 @@ from simulation.kubernetes.resource_claim_controller import ResourceClaimControl
 from simulation.kubernetes.scheduler import KubeScheduler
 from tests.system.other_driver import DRIVER as OTHER_DRIVER
 from tests.system.other_driver import device_class, slices
-from tests.unit.simulation.kubernetes.rig import Rig
+from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 
 
 @pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
+def rig() -> FakeKubernetes:
+    rig = FakeKubernetes()
     rig.components = [
         ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock),
         KubeScheduler(rig.as_user("kube-scheduler"), rig.clock, rig.api.bind),
@@ -38,7 +38,7 @@ def scheduled(pod: Object) -> str:
     return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
 
 
-def test_a_gated_pod_is_left_alone(rig: Rig) -> None:
+def test_a_gated_pod_is_left_alone(rig: FakeKubernetes) -> None:
     rig.pod()
     rig.settle()
     rig.allocate()
@@ -46,7 +46,7 @@ def test_a_gated_pod_is_left_alone(rig: Rig) -> None:
     assert "nodeName" not in rig.get()["spec"]
 
 
-def test_an_allocated_claim_is_reserved_and_the_pod_bound(rig: Rig) -> None:
+def test_an_allocated_claim_is_reserved_and_the_pod_bound(rig: FakeKubernetes) -> None:
     pod = rig.pod()
     rig.settle()
     rig.allocate()
@@ -57,7 +57,7 @@ def test_an_allocated_claim_is_reserved_and_the_pod_bound(rig: Rig) -> None:
     assert [c["uid"] for c in claim["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
 
 
-def test_an_unallocated_claim_keeps_the_pod_pending_with_a_message(rig: Rig) -> None:
+def test_an_unallocated_claim_keeps_the_pod_pending_with_a_message(rig: FakeKubernetes) -> None:
     rig.pod()
     rig.settle()
     rig.remove_gate()
@@ -77,7 +77,7 @@ def test_an_unallocated_claim_keeps_the_pod_pending_with_a_message(rig: Rig) -> 
         ({}, {"cpu": "3"}, "Insufficient cpu"),
     ],
 )
-def test_a_node_that_does_not_fit_is_named(rig: Rig, node: Any, pod: Any, reason: str) -> None:
+def test_a_node_that_does_not_fit_is_named(rig: FakeKubernetes, node: Any, pod: Any, reason: str) -> None:
     rig.node("n2", **node)
     rig.pod(**pod)
     rig.settle()
@@ -88,7 +88,7 @@ def test_a_node_that_does_not_fit_is_named(rig: Rig, node: Any, pod: Any, reason
     assert rig.claims()[0]["status"]["allocation"], "the policy let kube-scheduler revoke our allocation"
 
 
-def test_a_failed_bind_removes_the_reservation_and_is_retried(rig: Rig) -> None:
+def test_a_failed_bind_removes_the_reservation_and_is_retried(rig: FakeKubernetes) -> None:
     errors: list[ApiError] = [Unavailable("connection lost")]
 
     def bind(namespace: str, name: str, node: str) -> Object:
@@ -109,7 +109,7 @@ def test_a_failed_bind_removes_the_reservation_and_is_retried(rig: Rig) -> None:
     assert rig.get()["spec"]["nodeName"] == "n1"
 
 
-def test_a_claim_of_another_pod_is_not_used(rig: Rig) -> None:
+def test_a_claim_of_another_pod_is_not_used(rig: FakeKubernetes) -> None:
     rig.pod()
     rig.settle()
     claim = rig.allocate()
@@ -121,7 +121,7 @@ def test_a_claim_of_another_pod_is_not_used(rig: Rig) -> None:
     assert "was not created for this pod" in scheduled(rig.get())
 
 
-def test_a_pod_of_lower_priority_is_evicted_where_the_claim_is_allocated(rig: Rig) -> None:
+def test_a_pod_of_lower_priority_is_evicted_where_the_claim_is_allocated(rig: FakeKubernetes) -> None:
     rig.node("n2")
     for name, node in (("a", "n1"), ("b", "n2")):
         rig.api.create(PODS, plain_pod(name, node))
@@ -140,7 +140,7 @@ def test_a_pod_of_lower_priority_is_evicted_where_the_claim_is_allocated(rig: Ri
     assert rig.get()["spec"]["nodeName"] == "n2"
 
 
-def test_room_that_is_nominated_is_not_given_to_a_pod_of_the_same_priority(rig: Rig) -> None:
+def test_room_that_is_nominated_is_not_given_to_a_pod_of_the_same_priority(rig: FakeKubernetes) -> None:
     nominated = plain_pod("a", "")
     nominated["spec"]["schedulingGates"] = [{"name": "wait"}]
     rig.api.create(PODS, nominated)
@@ -150,7 +150,7 @@ def test_room_that_is_nominated_is_not_given_to_a_pod_of_the_same_priority(rig: 
     assert "Insufficient cpu" in scheduled(rig.get("b"))
 
 
-def test_devices_of_another_driver_are_allocated_with_the_finalizer_and_reserved(rig: Rig) -> None:
+def test_devices_of_another_driver_are_allocated_with_the_finalizer_and_reserved(rig: FakeKubernetes) -> None:
     rig.api.create(DEVICE_CLASSES, device_class())
     for part in slices():
         rig.api.create(RESOURCE_SLICES, part)

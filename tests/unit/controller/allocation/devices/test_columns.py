@@ -1,5 +1,5 @@
 from driver.model import Capacity, RequestPolicy
-from tests.unit.controller.allocation.rig import claim, device, fleet, pool, q, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, q, want
 
 
 def test_pools_that_differ_only_in_the_values_of_a_policy_consume_their_own() -> None:

@@ -3,7 +3,7 @@
 from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.pools import Pool
 from driver.model import Slice
-from tests.unit.controller.allocation.rig import device, pool
+from tests.unit.controller.allocation.small_fleets import device, pool
 
 
 def made(kinds: HardwareKinds, slices: list[Slice]) -> Pool:

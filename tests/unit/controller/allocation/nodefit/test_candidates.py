@@ -1,5 +1,5 @@
 from driver.model import Constraint, Taint, Toleration
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, names, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, names, pool, want
 
 EVERYTHING = (Toleration(operator="Exists"),)
 

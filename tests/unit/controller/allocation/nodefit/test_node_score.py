@@ -21,7 +21,7 @@ from tests.unit.controller.allocation.ordering.test_device_order import (
     wired,
     with_policy,
 )
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, pool, want
 from tests.unit.controller.allocation.test_laws import cards, claims
 
 

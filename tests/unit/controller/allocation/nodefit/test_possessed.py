@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.limits import MAX_EVENT_MESSAGE
-from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, pool, refused, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, pool, refused, want
 
 A, C = f'device.attributes["{DRIVER}"]', f'device.capacity["{DRIVER}"]'
 CARDS = [

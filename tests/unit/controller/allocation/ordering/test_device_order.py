@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from controller.allocation import Fleet, render
 from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
-from tests.unit.controller.allocation.rig import (
+from tests.unit.controller.allocation.small_fleets import (
     DRIVER,
     NODE,
     claim,

@@ -27,7 +27,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.controller.allocation.rig import NODE, demand, names, nodes
+from tests.unit.controller.allocation.small_fleets import NODE, demand, names, nodes
 
 POLICIES = ("firstFit", "binpack", "spread")
 LARGE = 40

@@ -10,7 +10,7 @@ from controller.allocation import Closest, Exclusion, NodeReasons, Shortage, Uns
 from controller.allocation.reasons.summary import MOST_GROUPS
 from controller.allocation.reasons.unsatisfiable import MOST_CAUSES
 from driver.model import Taint
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, pool, refused, want
+from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, pool, refused, want
 
 CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in range(4)]
 

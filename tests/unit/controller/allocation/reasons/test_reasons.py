@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from controller.allocation import NodeReasons, render, summarise
 from driver.model import Capacity, Claim, Constraint, Device, RequestPolicy, Slice, Taint, Want
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, names, pool, q, refused, want
+from tests.unit.controller.allocation.small_fleets import (
+    NODE,
+    claim,
+    device,
+    fleet,
+    hold,
+    names,
+    pool,
+    q,
+    refused,
+    want,
+)
 from tests.unit.controller.allocation.test_laws import cards, claims
 
 CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in range(4)]

@@ -5,7 +5,18 @@ import pytest
 from controller.allocation import render
 from driver.model import DeviceClass
 from tests.unit.controller.allocation.ordering.test_device_order import placement, results, share, shared_cards
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, memory, pool, q, refused, want
+from tests.unit.controller.allocation.small_fleets import (
+    NODE,
+    claim,
+    device,
+    fleet,
+    hold,
+    memory,
+    pool,
+    q,
+    refused,
+    want,
+)
 
 PERCENTS = (
     ("32510Mi", "1Mi", 33, "10729Mi"),  # 10728.3, rounded up by the step

@@ -21,7 +21,7 @@ from driver.model import (
     Toleration,
 )  # fmt: skip
 from driver.wire import only_node
-from tests.unit.controller.allocation.rig import (
+from tests.unit.controller.allocation.small_fleets import (
     DRIVER,
     NODE,
     claim,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from driver.model import Device
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, names, pool, refused, want
+from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, names, pool, refused, want
 
 SETS = {"card": {"units": 8}, "other": {"units": 8}}
 

@@ -18,7 +18,7 @@ from controller.allocation.search.search import Search
 from controller.allocation.search.tasks import Option, Task
 from driver.cel import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, memory, pool, q, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, memory, pool, q, want
 
 
 class Trying:

@@ -18,7 +18,7 @@ GPU_IS_LOST = 15
 
 
 class NvidiaBench:
-    """``Bench`` of the contract suite, with more that its own tests use."""
+    """``HardwareBench`` of the contract suite, with more that its own tests use."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ _DEVICE = {"request": "card", "driver": "lode.dev", "pool": f"{VICTIM}/lode.dev"
 
 
 @dataclass(frozen=True)
-class World:
+class AttackedCluster:
     """The cluster, and who can act in it, by the name in the table."""
 
     flavor: Flavor
@@ -47,7 +47,7 @@ class World:
 
 
 @contextmanager
-def world(flavor: Flavor) -> Iterator[World]:
+def attacked_cluster(flavor: Flavor) -> Iterator[AttackedCluster]:
     with ControlPlane(components=()) as plane:
         plane.kubectl("apply", "-k", f"manifests/{flavor}")
         for node in (VICTIM, ATTACKER):
@@ -55,7 +55,7 @@ def world(flavor: Flavor) -> Iterator[World]:
         admin = Identity.admin(plane)
         _create_objects(admin, flavor)
         eventually("the policies are in force", lambda: installed.in_force(admin, OWN, USED, FREE, flavor), 60)
-        yield World(flavor, _actors(plane, admin, flavor))
+        yield AttackedCluster(flavor, _actors(plane, admin, flavor))
 
 
 def allocation_of(driver: str) -> Object:

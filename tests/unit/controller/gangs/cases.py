@@ -10,7 +10,7 @@ from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory,
 from controller.placement import Needs, NodeFacts, Nodes, NodeTaint, Placed, PodDemand
 from driver.model import Claim, Device
 from driver.quantity import Quantity
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, fleet, pool, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, pool, want
 
 CPU = Quantity.parse("1").nanos
 IB = "ib"
@@ -46,7 +46,7 @@ def hosts(prefix: str, count: int, labels: Mapping[str, str] | None = None, **fi
 
 
 @dataclass(frozen=True)
-class Scene:
+class GangCase:
     """A cluster and a gang; ``built`` may add everything in another order, which must not change an answer."""
 
     cluster: Sequence[Host]

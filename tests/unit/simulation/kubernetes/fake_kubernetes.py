@@ -17,7 +17,7 @@ from simulation.kubernetes.resource_claim_controller import ResourceClaimControl
 NAMES = Names("lode.dev")
 
 
-class Rig:
+class FakeKubernetes:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock)
@@ -111,9 +111,9 @@ class FakePlugin:
         return {claim.uid: ClaimResponse(self.error, (f"lode.dev/device={claim.uid}",)) for claim in claims}
 
 
-def job_rig(mode: str = "NonIndexed") -> Rig:
+def kubernetes_with_a_job(mode: str = "NonIndexed") -> FakeKubernetes:
     """A Job of four pods with a claim each."""
-    rig = Rig()
+    rig = FakeKubernetes()
     rig.components = [
         JobController(rig.as_user("job-controller"), rig.clock),
         GarbageCollector(rig.as_user("garbage-collector"), rig.clock),

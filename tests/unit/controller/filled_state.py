@@ -15,7 +15,7 @@ STAMP = "2027-01-15T08:00:00Z"
 """NOW, as an allocation's timestamp."""
 
 
-class Scene:
+class FilledState:
     """A state filled by hand. Nodes have two cards and 8 CPUs."""
 
     def __init__(self, nodes: int = 2, *, host_labels: bool = False):

@@ -70,7 +70,7 @@ class Clock(VirtualClock):
         self.slept(seconds)
 
 
-class Rig:
+class PluginNode:
     """What outlives a plugin: the API, the files and the clock. ``plugin()`` starts a new instance on them."""
 
     def __init__(self, profile: str = "a100x4"):
@@ -215,7 +215,7 @@ def unprepare(plugin: Preparer, *refs: ClaimRef) -> None:
     assert plugin.unprepare(refs) == {ref.uid: None for ref in refs}
 
 
-def release(rig: Rig, plugin: Preparer, seconds: float = 600) -> None:
+def release(rig: PluginNode, plugin: Preparer, seconds: float = 600) -> None:
     """What the plugin does by itself in this time: it releases what claims had that were given up."""
     until = rig.clock.monotonic() + seconds
     while rig.clock.monotonic() < until:
