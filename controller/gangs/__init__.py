@@ -13,6 +13,7 @@ wholes          which sub-groups become whole, one choice after another
 budget          what a search may spend, and which members it may leave out
 | mixed_bounds  how many unlike members domains take at most
 | bounds        how many units of each kind domains take at most
+| fitting       into which rooms something goes, so that few are needed and large ones stay whole
 | grouping      which members have to be in one domain of a level
 | staging       units on nodes on trial, with everything that is known
 memory          what was found about places for earlier gangs; it saves time

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from controller.gangs.bounds import Counts
-from controller.gangs.exact_packing import best_fit
+from controller.gangs.fitting import best_fit
 from controller.gangs.topology import Path
 from controller.gangs.units import UnitShape
 from driver.parameters import PlacementPolicy

@@ -4,21 +4,18 @@ Units of one shape and group are counted, not permuted: the search decides how m
 on a place is decided for all units there together (``Staging``), so a member never gets devices that keep another away.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
+from controller.gangs.fitting import best_fit
 from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber, Reach
 from controller.gangs.staging import Staging
 from controller.gangs.topology import DomainNode, DomainNodes, Path, by_path
 from controller.gangs.units import CoLocatedMembers, Seat, UnitShape
 from controller.gangs.wholes import Candidate, Wholes
-
-K = TypeVar("K", Path, int)
 
 _Steps = Iterator["_Steps | None"]
 
@@ -410,18 +407,3 @@ def _combines(unit: CoLocatedMembers) -> bool:
         request.total_devices > 1 or not request.single_choice
         for request in (unit.shape.request, unit.shape.other_drivers_request)
     )
-
-
-def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:
-    """The keys in an order in which few are needed: the tightest that takes all that is left, else the largest."""
-    left = sorted(rooms, key=lambda key: (-rooms[key], key))
-    for at, key in enumerate(left):
-        if wanted <= 0:
-            break
-        if rooms[key] >= wanted:
-            end = bisect_right(left, -wanted, lo=at, key=lambda other: -rooms[other])
-            tight = bisect_left(left, -rooms[left[end - 1]], lo=at, key=lambda other: -rooms[other])
-            left.insert(at, left.pop(tight))
-            break
-        wanted -= rooms[key]
-    return left

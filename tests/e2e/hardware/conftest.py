@@ -8,7 +8,7 @@ import pytest
 from testclusters import KindCluster
 from tests.e2e import flavors
 from tests.e2e.client import Client, eventually, eventually_none
-from tests.e2e.hardware.machines import CARDS, Machine
+from tests.e2e.hardware.machines import CARDS, CardMachine
 from tests.e2e.watcher import Watcher
 
 
@@ -16,10 +16,10 @@ from tests.e2e.watcher import Watcher
 class Machines:
     """The workers with cards; the third has none."""
 
-    nvidia: Machine
-    ascend: Machine
+    nvidia: CardMachine
+    ascend: CardMachine
 
-    def __iter__(self) -> Iterator[Machine]:
+    def __iter__(self) -> Iterator[CardMachine]:
         return iter((self.nvidia, self.ascend))
 
     def changed_by_claims(self) -> dict[str, str]:
@@ -35,7 +35,7 @@ class Machines:
 def machines(client: Client, cluster: KindCluster, watcher: Watcher) -> Iterator[Machines]:
     """The machines, with the driver installed; afterwards the default flavor on workers without cards."""
     nvidia, ascend, _ = cluster.workers
-    machines = Machines(Machine.nvidia(cluster, nvidia), Machine.ascend(cluster, ascend))
+    machines = Machines(CardMachine.nvidia(cluster, nvidia), CardMachine.ascend(cluster, ascend))
     try:
         for machine in machines:
             machine.load_driver()
@@ -65,7 +65,7 @@ def no_faults(unchanged_cards: None, machines: Machines, namespace: str) -> Iter
         machine.end_faults()
 
 
-def cards_of(client: Client, machine: Machine) -> set[str]:
+def cards_of(client: Client, machine: CardMachine) -> set[str]:
     """The uuids of the cards that a machine's slices have."""
     listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machine.node}")
     devices = [device for it in listed for device in it["spec"].get("devices", [])]

@@ -61,7 +61,7 @@ class FakeLibrary:
 
 
 @dataclass(frozen=True)
-class Machine:
+class CardMachine:
     """A worker with cards of one vendor."""
 
     library: FakeLibrary

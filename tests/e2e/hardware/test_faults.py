@@ -5,7 +5,7 @@ import pytest
 from tests.e2e import flavors
 from tests.e2e.client import Client, eventually, eventually_none
 from tests.e2e.hardware.conftest import Machines
-from tests.e2e.hardware.machines import Machine
+from tests.e2e.hardware.machines import CardMachine
 from tests.e2e.hardware.test_cards import FIRST, MIG, VNPU, config, environment
 from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS
 from tests.e2e.pods import pod, request, template
@@ -23,7 +23,7 @@ DRIVER_GONE = {
 }
 
 
-def tainted(client: Client, machine: Machine) -> dict[str, list[str]]:
+def tainted(client: Client, machine: CardMachine) -> dict[str, list[str]]:
     """The keys of the taints on a machine's devices, by the device's name."""
     listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machine.node}")
     devices = [device for it in listed for device in it["spec"].get("devices", [])]
@@ -41,7 +41,7 @@ def reported_health(client: Client, namespace: str, name: str) -> set[str]:
 def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
     client: Client, machines: Machines, namespace: str, vendor: str, kind: str, fault: dict[str, str | int | None]
 ) -> None:
-    machine: Machine = getattr(machines, vendor)
+    machine: CardMachine = getattr(machines, vendor)
     client.create(namespace, template("first", request(kind, selector=FIRST)), pod("user", "first"))
     client.wait_until_ready(namespace)
     eventually("the pod's device is healthy", lambda: reported_health(client, namespace, "user") == {"Healthy"})
@@ -66,7 +66,7 @@ def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
 def test_a_card_that_does_not_answer_stays_published_as_unhealthy_when_the_plugin_starts_again(
     client: Client, machines: Machines, vendor: str, device: str, lost: dict[str, str | int | None]
 ) -> None:
-    machine: Machine = getattr(machines, vendor)
+    machine: CardMachine = getattr(machines, vendor)
     machine.library.change(lost)
     eventually("the card is tainted", lambda: tainted(client, machine).get(device) == ["lode.dev/unhealthy"])
     on_node = f"--field-selector=spec.nodeName={machine.node}"
@@ -96,7 +96,7 @@ def test_pods_end_while_the_driver_does_not_answer_and_their_instances_go_when_i
 def test_killed_at_a_call_the_next_start_leaves_what_live_claims_have(
     client: Client, machines: Machines, namespace: str, vendor: str, wanted: dict[str, object]
 ) -> None:
-    machine: Machine = getattr(machines, vendor)
+    machine: CardMachine = getattr(machines, vendor)
     client.create(namespace, template("part", wanted), pod("lasting", "part"))
     client.wait_until_ready(namespace)
     for wave, call in enumerate((5, 12)):
@@ -109,12 +109,12 @@ def test_killed_at_a_call_the_next_start_leaves_what_live_claims_have(
     assert client.get("pod", "lasting", namespace)["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-def kill_at(machine: Machine, call: int) -> None:
+def kill_at(machine: CardMachine, call: int) -> None:
     """Let the plugin die at its call of the library after this many."""
     machine.library.change({"kill": int(machine.library.state()["calls"]) + call})
 
 
-def instances_on(machine: Machine) -> list[str]:
+def instances_on(machine: CardMachine) -> list[str]:
     """The MIG instances and vNPUs that exist."""
     state = machine.library.state()
     return [key for key in state if key.count(".") == 3 and (".gi." in key or ".vdev." in key)]

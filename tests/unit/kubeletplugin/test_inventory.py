@@ -109,7 +109,7 @@ def test_the_attributes_of_a_whole_card() -> None:
     }
 
 
-def test_an_unknown_numa_node_is_minus_one_for_selectors_and_absent_from_the_standard_attribute() -> None:
+def test_an_unknown_numa_node_is_minus_one_and_absent_from_the_standard_attribute() -> None:
     found = own(named(inventory("t4x2"), "gpu-0"))
     assert found["numaNode"] == -1
     assert NUMA_NODE not in found

@@ -70,7 +70,7 @@ def test_it_is_refused_while_a_container_has_a_file_of_the_claim(name: str) -> N
     assert set(rig.plugin().prepared()) == {ref.uid}
 
 
-def test_a_file_that_a_container_has_mounted_is_known_as_the_claims_however_often_it_is_written_anew(
+def test_a_mounted_file_is_known_as_the_claims_however_often_it_is_written_anew(
     tmp_path: Path,
 ) -> None:
     rig = PluginNode()

@@ -5,32 +5,19 @@ import pytest
 from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, Forbidden, NotFound
 from driver.kube.reflector import MISSING_LISTS, Delta, Missing, Reflector, Unreadable, Upserted
-from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from tests.simulation.access import Access, AccessApi, Right
-from tests.simulation.event_log import EventLog
+from tests.simulation.access import AccessApi, Right
+from tests.unit.simulation.reached_api import ReachedApi
 
 READ_NODES = Right("controller", NODES, writes=False)
 RULE = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
 
 
-class Scene:
-    """The API as a controller reaches it."""
-
-    def __init__(self) -> None:
-        clock = VirtualClock()
-        self.log = EventLog(clock)
-        self.memory = MemoryApi(clock)
-        self.access = Access(self.log)
-        self.api = AccessApi(self.memory, self.access, "controller")
-
-
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> ReachedApi:
+    return ReachedApi()
 
 
-def test_a_right_that_is_taken_away_is_missed_by_one_program_and_comes_back(scene: Scene) -> None:
+def test_a_right_that_is_taken_away_is_missed_by_one_program_and_comes_back(scene: ReachedApi) -> None:
     scene.access.take(READ_NODES)
     with pytest.raises(Forbidden):
         scene.api.list(NODES)
@@ -46,14 +33,14 @@ def test_a_right_that_is_taken_away_is_missed_by_one_program_and_comes_back(scen
     assert scene.log.writes[NODES] == 2
 
 
-def test_the_right_to_write_is_another_one(scene: Scene) -> None:
+def test_the_right_to_write_is_another_one(scene: ReachedApi) -> None:
     scene.access.take(Right("controller", NODES, writes=True))
     with pytest.raises(Forbidden):
         scene.api.create(NODES, {"metadata": {"name": "n1"}})
     assert scene.api.list(NODES).items == []
 
 
-def test_a_kind_that_is_not_served_cannot_be_found(scene: Scene) -> None:
+def test_a_kind_that_is_not_served_cannot_be_found(scene: ReachedApi) -> None:
     scene.access.serve(DEVICE_TAINT_RULES, served=False)
     with pytest.raises(NotFound):
         scene.api.list(DEVICE_TAINT_RULES)
@@ -63,7 +50,7 @@ def test_a_kind_that_is_not_served_cannot_be_found(scene: Scene) -> None:
     assert scene.api.list(DEVICE_TAINT_RULES).items == []
 
 
-def test_who_watches_a_kind_in_another_version_sees_its_objects_while_that_is_served(scene: Scene) -> None:
+def test_who_watches_a_kind_in_another_version_sees_its_objects_while_that_is_served(scene: ReachedApi) -> None:
     seen: list[Delta] = []
     reflector = Reflector(scene.api, DEVICE_TAINT_RULES_BETA, seen.append, optional=True)
     reflector.step()

@@ -8,10 +8,7 @@ import pytest
 from driver.kube.api import NODES, PODS, NotFound, Undecoded
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
-from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from tests.simulation.event_log import EventLog
-from tests.simulation.hostile import HostileApi, HostileObjects
+from tests.unit.simulation.reached_api import ReachedApi
 
 
 def text(inner: bytes, version: str, name: str = "odd") -> bytes:
@@ -19,31 +16,22 @@ def text(inner: bytes, version: str, name: str = "odd") -> bytes:
     return b'{"metadata":{%s},"spec":%s}' % (identity, inner)
 
 
-class Scene:
-    """One stored node, and hostile objects beside it."""
-
-    def __init__(self) -> None:
-        clock = VirtualClock()
-        self.log = EventLog(clock)
-        self.memory = MemoryApi(clock)
-        self.memory.create(NODES, {"metadata": {"name": "n1"}})
-        self.hostile = HostileObjects(self.memory, self.log)
-        self.api = HostileApi(self.memory, self.hostile)
-
-
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> ReachedApi:
+    """With one stored node."""
+    made = ReachedApi()
+    made.memory.create(NODES, {"metadata": {"name": "n1"}})
+    return made
 
 
-def test_a_list_has_what_is_stored_and_what_is_hostile(scene: Scene) -> None:
+def test_a_list_has_what_is_stored_and_what_is_hostile(scene: ReachedApi) -> None:
     scene.hostile.put(NODES, "odd", partial(text, b"[" * 20_000 + b"]" * 20_000))
     assert [object_key(one) for one in scene.api.list(NODES).items] == ["n1", "hostile/odd"]
     assert scene.api.list(PODS).items == []
     assert scene.log.writes[NODES] == 1
 
 
-def test_the_first_pages_of_a_list_have_only_what_is_stored(scene: Scene) -> None:
+def test_the_first_pages_of_a_list_have_only_what_is_stored(scene: ReachedApi) -> None:
     scene.memory.create(NODES, {"metadata": {"name": "n2"}})
     scene.hostile.put(NODES, "odd", partial(text, b"{}"))
     first = scene.api.list(NODES, limit=1)
@@ -54,7 +42,7 @@ def test_the_first_pages_of_a_list_have_only_what_is_stored(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_watches_knows_what_who_lists_knows(scene: Scene, seed: int) -> None:
+def test_who_watches_knows_what_who_lists_knows(scene: ReachedApi, seed: int) -> None:
     chance, known = random.Random(seed), set[str]()
 
     def take(delta: Delta) -> None:
@@ -84,7 +72,7 @@ def test_who_watches_knows_what_who_lists_knows(scene: Scene, seed: int) -> None
     assert known == {object_key(one) for one in scene.api.list(PODS).items}
 
 
-def test_who_writes_to_a_hostile_object_finds_it_deleted(scene: Scene) -> None:
+def test_who_writes_to_a_hostile_object_finds_it_deleted(scene: ReachedApi) -> None:
     scene.hostile.put(PODS, "odd", partial(text, b'"\\ud800"'))
     assert scene.api.get(PODS, "odd", "hostile")["spec"] == "\ufffd"
     with pytest.raises(NotFound):
@@ -94,6 +82,6 @@ def test_who_writes_to_a_hostile_object_finds_it_deleted(scene: Scene) -> None:
         scene.api.get(PODS, "odd", "hostile")
 
 
-def test_an_object_that_is_no_json_is_known_by_its_name(scene: Scene) -> None:
+def test_an_object_that_is_no_json_is_known_by_its_name(scene: ReachedApi) -> None:
     scene.hostile.put(PODS, "odd", partial(text, b"?"))
     assert isinstance(scene.api.get(PODS, "odd", "hostile"), Undecoded)

@@ -12,7 +12,7 @@ from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 
 
-class SetRig(FakeKubernetes):
+class FakeKubernetesWithJobSets(FakeKubernetes):
     """The JobSet ``train``: a leader of one pod, and two Jobs of two workers."""
 
     def __init__(self, *, status: str = "", **spec: Any):
@@ -53,7 +53,7 @@ def _part(name: str, jobs: int, pods: int) -> Object:
 
 
 def test_without_an_order_all_jobs_are_made_at_once_with_the_labels_of_a_jobset() -> None:
-    rig = SetRig()
+    rig = FakeKubernetesWithJobSets()
     assert len(rig.pods("leader")) == 1
     jobs = sorted(
         tuple(pod["metadata"]["labels"][key] for key in (f"{PREFIX}/job-index", f"{PREFIX}/job-global-index", INDEX))
@@ -64,7 +64,7 @@ def test_without_an_order_all_jobs_are_made_at_once_with_the_labels_of_a_jobset(
 
 
 def test_in_order_workers_come_when_the_leader_is_ready() -> None:
-    rig = SetRig(startupPolicy=IN_ORDER)
+    rig = FakeKubernetesWithJobSets(startupPolicy=IN_ORDER)
     assert not rig.pods("workers")
     rig.put(rig.pods("leader")[0], "Running")
     assert len(rig.pods("workers")) == 4
@@ -72,7 +72,7 @@ def test_in_order_workers_come_when_the_leader_is_ready() -> None:
 
 def test_a_part_may_wait_until_another_is_ready_or_complete() -> None:
     for status, phases in (("Ready", ("Running",)), ("Complete", ("Running", "Succeeded"))):
-        rig = SetRig(status=status)
+        rig = FakeKubernetesWithJobSets(status=status)
         for phase in phases:
             assert not rig.pods("workers")
             rig.put(rig.pods("leader")[0], phase)
@@ -80,7 +80,7 @@ def test_a_part_may_wait_until_another_is_ready_or_complete() -> None:
 
 
 def test_a_failed_job_starts_the_whole_set_anew_in_its_order() -> None:
-    rig = SetRig(startupPolicy=IN_ORDER)
+    rig = FakeKubernetesWithJobSets(startupPolicy=IN_ORDER)
     rig.put(rig.pods("leader")[0], "Running")
     before = {pod["metadata"]["uid"] for pod in rig.pods()}
     rig.fail("train-workers-1")
@@ -91,7 +91,7 @@ def test_a_failed_job_starts_the_whole_set_anew_in_its_order() -> None:
 
 
 def test_jobs_and_pods_go_with_their_jobset() -> None:
-    rig = SetRig()
+    rig = FakeKubernetesWithJobSets()
     rig.api.delete(JOB_SETS, "train", "default")
     rig.advance(5)
     assert not rig.pods()

@@ -267,7 +267,7 @@ def test_the_right_writes_of_an_allocation_have_no_problems() -> None:
     assert rig.found == []
 
 
-def test_nominating_a_pod_that_is_bound_is_no_mistake_if_kube_scheduler_dropped_its_reservation() -> None:
+def test_nominating_a_bound_pod_is_right_if_kube_scheduler_dropped_its_reservation() -> None:
     rig = CheckedWrites()
     rig.claim()
     pod = rig.pod(gate="")

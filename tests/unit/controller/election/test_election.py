@@ -199,7 +199,7 @@ def test_a_leader_whose_term_has_not_begun_does_not_release_the_lease() -> None:
     assert api.get(LEASES, "lode-controller", "lode-system")["spec"]["holderIdentity"] == "two"
 
 
-def test_a_lease_that_was_deleted_under_its_holder_gives_nobody_a_term_before_the_holder_has_noticed() -> None:
+def test_a_lease_deleted_under_its_holder_gives_nobody_a_term_before_the_holder_notices() -> None:
     api, clock = world()
     one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
     one.step()

@@ -74,7 +74,7 @@ def test_members_that_share_a_claim_join_their_groups() -> None:
     assert nodes_of(GangCase(leaves(2, 3), gang(members, in_leaves(2))).decide()) == ["n1"] * 4
 
 
-def test_a_required_level_inside_a_preferred_one_with_groups_holds_for_members_beyond_the_minimum() -> None:
+def test_a_required_level_inside_a_preferred_one_holds_for_members_beyond_the_minimum() -> None:
     cluster = [Host(f"n{at}", {IB: f"c{at}", LEAF: f"l{at}"}, room) for at, room in enumerate((1, 2))]
     levels = Level(IB, "nodeLabel", required=False, group_size=2), Level(LEAF, "nodeLabel")
     answer = GangCase(cluster, gang(of(0, 2, 3, 4), *levels, minimum=3)).decide()

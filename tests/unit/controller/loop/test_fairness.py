@@ -69,7 +69,7 @@ def test_a_pod_that_fits_is_decided_within_a_turn_of_a_flood_that_came_before_it
     assert decided.index("other/fits") <= MOST
 
 
-def test_a_freed_card_reaches_another_namespace_within_a_turn_although_each_shape_of_a_flood_is_looked_at(
+def test_a_freed_card_reaches_another_namespace_within_a_turn_despite_a_flood_of_shapes(
     decided: list[str],
 ) -> None:
     world = crowd(1, 1)

@@ -218,7 +218,7 @@ def test_three_pods_of_each_of_two_sub_groups_of_four_are_no_start() -> None:
     assert world.let_go(*pods, "p1-3") == ["p1-0", "p1-1", "p1-2", "p1-3"]
 
 
-def test_the_rest_of_the_room_is_not_used_by_a_part_of_a_sub_group_until_there_is_room_for_all_of_it() -> None:
+def test_a_part_of_a_sub_group_does_not_use_the_rest_of_the_room() -> None:
     world = SubGroupWorld(cards=7)
     first, second = world.add_members(0, 4), world.add_members(1, 4)
     world.settle(30)

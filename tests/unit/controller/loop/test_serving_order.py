@@ -234,7 +234,7 @@ def test_a_node_that_can_no_longer_take_the_pod_is_not_held_any_more() -> None:
     assert served(world, "later") == ["later"]
 
 
-def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices_until_the_victims_have_ended() -> None:
+def test_a_pod_with_preemption_victims_keeps_its_devices_until_they_have_ended() -> None:
     world = ControllerWorld(nodes=2, cards=1)
     world.add_pod("victim", gates=(), cpu="6", priority=-5)
     world.bind("victim", "n1")

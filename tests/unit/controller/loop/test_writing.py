@@ -302,7 +302,7 @@ def test_a_conflict_is_decided_anew_from_objects_that_were_read_again() -> None:
     assert world.meddler.calls.count("get resourceclaims") == 1
 
 
-def test_a_pod_that_is_made_again_under_its_name_is_not_forgotten_for_a_late_answer_about_its_predecessor() -> None:
+def test_a_late_answer_about_its_predecessor_does_not_make_a_namesake_forgotten() -> None:
     world = with_pods("a")
     world.latency = lambda sequence, result: 0.05
     api, answered = world.api, world.api.call

@@ -158,7 +158,7 @@ def test_a_claim_is_accepted_as_soon_as_its_pod_group_is_known() -> None:
     assert about(decide(scene.state, "default/w0", NOW)) == "place n1 cards=n1/gpu-0"
 
 
-def test_what_is_held_for_a_group_of_which_no_pod_has_started_is_taken_back_with_its_reservation() -> None:
+def test_what_a_group_without_a_started_pod_holds_is_taken_back_with_its_reservation() -> None:
     scene = Grouped(nodes=1)
     scene.group({"gang": {"minCount": 3}}, TEMPLATE)
     scene.cards(at="n1/gpu-0", reserved=(GROUP,))

@@ -120,7 +120,7 @@ def test_by_owner_the_pods_of_one_owner_are_a_gang() -> None:
     assert "the pod has no owner that says which pods belong together" in str(scene.state.gangs.faults("default/c")[0])
 
 
-def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and_also_after_a_restart() -> None:
+def test_succeeded_members_count_while_their_owner_has_others_also_after_a_restart() -> None:
     live, restarted = FilledState(), FilledState()
     ended = [(name, owned_by_job(pod(name, "x", phase="Succeeded", gates=(), nodeName="n1"))) for name in "ab"]
     for scene in (live, restarted):

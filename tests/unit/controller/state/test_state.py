@@ -34,7 +34,7 @@ from tests.unit.controller.filled_state import (
     slice_on,
     taint_rule,
 )
-from tests.unit.controller.state.server import KINDS, NODE_NAMES, Server, furnished, report
+from tests.unit.controller.state.served_objects import KINDS, NODE_NAMES, ServedObjects, furnished, report
 
 
 def seen(state: State) -> dict[str, Any]:
@@ -122,7 +122,7 @@ STEPS = ("write", "write", "write", "remove", "replace", "relist", "cut", "late"
 Steps = st.lists(st.tuples(st.sampled_from(STEPS), an_object()), max_size=40)
 
 
-def take_step(server: Server, state: State, what: str, kind: Any, obj: Object) -> list[Changes]:
+def take_step(server: ServedObjects, state: State, what: str, kind: Any, obj: Object) -> list[Changes]:
     match what:
         case "write":
             return report(state, server.write(kind, obj))
@@ -154,7 +154,7 @@ def test_kept_by_changes_equals_rebuilt_after_a_backup_was_restored(
     after: list[tuple[str, tuple[Any, Object]]],
     bump: int,
 ) -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     for kind in KINDS:
         report(state, *server.listed(kind))
     for what, (kind, obj) in before:
@@ -168,7 +168,7 @@ def test_kept_by_changes_equals_rebuilt_after_a_backup_was_restored(
     assert seen(state) == seen(rebuilt(server))
 
 
-def rebuilt(server: Server) -> State:
+def rebuilt(server: ServedObjects) -> State:
     state = State(Fleet(), NAMES)
     for kind in KINDS:
         report(state, *server.listed(kind))
@@ -177,7 +177,7 @@ def rebuilt(server: Server) -> State:
 
 @given(Steps)
 def test_kept_by_changes_equals_rebuilt(steps: list[tuple[str, tuple[Any, Object]]]) -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     for kind in KINDS:
         report(state, *server.listed(kind))
     for what, (kind, obj) in steps:
@@ -205,7 +205,7 @@ def test_another_answer_of_a_node_shows_in_its_version_and_wakes_whom_it_can_hel
 
 
 def test_an_older_version_never_makes_a_device_look_free() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     before = server.write(RESOURCE_CLAIMS, claim("x"))
     after = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
     report(state, after)
@@ -216,7 +216,7 @@ def test_an_older_version_never_makes_a_device_look_free() -> None:
 
 
 def test_a_list_removes_what_it_does_not_contain_but_nothing_that_is_newer_than_it() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     report(state, server.write(RESOURCE_CLAIMS, claim("x")), server.write(RESOURCE_CLAIMS, claim("y")))
     server.objects[RESOURCE_CLAIMS].clear()
     listed = server.listed(RESOURCE_CLAIMS)
@@ -226,7 +226,7 @@ def test_a_list_removes_what_it_does_not_contain_but_nothing_that_is_newer_than_
 
 
 def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     report(state, *server.listed(RESOURCE_CLAIMS))
     answer = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
     gone = server.remove(RESOURCE_CLAIMS, answer.object)
@@ -238,7 +238,7 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
 
 
 def test_the_answer_that_an_object_does_not_exist_says_nothing_about_another_one_of_its_name() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     report(state, server.write(PODS, pod("p")), server.write(PODS, pod("p"), uid="another"))
     assert not state.drop(PODS, "default/p", "uid-p").pods
     assert "default/p" in state.pods
@@ -247,7 +247,7 @@ def test_the_answer_that_an_object_does_not_exist_says_nothing_about_another_one
 
 
 def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     backup = [server.write(RESOURCE_CLAIMS, claim("x")), server.write(RESOURCE_CLAIMS, claim("y", at="n1/gpu-0"))]
     report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-1")), *server.listed(RESOURCE_CLAIMS))
     report(state, server.write(RESOURCE_CLAIMS, claim("made later", at="n1/gpu-2")))
@@ -258,7 +258,7 @@ def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
 
 
 def test_what_a_new_leader_lists_counts_although_its_watch_has_not_told_of_the_backup_yet() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     lost = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
     backup = copy.deepcopy(server)
     report(state, lost, *server.listed(RESOURCE_CLAIMS), *filter(None, [server.remove(RESOURCE_CLAIMS, lost.object)]))
@@ -290,7 +290,7 @@ def test_a_taint_rule_counts_as_long_as_one_version_of_it_is_served() -> None:
 
 
 def test_what_is_not_served_does_not_exist_and_what_may_not_be_read_is_kept() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0")), *server.listed(RESOURCE_CLAIMS))
     report(state, Unreadable(RESOURCE_CLAIMS))
     assert set(state.claims) == {"default/x"}
@@ -303,7 +303,7 @@ def test_what_is_not_served_does_not_exist_and_what_may_not_be_read_is_kept() ->
 
 
 def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     server.write(PODS, pod("a"))
     for kind in state.resources:
         assert not state.complete
@@ -316,7 +316,7 @@ def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:
 
 
 def test_a_pod_takes_cpu_on_the_node_of_its_devices_unless_it_can_never_start() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
 
     def counted(**options: Any) -> int:
         report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0", **options)))

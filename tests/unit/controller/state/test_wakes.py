@@ -22,11 +22,11 @@ from tests.unit.controller.filled_state import (
     slice_on,
     taint_rule,
 )
-from tests.unit.controller.state.server import Server, report
+from tests.unit.controller.state.served_objects import ServedObjects, report
 
 
 def test_only_what_can_help_wakes_waiting_pods() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
 
     def freed(kind: Any, obj: Object) -> list[str]:
         return list(report(state, server.write(kind, obj))[0].favoured)
@@ -45,7 +45,7 @@ def test_only_what_can_help_wakes_waiting_pods() -> None:
 
 
 def test_what_a_waiting_pod_was_told_is_no_reason_to_decide_again() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
 
     def woken(obj: Object) -> list[str]:
         return list(report(state, server.write(PODS, obj))[0].pods)
@@ -58,7 +58,7 @@ def test_what_a_waiting_pod_was_told_is_no_reason_to_decide_again() -> None:
 
 
 def test_a_taint_rule_wakes_waiting_pods_when_it_changes_and_when_it_goes() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     for wanted in (taint_rule("r", "n1", True), taint_rule("r", "n2", False)):
         assert list(report(state, server.write(DEVICE_TAINT_RULES, wanted))[0].favoured) == [""]
     gone = server.remove(DEVICE_TAINT_RULES, taint_rule("r", "n2", False))

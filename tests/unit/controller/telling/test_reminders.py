@@ -64,7 +64,7 @@ def test_an_event_about_a_claim_is_said_once_for_all_pods_that_wait_because_of_i
     assert reminders.next_due() is None
 
 
-def test_five_thousand_pods_that_began_to_wait_at_one_moment_are_told_in_the_ten_minutes_that_are_left() -> None:
+def test_five_thousand_pods_that_began_to_wait_at_once_are_told_within_ten_minutes() -> None:
     reminders = Reminders()
     for number in range(5_000):
         reminders.keep(f"ns/p{number}", [note(f"p{number}")], 0, said=True)
@@ -89,7 +89,7 @@ def test_what_an_earlier_run_may_have_said_is_looked_for_first() -> None:
     ]
 
 
-def test_what_was_looked_for_without_an_answer_is_looked_for_again_and_answers_about_others_do_not_matter() -> None:
+def test_a_search_without_an_answer_is_repeated_whatever_is_answered_about_others() -> None:
     reminders = Reminders()
     reminders.keep("ns/p", [note("p")], 0, said=False)
     assert reminders.pop(0) == (note("p"), False)

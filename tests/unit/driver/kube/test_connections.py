@@ -85,7 +85,7 @@ def test_a_connection_that_the_server_has_closed_is_not_used_again(connections: 
     assert ask(connections) == 1
 
 
-def test_requests_at_the_same_time_have_connections_of_their_own_and_no_more_than_wanted_are_kept(
+def test_simultaneous_requests_have_own_connections_and_no_more_than_wanted_are_kept(
     connections: Connections,
 ) -> None:
     with ThreadPoolExecutor(3) as threads:
@@ -106,7 +106,7 @@ def test_something_is_done_while_the_server_works(connections: Connections) -> N
     assert (response.read(), done) == (b"0", [1])
 
 
-def test_what_is_raised_meanwhile_is_raised_and_the_answer_is_not_taken_for_that_of_the_next_request(
+def test_what_is_raised_during_a_request_leaves_no_answer_for_the_next_one(
     connections: Connections,
 ) -> None:
     def fail() -> None:

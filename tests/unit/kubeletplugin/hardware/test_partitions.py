@@ -83,7 +83,7 @@ def test_every_mix_that_fits_a_card_at_all_is_served_when_large_profiles_come_fi
                 assert first_fit(A100_40GB, reversed(mix)) is not None, mix
 
 
-def test_placements_from_the_top_serve_more_sequences_of_requests_than_placements_from_the_bottom() -> None:
+def test_placements_from_the_top_serve_more_sequences_than_placements_from_the_bottom() -> None:
     served = Counter[str]()
     for size in range(2, 5):
         for mix in mixes(A100_40GB, size):

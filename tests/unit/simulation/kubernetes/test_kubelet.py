@@ -213,7 +213,7 @@ def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: Fake
     assert rig.get()["status"]["phase"] == "Failed"
 
 
-def test_a_pod_that_was_gone_and_is_there_again_is_started_anew_when_its_containers_have_stopped(rig: FakeNode) -> None:
+def test_a_pod_that_comes_back_is_started_anew_when_its_containers_have_stopped(rig: FakeNode) -> None:
     rig.start_kubelet(jitter=1.0)
     rig.run_pod()
     backup = rig.api.backup()

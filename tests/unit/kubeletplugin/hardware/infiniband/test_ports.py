@@ -88,7 +88,7 @@ def test_cards_with_several_near_hcas_take_turns() -> None:
     assert ties(cards, hcas) == {"a": 0, "b": 1, "c": 0, "d": 1}
 
 
-def test_a_port_that_is_not_active_leaves_its_cards_to_the_hca_beside_it_and_moves_no_other_rail() -> None:
+def test_a_port_that_is_not_active_leaves_its_cards_to_the_next_hca_and_moves_no_rail() -> None:
     down = hca("mlx5_0", *LEFT, "0000:20:00.0", ports=(port(active=False),))
     hcas = [down, hca("mlx5_1", *LEFT, "0000:21:00.0"), hca("mlx5_2", *RIGHT, "0000:9a:00.0")]
     cards = {"a": (*LEFT, "0000:30:00.0"), "b": (*LEFT, "0000:31:00.0"), "c": (*RIGHT, "0000:9b:00.0")}

@@ -48,7 +48,7 @@ def test_a_card_that_hangs_is_given_up_and_the_others_serve_claims(
     assert answered(lambda: hardware.observe(first)).excluded == {}
 
 
-def test_a_card_that_hangs_when_the_plugin_starts_hides_no_other_and_one_that_hangs_later_is_unhealthy(
+def test_a_card_that_hangs_at_the_start_hides_no_other_and_one_that_hangs_later_is_unhealthy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))

@@ -107,7 +107,7 @@ def test_pages_that_wait_for_their_retirement_and_a_full_table_of_retired_ones_a
     assert (health.state, health.recovery) == (state, recovery)
 
 
-def test_without_a_recovery_action_an_event_counts_over_restarts_until_the_machine_starts_again(
+def test_without_a_recovery_action_an_event_counts_until_the_machine_starts_again(
     bench: NvidiaBench,
 ) -> None:
     bench.nvml.change({RECOVERY: None, **xid(79)})

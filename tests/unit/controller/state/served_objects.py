@@ -29,7 +29,7 @@ KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_T
 NODE_NAMES = ("n1", "n2")
 
 
-class Server:
+class ServedObjects:
     """Objects with versions, as an API server has them, and everything it ever said."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Server:
         """Of a list."""
         return str(self._version)
 
-    def restore(self, backup: "Server", bump: int) -> list[Delta]:
+    def restore(self, backup: "ServedObjects", bump: int) -> list[Delta]:
         """Go back to a backup, as ``etcdutl snapshot restore --bump-revision`` does; what reflectors report of it."""
         self.objects = copy.deepcopy(backup.objects)
         self.said, self.ended = [], []
@@ -87,9 +87,9 @@ def report(state: State, *deltas: Delta) -> list[Changes]:
     return [state.apply(state.decode(delta)) for delta in deltas]
 
 
-def furnished() -> tuple[Server, State]:
+def furnished() -> tuple[ServedObjects, State]:
     """A cluster in which pods can be placed, so that most steps change an answer."""
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = ServedObjects(), State(Fleet(), NAMES)
     report(state, server.write(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"')))
     for name in NODE_NAMES:
         report(state, server.write(NODES, node(name)), server.write(RESOURCE_SLICES, slice_on(name)))
