@@ -1,36 +1,36 @@
 """Gangs: pods that start together or not at all, inside one domain of the topology. Pure.
 
-``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out. Which pods belong to a gang, and on what it
-starts, follows from what users write: ``membership``.
+``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out. Users say in many ways which pods are a gang
+and on what terms it starts; ``membership`` reads them.
 
-decision        the decision about a gang: counts domains, searches those that may take it, takes the best
-domain_search   the searches in all domains that may take the gang
-domain_score    which of the domains that can take a gang is chosen
-| tiers         which levels have to hold: all of them, then without preferred ones
-| unfinished    searches that ran out of steps, and go on with the next decision
-exact_packing   the exact search in one domain
-wholes          which sub-groups become whole, one choice after another
-budget          what a search may spend, and which members it may leave out
-| mixed_bounds  how many unlike members domains take at most
-| bounds        how many units of each kind domains take at most
-| fitting       into which rooms something goes, so that few are needed and large ones stay whole
-| grouping      which members have to be in one domain of a level
-| staging       units on nodes on trial, with everything that is known
-memory          what was found about places for earlier gangs; it saves time
-| verdicts      what is said about each domain that does not take the gang
-topology        which devices are in which domain
-| units         members as what is placed: those that share a claim are one unit
-agreement       the terms of a gang, or the contradictions between its members
+decision        decides about a gang: bounds domains, searches those that may do, takes the best
+domain_search   searches the domains that may take the gang, best first
+domain_score    compares the domains that can take a gang
+| tiers         levels that have to hold: all of them, then without preferred ones
+| unfinished    searches that ran out of steps, for the next decision to continue
+exact_packing   exact search for places in one domain
+wholes          sub-groups that become whole, one choice after another
+budget          limits of a search: steps, and members to leave out
+| mixed_bounds  most members of all shapes together in a domain
+| bounds        most units of each shape in a domain
+| fitting       orders rooms so that few are needed and large ones stay whole
+| grouping      groups of members that have to be in one domain of a level
+| staging       units on nodes on trial
+memory          results about places from earlier decisions, to save time
+| verdicts      a verdict on each domain that does not take the gang
+topology        domains, and the devices of nodes in each of them
+| units         members that must share a node, and units of one shape
+agreement       terms of a gang, merged from its members
 | membership    the gang of a pod: the first source that is found counts
 | podgroups     PodGroup objects of three APIs as values
-config          what the claims of a pod ask about its gang (``PlacementConfig``)
-| groups        objects that say how many members a gang has
-| hints         what a pod itself says: labels, annotations, owner, scheduling group
-annotations     what annotations of a pod ask of the topology
-| jobsets       how many pods a JobSet makes, in which order, and which of them are still to come
-| render        a refusal in one line of bounded length
-| terms         on what a gang starts, and what each member says about that
-gang            a gang as the decision sees it, and the decision as a value
+config          gang fields of the claims of a pod (``PlacementConfig``)
+| groups        Jobs, StatefulSets and groups, which determine the size of a gang
+| hints         hints of a pod: labels, annotations, owner, scheduling group
+annotations     topology levels from annotations of a pod
+| jobsets       number and order of the pods of a JobSet, and those still to come
+| render        a refusal as one line of bounded length
+| terms         terms on which a gang starts: of the gang, and of each member
+gang            a gang and the decision about it, as values
 """
 
 from controller.gangs.agreement import agreed

@@ -1,4 +1,4 @@
-"""The terms of a gang from what its members say, or the contradictions between them. Pure."""
+"""Merges the terms of all members of a gang, or finds their contradictions. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
@@ -9,14 +9,14 @@ from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
 _MOST_NAMED: Final = 3
-"""How many pods a message names for each of several values."""
+"""Most pods that a message names for each of several values."""
 
 Said = Mapping[MemberTerms, Collection[str]]
-"""What is said, and the keys of the pods that say it."""
+"""Terms of members, with the keys of the pods that have them."""
 
 
 def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
-    """The terms of the gang ``key``; if its members contradict each other or terms are missing, what is wrong."""
+    """The terms of the gang ``key``; faults if its members contradict each other or if terms are missing."""
     size, minimum = _value(said, lambda one: one.size), _value(said, lambda one: one.minimum)
     sub_groups: tuple[SubGroupPolicy, ...] = _value(said, lambda one: one.sub_groups) or ()
     in_sub_groups = sum(policy.members for policy in sub_groups)
@@ -55,12 +55,12 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
 
 
 def _value(said: Said, read: Callable[[MemberTerms], Any]) -> Any:
-    """The value that members give, which is the same for all that give one; None if none does."""
+    """The one value that the members agree on; None if no member has a value."""
     return next((value for one in said if (value := read(one)) is not None), None)
 
 
 def _policy(said: Said) -> PlacementPolicy:
-    """The policy of the members that have one. It also orders the devices of each, so members may differ in it."""
+    """The policy of the gang; ``binpack`` if members differ, which they may: it also orders the devices of each."""
     policies = {one.policy for one in said if one.policy is not None}
     return policies.pop() if len(policies) == 1 else "binpack"
 

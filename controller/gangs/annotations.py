@@ -1,4 +1,4 @@
-"""What annotations of a pod ask of the topology. Pure."""
+"""Reads topology levels from annotations of a pod. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +21,10 @@ _NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
 def topology_asked(pod: Json) -> tuple[tuple[Level, ...] | None, tuple[Fault, ...]]:
-    """The levels that Kueue's annotations ask for, outermost first, and what is wrong with them.
+    """The levels that Kueue's annotations ask for, outermost first, and the faults of the annotations.
 
-    Once Kueue itself chooses the domain, it writes the choice into the pod's node selector (its gate, and its
-    annotation with the name of the workload, say that it does). The node selector is obeyed like any other, so the
-    annotations have nothing more to say: there are no levels then, which is None.
+    The levels are None if Kueue itself chooses the domain, which its gate and its annotation with the name of the
+    workload tell. Kueue then writes its choice into the pod's node selector, and that is obeyed like any other.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     annotations = metadata.get("annotations") or {}
@@ -65,10 +64,10 @@ def _size(said: int | str) -> int:
 
 
 def exclusive_faults(annotations: Json) -> Iterable[Fault]:
-    """Annotations that ask for a domain that no other group may use.
+    """Faults for annotations that reserve a domain for one group.
 
-    The controllers that honor them make most pods only when the first one is on a node. So the gang would never be
-    complete. JobSet's strategy with node selectors does not wait for a pod.
+    Their controllers make the other pods only when the first one is on a node, so the gang would never be complete.
+    JobSet's strategy with node selectors does not wait for a pod.
     """
     if _NODE_SELECTOR_STRATEGY in annotations:
         return

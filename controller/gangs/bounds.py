@@ -1,4 +1,4 @@
-"""How many units of each shape domains take at most. What counting rules out needs no search."""
+"""Upper bounds for the units that domains take, shape by shape. A domain with too low a bound needs no search."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -16,11 +16,11 @@ _MOST_LIMITS: Final = 3
 
 
 class Counts:
-    """Upper bounds for units on places, with what limits them.
+    """Upper bounds for units on places, and what limits each.
 
     Attributes:
         bounds: per shape, per place.
-        wanted: how many units there are of each shape.
+        wanted: number of units of each shape.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Counts:
         self.bounds: dict[UnitShape, list[int]] = {}
         self._limits: dict[UnitShape, Sequence[str]] = {}
         self._named: dict[UnitShape, Mapping[int, Bound]] = {}
-        """The only places of shapes that name their nodes."""
+        """The only places of shapes whose pods name their nodes."""
         stamps = places.stamps()
         for shape in self.wanted:
             named = bounds_of_named(shape, places, fleet, nodes)
@@ -46,12 +46,12 @@ class Counts:
         self._spans = [(shape, min(named), max(named)) for shape, named in self._named.items() if named]
 
     def count(self, shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
-        """Count another shape on some of the places only."""
+        """Add the bounds of another shape, for some of the places only."""
         found = bounds_inside(shape, places, inside, fleet, nodes)
         self.bounds[shape] = [found[place][0] if place in found else 0 for place in range(len(places))]
 
     def room(self, shape: UnitShape, places: Sequence[int]) -> int:
-        """How many units of the shape these places, which are in order, take at most."""
+        """Most units of the shape on these places. The places must be in order."""
         bounds = self.bounds[shape]
         if (named := self._named.get(shape)) is not None:
             first, last = (places[0], places[-1]) if places else (0, -1)
@@ -59,10 +59,10 @@ class Counts:
         return sum([bounds[place] for place in places])
 
     def members(self, places: Sequence[int], around: Sequence[int] | None = None) -> int:
-        """How many members these places take at most.
+        """Most members on these places.
 
         Args:
-            around: the places of members without devices; None if these are on the same ones.
+            around: the places for members without devices; None if these are the same places.
         """
         every = self._possible(places) if around is None else self.wanted.items()
         return sum(
@@ -70,7 +70,7 @@ class Counts:
         )
 
     def _possible(self, places: Sequence[int]) -> Iterable[tuple[UnitShape, int]]:
-        """The shapes that these places may take, and how many units there are of each."""
+        """The shapes that may be on these places, with the number of units of each."""
         if not self._named or not places:
             return self.wanted.items()
         first, last = places[0], places[-1]
@@ -78,11 +78,11 @@ class Counts:
         return [*named, *((shape, wanted) for shape, wanted in self.wanted.items() if shape not in self._named)]
 
     def members_at(self, place: int) -> int:
-        """How many members the place takes at most, as if different shapes did not compete for it."""
+        """Most members on the place, if different shapes did not compete for it."""
         return sum(min(wanted, self.bounds[shape][place]) * len(shape.pods) for shape, wanted in self.wanted.items())
 
     def of_task(self, task: str, places: Sequence[int], around: Sequence[int] | None = None) -> int:
-        """How many members of the task these places take at most (``members``)."""
+        """Most members of the task on these places. Arguments as of ``members``."""
         counted = ((shape, wanted, shape.tasks.count(task)) for shape, wanted in self.wanted.items())
         return sum(
             min(wanted, self.room(shape, _of(shape, places, around))) * count
@@ -91,17 +91,17 @@ class Counts:
         )
 
     def learn(self, shape: UnitShape, place: int, most: int) -> None:
-        """The place does not take more units of the shape, even if there are no others."""
+        """Lower the bound of a place: it takes no more units of the shape, even without other units there."""
         self.bounds[shape][place] = min(self.bounds[shape][place], most)
 
     def members_in_groups(
         self, domains: Sequence[Sequence[int]], sizes: Sequence[int], around: Sequence[int] | None = None
     ) -> int:
-        """How many members these domains take at most, if each group stays in one of them.
+        """Most members in these domains, if each group stays in one of them.
 
         Args:
-            sizes: how many members of each group there are, in any order.
-            around: the places of members without devices, which are in no group; None if they are in groups, too.
+            sizes: number of members of each group, in any order.
+            around: the places for members without devices, which are in no group; None if they are in groups, too.
         """
         if around is not None:
             inside = [self.members(places, ()) for places in domains]
@@ -109,7 +109,7 @@ class Counts:
         return _in_groups_of([self.members(places) for places in domains], sizes)
 
     def limits(self, places: Sequence[int], around: Sequence[int] | None = None) -> str:
-        """What limits how many units the places take, the most frequent first."""
+        """The reasons why the places take no more units, as text; the most frequent reason first."""
         # Several shapes of members may lack the same at one place.
         limits = set[tuple[str, int]]()
         for shape, wanted in self.wanted.items():
@@ -127,22 +127,22 @@ class Counts:
 
 
 def _of(shape: UnitShape, places: Sequence[int], around: Sequence[int] | None) -> Sequence[int]:
-    """Where units of the shape may be, if those without devices may be on the places ``around``."""
+    """The places for units of the shape; ``around`` for units without devices, unless it is None."""
     return places if around is None or shape.has_devices else around
 
 
 def _in_groups_of(rooms: Sequence[int], sizes: Sequence[int]) -> int:
-    """How many members of groups of these sizes such rooms take at most."""
+    """Most members of groups of these sizes in domains with these rooms."""
     sizes = sorted(sizes, reverse=True)
     # What the larger groups have more than others is left out once: a few of them say little about the rest.
     return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)
 
 
 def _in_groups(rooms: Sequence[int], sizes: Sequence[int], most: int) -> int:
-    """How many members of groups of these sizes, the largest first, such rooms take at most.
+    """Most members of groups of these sizes, the largest first, in domains with these rooms.
 
-    Of ``n`` groups in one room, as many are placed as there is room for, and not more than the ``n`` largest have. One
-    group after the other goes where it adds the most; members of a group beyond ``most`` are said to fit anyhow.
+    ``n`` groups in one room are at most as many members as the room takes, and as the ``n`` largest groups have. Groups
+    go, one after another, where they add the most. Members of a group beyond ``most`` are assumed to fit.
     """
     cut = [min(size, most) for size in sizes]
     total = list(accumulate(cut, initial=0))

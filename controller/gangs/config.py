@@ -1,4 +1,4 @@
-"""What the claims of a pod ask about its gang: the PlacementConfigs of all of them as one. Pure."""
+"""Reads what the PlacementConfigs of a pod's claims say about its gang. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from driver.parameters import Configured, PlacementConfig, PlacementPolicy, Topo
 
 @dataclass(frozen=True, slots=True)
 class GangConfig:
-    """What claims say about the gang and its topology. None means that they do not say it.
+    """The fields of PlacementConfigs that concern a gang. None stands for a field that is not set.
 
     Attributes:
-        gang: whether one of them has ``gang``.
-        faults: where several claims of the pod contradict each other.
+        gang: whether ``gang`` is set.
+        faults: contradictions between several claims of the pod.
     """
 
     gang: bool = False
@@ -29,7 +29,7 @@ class GangConfig:
     faults: tuple[Fault, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is said that concerns a gang."""
+        """Whether anything is set that makes the pod a member of a gang."""
         return self.gang or self.levels is not None
 
 
@@ -37,7 +37,7 @@ NO_CONFIG = GangConfig()
 
 
 def config_of_claim(configured: Iterable[Configured]) -> GangConfig:
-    """Read the config of one claim. Of several configs of a claim, the last that has a field counts."""
+    """Read the config of one claim. The last config that sets a field counts."""
     fields: dict[str, Any] = {}
     for entry in configured:
         config = entry.parameters

@@ -1,4 +1,4 @@
-"""The decision about a gang: domains are counted, those that survive are searched, and the best one is taken."""
+"""Decides where the members of a gang go: bounds all domains, searches those that may do, and takes the best."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from controller.gangs.wholes import Growth, Wholes
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
-"""Steps of a search that may be wrong before it ends without a decision."""
+"""Failed or undone placements after which a search ends without a decision."""
 _MOST_EFFORT: Final = 4
-"""How much longer a search for devices on one node may be with a larger budget, so that the decision stays bounded."""
+"""Most times by which a larger budget prolongs the search for devices on one node."""
 
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 
@@ -39,17 +39,17 @@ def choose(
     unfinished: Unfinished | None = None,
     scoring: Scoring = score,
 ) -> GangPlan | GangRefusal:
-    """Where the members of the gang go, or why fewer than its minimum find a place.
+    """Decide where the members of the gang go, or why there is no place for its minimum.
 
-    The same for the same gang, fleet and nodes, in whatever order they were given. Afterwards fleet and nodes are as
-    before.
+    The answer depends on the gang, the fleet and the nodes only, not on the order in which they were built. Fleet and
+    nodes are unchanged afterwards.
 
     Args:
-        budget: steps of the search; a refusal that is not ``decided`` may become a plan with more. With several times
-            ``STEPS``, searches for devices on a node are longer, too.
-        memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
-        unfinished: searches about this gang that ran out of steps. They go on where they ended, if nothing has changed.
-        scoring: which of several domains is taken.
+        budget: steps of the search. With more steps, a refusal that is not ``decided`` may become a plan. With several
+            times ``STEPS``, searches for devices on a node are longer, too.
+        memory: results for earlier gangs with the same fleet and nodes; they save time.
+        unfinished: searches for this gang that ran out of steps. They continue if nothing has changed.
+        scoring: compares domains.
     """
     memory = memory or Memory()
     gang = replace(gang, members=tuple(in_order(gang.members)))
@@ -71,9 +71,9 @@ def choose(
 def _further(
     gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory
 ) -> Iterator[Placement]:
-    """Members beyond the minimum, as many as possible, where those that were placed leave room.
+    """Places members beyond the minimum, as many as there is room for.
 
-    Whole sub-groups come first, and then members of no sub-group or of one that has begun.
+    Whole sub-groups come first, then members of no sub-group, and of sub-groups with members that have their place.
     """
     growth = Growth()
     units: Sequence[CoLocatedMembers] | tuple[ClaimFault, ...] = []
@@ -111,7 +111,7 @@ def _count(trial: Trial, gang: Gang, found: Sequence[Placement]) -> None:
 
 
 def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
-    """The gang when these members stand."""
+    """The gang after these placements."""
     placed = {placement.pod: placement for placement in found}
     every = [(member, placed.get(member.demand.key)) for member in gang.members]
     standing = tuple(
@@ -132,7 +132,7 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
 
 
 class _Decision:
-    """The decision about the members of a gang that are to be placed now, at least as many as are needed."""
+    """One decision: places at least the members that are needed."""
 
     def __init__(
         self,
@@ -160,13 +160,13 @@ class _Decision:
         self._needed = self._wholes.needed
         counted = Counter(unit.shape for unit in units)
         self._main = min(counted, key=lambda shape: (-counted[shape], shape.number), default=None)
-        """The shape of the most members: room is counted in members of it."""
+        """The shape of most units. Room is counted in members of this shape."""
         self._members = sum([unit.shape is self._main for unit in units])
         self._of_all = levels_of_all(gang.levels)
         self._with_devices = any(unit.shape.has_devices for unit in units)
         self._some_without = any(not unit.shape.has_devices for unit in units)
         self._rooms: dict[Path, int] = {}
-        """The room of domains that hold others."""
+        """Room of the domains around others, by path."""
         self._counts: dict[DomainNodes, Counts] = {}
         self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
         self._devices: dict[DomainNodes, Sequence[NodeDevices]] = {}
@@ -179,7 +179,7 @@ class _Decision:
         )  # fmt: skip
 
     def run(self) -> Sequence[Placement] | GangRefusal:
-        """Where at least the needed members go; more if the domain has room. Or why there is no place."""
+        """Place at least the needed members, and more if the domain has room; or say why there is no place."""
         gang = self._gang
         if not gang.members:
             return ()
@@ -204,12 +204,12 @@ class _Decision:
         return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside())
 
     def _outside(self) -> tuple[int, str]:
-        """The nodes that are in no domain of the widest level that was tried."""
+        """Number of nodes in no domain of the widest level that was tried, and the key of the level."""
         depth = min((tier.depth for tier in tiers_of(self._gang)), default=0)
         return (self._topology.outside(depth), self._gang.levels[depth - 1].key) if depth else (0, "")
 
     def domain_of(self, placements: Sequence[Placement]) -> Domain:
-        """The smallest domain with all of these and those that stand, apart from those without devices outside it."""
+        """The smallest domain with all members that have a place. Members without devices may be outside."""
         paths = [(one.has_devices, path) for one, path in self._standing]
         paths += [(bool(one.allocations), self._topology.path_of_new(one)) for one in placements]
         deciding = [path for has_devices, path in paths if has_devices]
@@ -218,11 +218,11 @@ class _Decision:
     # Tiers
 
     def _with_all_inside(self, tier: Tier) -> Sequence[Placement] | None:
-        """The places of members in the best domain, also of those without devices."""
+        """Places for all members, also those without devices, in the best domain."""
         return self._in_tier(tier, part=2 if self._may_be_outside(tier) else 1)
 
     def _with_some_outside(self, tier: Tier) -> Sequence[Placement] | None:
-        """The same if levels of devices need not hold for members without any."""
+        """The same, if attribute levels need not hold for members without devices."""
         if not self._may_be_outside(tier):
             return None
         of_all = tier.down_to(self._of_all)
@@ -232,12 +232,11 @@ class _Decision:
         return self._some_without and tier.deepest > self._of_all
 
     def _in_tier(self, tier: Tier, reach: int | None = None, part: int = 1) -> Sequence[Placement] | None:
-        """The places of members in the best domain.
+        """Places for members in the best domain.
 
         Args:
-            reach: levels down to the innermost of which members without devices are in the domain of the others; None
-                if all of them hold for them, too.
-            part: which part of the steps that are left may be used: one in so many.
+            reach: depth of the innermost level that also holds for members without devices; None if all levels do.
+            part: uses one in ``part`` of the steps that are left.
         """
         places = self._topology.places(tier.deepest)
         counts = self._counts.get(places)
@@ -268,7 +267,7 @@ class _Decision:
     def _bound(
         self, tier: Tier, inside: Sequence[int], around: Sequence[int] | None, places: DomainNodes, counts: Counts
     ) -> int:
-        """How many members the places take at most, and the places ``around`` of those without devices."""
+        """Most members on the places, with those without devices on the places ``around``."""
         found = counts.members(inside, around)
         if found >= self._needed and len(counts.wanted) > 1:
             outside = 0 if around is None else counts.members((), around)
@@ -285,10 +284,10 @@ class _Decision:
         return found
 
     def _sizes_of(self, level: GroupLevel, *, every: bool) -> tuple[int, Sequence[int]]:
-        """How many members that are to be placed are in no group of the level, and how many in each.
+        """Number of members to place in no group of the level, and in each group.
 
         Args:
-            every: whether those without devices count.
+            every: whether members without devices count.
         """
         found = self._sizes.get((level, every))
         if found is None:
@@ -298,7 +297,7 @@ class _Decision:
         return found
 
     def _together(self, inside: Sequence[int], places: DomainNodes, counts: Counts) -> int:
-        """How many members of different shapes the places take at most."""
+        """Most members of all shapes together on the places."""
         competition = self._competition.get(places)
         if competition is None:
             competition = Competition(self._units, places, self._devices_of(places), self._nodes)
@@ -306,7 +305,7 @@ class _Decision:
         return competition.members(inside, [counts.members_at(at) for at in inside])
 
     def _domains(self, tier: Tier, places: DomainNodes) -> Mapping[Path, Sequence[int]]:
-        """The domains where the gang may be: if members stand, those where they do."""
+        """The domains that the gang may use: those of its members with a place, if it has any."""
         domains = places.domains(tier.depth)
         if not domains:
             self._verdicts.note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
@@ -332,7 +331,7 @@ class _Decision:
         *,
         compared: bool,
     ) -> Candidate:
-        """The domain; what it has is looked at only if it is compared with others."""
+        """Describe a domain. Its figures are found only if it is compared with others."""
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
         for at in inside:
@@ -348,7 +347,7 @@ class _Decision:
     def _least_children_of_wholes(
         self, group: GroupLevel, children: Mapping[Path, Sequence[int]], places: DomainNodes, counts: Counts
     ) -> int:
-        """How many domains of the next level are needed at least if each sub-group is in one domain of the level."""
+        """Fewest domains of the next level, if each sub-group stays in one domain of the level."""
         rooms = {}
         for path, inside in children.items():
             domains = by_path([places[at] for at in inside], group.depth).values()

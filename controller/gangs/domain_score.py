@@ -1,12 +1,12 @@
-"""Which of the domains that can take a gang is chosen: an order that an operator can predict. Pure.
+"""Compares the domains that can take a gang, in an order that an operator can predict. Pure.
 
 The first difference decides, the smaller value wins:
 
-1. how many domains of the next level the gang is spread over;
-2. under ``binpack``, how much room the domain has left, then the one around it, and so on outwards: larger gangs keep
-   the domains that are emptier; under ``spread``, which part of its devices is in use;
-3. under ``binpack``, how many blocks of 1, 2, 4, 8, ... members these domains lose, each block counted as its size;
-4. how many of its devices have taints;
+1. the number of domains of the next level that the gang uses;
+2. under ``binpack``, the room that is left in the domain, then in the one around it, and so on outwards: larger gangs
+   keep the domains that are emptier; under ``spread``, the part of its devices that is in use;
+3. under ``binpack``, the blocks of 1, 2, 4, 8, ... members that these domains lose, each block counted as its size;
+4. the number of its devices with taints;
 5. under ``spread``, a hash of the gang's UID and the domain; then the names of the domain.
 """
 
@@ -22,21 +22,21 @@ from controller.gangs.units import UnitShape
 from driver.parameters import PlacementPolicy
 
 DomainScore = tuple[int, tuple[int, ...], int, int, str, Path]
-"""How good a domain is for a gang; the smallest is best."""
+"""Score of a domain; the smallest is best."""
 
 _MILLION: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a domain has.
+    """Figures of a domain, from which its score is made.
 
     Attributes:
-        room: how many members it takes at most.
+        room: most members that it takes.
         around: the same for the domains around it, outermost first.
-        devices: how many devices the gang could use if none were in use.
-        available: those that are not in use as a whole.
-        tainted: those with taints.
+        devices: number of devices that the gang could use if none were in use.
+        available: number of these that are not in use as a whole.
+        tainted: number of these with taints.
     """
 
     room: int
@@ -47,11 +47,11 @@ class Figures:
 
 
 Scoring = Callable[[Path, int, int, Figures, PlacementPolicy, str], DomainScore]
-"""A rule by which domains are compared: ``score``, or another one to compare it with."""
+"""A rule to compare domains by: ``score``, or another one in benchmarks."""
 
 
 def score(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
-    """How good the domain is for so many members of the gang, of which it spreads them over ``children``."""
+    """Score of a domain that uses ``children`` sub-domains for ``members`` members; lower is better."""
     match policy:
         case "spread":
             load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
@@ -66,7 +66,7 @@ def score(path: Path, children: int, members: int, figures: Figures, policy: Pla
 
 
 def blocks_lost(room: int, members: int) -> int:
-    """How many blocks of each power of two the room loses, each counted as its size."""
+    """Blocks of each power of two that the room loses to ``members`` members, each counted as its size."""
     found, size = 0, 1
     while size <= room:
         found += size * (room // size - max(0, room - members) // size)
@@ -77,7 +77,7 @@ def blocks_lost(room: int, members: int) -> int:
 def least_children(
     wanted: Mapping[UnitShape, int], slack: int, counts: Counts, children: Mapping[Path, Sequence[int]]
 ) -> int:
-    """How many domains of the next level the gang needs at least."""
+    """Fewest domains of the next level that take the gang. ``slack`` units may be left out."""
     found = 1
     for shape, units in wanted.items():
         rooms = {path: counts.room(shape, places) for path, places in children.items()}
@@ -86,7 +86,7 @@ def least_children(
 
 
 def fewest(rooms: Mapping[Path, int], wanted: int) -> int:
-    """How many domains with these rooms are needed to take so many."""
+    """Fewest domains with these rooms that take ``wanted``."""
     used = 0
     for path in best_fit(rooms, wanted):
         if wanted <= 0:

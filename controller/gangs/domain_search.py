@@ -1,4 +1,4 @@
-"""The searches in domains that may take the gang, best first: a way to place it in the best of them."""
+"""Searches the domains that may take a gang, best first, for a way to place it."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,16 +24,18 @@ from controller.placement import Nodes, Placement
 _LEADER_STEPS: Final = 200
 
 _Found = tuple[DomainScore, Sequence[Placement], int]
-"""What a search in a domain found: how good the domain is with it, and how many domains of the next level it uses."""
+"""Result of a search: the score of the domain, the placements, and the number of sub-domains in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A domain that may take the gang, with the best score that it can have.
+    """A domain that may take the gang.
 
     Attributes:
-        children: domains of the next level in it, and how many of these the gang needs at least (``fewest``).
-        reach: where members without devices may be; None if that is in the domain.
+        least: the best score that the domain can have.
+        children: number of its domains of the next level.
+        fewest: the fewest of these that take the gang.
+        reach: places for members without devices; None if these are those of the domain.
     """
 
     path: Path
@@ -46,13 +48,13 @@ class Candidate:
 
     @property
     def around(self) -> Sequence[int] | None:
-        """The places of members without devices, if these are not those of the domain."""
+        """The places for members without devices; None if these are those of the domain."""
         return self.reach.places if self.reach else None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """What the domains of one attempt have in common: the levels that hold, the places, and what these take at most."""
+    """The levels that hold in one attempt, the places, and their bounds: the same for all domains."""
 
     tier: Tier
     places: DomainNodes
@@ -60,15 +62,15 @@ class SearchContext:
 
 
 class Searches:
-    """The searches of one decision.
+    """All searches of one decision.
 
     Args:
-        standing: members that stand, and where.
-        wholes: which sub-groups may be chosen, and how many more members have to be placed.
-        needed_of_tasks: the same for tasks that have a minimum.
-        score: how good a domain is if so many domains of the next level are used.
-        effort: how much longer a search for devices on a node may be.
-        unfinished: those that ran out of steps before.
+        standing: members that have a place, with the path of their domain.
+        wholes: chooses sub-groups, and knows the number of members to place.
+        needed_of_tasks: number of members to place of each task with a minimum.
+        score: scores a domain by the number of its sub-domains in use.
+        effort: prolongs searches for devices on a node (``Fleet.fit``).
+        unfinished: earlier searches that ran out of steps.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class Searches:
         self._unfinished = unfinished
 
     def best(self, candidates: Sequence[Candidate], inside: SearchContext, part: int = 1) -> Sequence[Placement] | None:
-        """The placements in the best of the domains; None if none is found. What was found instead is noted.
+        """Placements in the best of the domains; None if there is no way, with a verdict on each domain.
 
         Args:
-            part: which part of the steps that are left may be used: one in so many.
+            part: uses one in ``part`` of the steps that are left.
         """
         budget = self._budget.part(part)
         try:
@@ -146,7 +148,7 @@ class Searches:
         return None
 
     def _search(self, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found | None:
-        """The placements with the fewest domains of the next level; None if there are none.
+        """Placements in a domain with as few sub-domains as possible; None if there is no way.
 
         Raises:
             OutOfSteps: the budget ran out before any were found.
@@ -161,9 +163,9 @@ class Searches:
         return self._with_leader(found, candidate, inside)
 
     def _fewer(self, found: _Found, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found:
-        """The same with as few domains of the next level as possible, but more than ``Candidate.fewest``.
+        """Improve on ``found``, but with more sub-domains than ``Candidate.fewest``.
 
-        If there is a way with some of them, there is one with more. So the number is halved with each search.
+        A way with few sub-domains is also one with more, so the number is found by bisection.
         """
         least, most = candidate.fewest + 1, found[2] - 1
         while least <= most:
@@ -176,7 +178,7 @@ class Searches:
         return found
 
     def _limited(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int) -> _Found | None:
-        """A way with so many domains of the next level; None if none is found with half of the steps that are left."""
+        """A way with at most ``limit`` sub-domains; None if half of the steps that are left find none."""
         share = budget.part(2)
         try:
             return self._pack(candidate, inside, share, limit)
@@ -186,7 +188,7 @@ class Searches:
             budget.left += share.left
 
     def _pack(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int | None) -> _Found | None:
-        """A way to place enough of the units; without a limit, it is noted if there is none.
+        """Place enough units in the domain; without a limit, record a verdict if that is impossible.
 
         Raises:
             OutOfSteps: the budget ran out.
@@ -252,7 +254,7 @@ class Searches:
         return None
 
     def _with_leader(self, found: _Found, candidate: Candidate, inside: SearchContext) -> _Found:
-        """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
+        """The same with leader and rank 0 on one node if possible, else close to each other."""
         pair = leader_and_first(self._units)
         nodes = {placement.pod: placement.node for placement in found[1]}
         if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
@@ -270,9 +272,9 @@ class Searches:
         return found
 
     def _anchors(self, tier: Tier) -> Mapping[tuple[int, GroupNumber], Path]:
-        """The domains of groups of which members stand; of several, that of the most members.
+        """The domain of each group with members that have a place; that of most members, if there are several.
 
-        A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
+        A group whose members are in no domain of a required level gets a path that no place has, unless the gang moves.
         """
         if not self._standing or not tier.groups:
             return {}
@@ -300,5 +302,5 @@ class Searches:
 
 
 def _every_place(candidate: Candidate) -> Sequence[int]:
-    """The places on which the answer depends."""
+    """All places that members may be on."""
     return candidate.places if candidate.reach is None else sorted({*candidate.places, *candidate.reach.places})

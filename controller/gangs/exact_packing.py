@@ -1,7 +1,7 @@
-"""The exact search: units onto the places of one domain, with backtracking over all of them.
+"""Puts units on the places of one domain by exact search, with backtracking.
 
-Units of one shape and group are counted, not permuted: the search decides how many of them a place takes. What fits
-on a place is decided for all units there together (``Staging``), so a member never gets devices that keep another away.
+Units of one shape and group are counted, not permuted: the search chooses a number of them for each place. All units of
+a place get their devices together (``Staging``), so a member never gets devices that keep another one away.
 """
 
 from collections import Counter
@@ -22,12 +22,11 @@ _Steps = Iterator["_Steps | None"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Units that are alike and in the same groups, in the order of ranks.
+    """Units of one shape in the same groups, in the order of ranks.
 
     Attributes:
-        groups: of each level with groups, those of the members of a unit; mostly one, and none if the level does not
-            hold for it.
-        owed: the sub-groups that they are needed for.
+        groups: for each level with groups, the groups of a unit: mostly one; none if the level does not hold for it.
+        owed: the sub-groups that need the units.
     """
 
     shape: UnitShape
@@ -37,16 +36,16 @@ class _Batch:
 
 
 class Packing:
-    """Looks for places for units inside a domain.
+    """Puts units on places of a domain.
 
     Args:
-        child_depth: levels down to the one of which domains are counted.
-        most_children: how many of these may be used; None for any number.
-        wholes: which sub-groups may be chosen, and with these, which members may be left out.
-        anchors: where groups are already.
-        reach: where members without devices may be; None if that is where the others are.
-        close: the leader and rank 0, which are placed close to each other if that is easy.
-        leader_first: whether the leader is placed before the others, which leaves more room close to it.
+        child_depth: depth of the sub-domains.
+        most_children: most sub-domains that may be used; None for any number.
+        wholes: chooses sub-groups, and with them the members that may be left out.
+        anchors: the domains of groups with members that have a place.
+        reach: places for members without devices; None if these are those of the others.
+        close: the leader and rank 0, to be placed close to each other if that is easy.
+        leader_first: whether the leader is placed before the others, so that there is more room close to it.
     """
 
     def __init__(
@@ -87,18 +86,18 @@ class Packing:
         """Whether as many of the last units as possible on one place never keeps one of them from another place."""
         self._ordered = any(unit.shape.ordered for unit in units)
         self._free = {shape: list(bounds) for shape, bounds in counts.bounds.items()}
-        """Per shape and place, how many units it takes at most besides those of the shape that are there."""
+        """Most further units of each shape on each place, besides those of the shape that are there."""
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
         self._units = units
         self._in_group: Counter[tuple[int, GroupNumber]] | None = None
-        """How many units each group of a level has; found when it is needed."""
+        """Number of units of each group of a level; None until it is needed."""
         self._choices: list[_Steps] = [self._choose()]
 
     def run(self, budget: Budget) -> bool:
-        """Put the units on places; False if there is no way, and then none is put.
+        """Put enough units on places; False, with none on places, if there is no way.
 
-        A search that ran out of steps goes on where it ended. Each run comes further, however small its budget is: only
-        between two choices is it looked at.
+        A search that ran out of steps continues where it ended. The budget is checked between two choices only, so each
+        run makes progress.
 
         Raises:
             OutOfSteps: the budget ran out; units may be on places.
@@ -118,7 +117,7 @@ class Packing:
         return False
 
     def _batched(self, units: Sequence[CoLocatedMembers]) -> tuple[_Batch, ...]:
-        """Units that are hard to place come first; those whose order matters one by one, in the order of ranks."""
+        """Batch the units, hard ones first. Units whose order matters stay single, in the order of ranks."""
         found: dict[object, list[CoLocatedMembers]] = {}
         for unit in units:
             key = unit if self._ordered else (unit.shape, self._groups_of(unit), self._slack.owed(unit))
@@ -143,12 +142,12 @@ class Packing:
         )
 
     def _held(self, level: GroupLevel, unit: CoLocatedMembers) -> Sequence[Seat]:
-        """The seats of the members of a unit, if the level holds for it."""
+        """The seats of a unit's members; none if the level does not hold for the unit."""
         holds = self._reach is None or unit.shape.has_devices or level.depth <= self._reach.depth
         return unit.seats if holds else ()
 
     def _keys_of(self, unit: CoLocatedMembers) -> Iterator[tuple[int, GroupNumber]]:
-        """The groups of the unit: depth of the level and number."""
+        """The groups of the unit, each as the depth of the level and a number."""
         for level, groups in zip(self._groups, self._groups_of(unit), strict=True):
             yield from [(level.depth, group) for group in groups]
 
@@ -157,18 +156,18 @@ class Packing:
         return self._reach is not None and not shape.has_devices
 
     def _places_of(self, shape: UnitShape) -> Sequence[int]:
-        """Where units of the shape may be."""
+        """The places for units of the shape."""
         return self._reach.places if self._reach is not None and not shape.has_devices else self._inside
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
     def _choose(self) -> _Steps:
-        """The sub-groups that become whole."""
+        """Choose the sub-groups that become whole."""
         for choice in self._wholes.choices(
             self._alike, self._may_fit, lambda unit: (unit.shape, self._groups_of(unit))
         ):
             if choice is None:
-                # Between two choices it is looked whether steps are left.
+                # Lets ``run`` check the budget.
                 yield iter(())
             else:
                 self._slack = choice.slack
@@ -176,9 +175,9 @@ class Packing:
             self._budget.spend()
 
     def _alike(self, one: Candidate) -> Hashable:
-        """Equal for sub-groups of which one can be placed if and only if the other can in its stead.
+        """A key that is equal for sub-groups of which either can take the place of the other.
 
-        They ask for the same, and are in groups that nobody else is in, in the same way.
+        They ask for the same, and share groups only among their own members, in the same pattern.
         """
         if self._in_group is None:
             self._in_group = Counter(key for unit in self._units for key in self._keys_of(unit))
@@ -194,13 +193,13 @@ class Packing:
         return one.name[0], one.lack, tuple(pattern)
 
     def _may_fit(self, one: Candidate) -> bool:
-        """Whether there is room for what the sub-group needs of each shape, if nothing else is placed."""
+        """Whether there is room for the sub-group, shape by shape, if nothing else is placed."""
         shapes = Counter(unit.shape for unit in one.units)
         rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
         return all(rooms[shape] >= units - one.spare for shape, units in shapes.items())
 
     def _next(self, left: tuple[_Batch, ...]) -> _Steps:
-        """The next units; None if all are on places."""
+        """Choose the next batch; yields None if all units are on places."""
         if not left:
             yield None
             return
@@ -213,7 +212,7 @@ class Packing:
         yield from self._leave_out(batch, len(batch.units), left[1:])
 
     def _open(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Steps:
-        """The domains of the groups of the batch."""
+        """Choose the domains for the groups of the batch."""
         if level == len(self._groups):
             inside = self._below[len(path)][path] if path else self._places_of(batch.shape)
             order = self._in_order(batch, inside)
@@ -236,10 +235,10 @@ class Packing:
                     del self._anchors[key]
 
     def _options(self, batch: _Batch, rest: tuple[_Batch, ...], path: Path, depth: int) -> Sequence[Path]:
-        """The domains of a level for a group: the tightest that have room for it, then the others.
+        """Order the domains of a level for a group: the tightest with enough room, then the others.
 
-        If only so many domains of the next level may be used, those come first that are used already, and then, as long
-        as there are other groups, the largest.
+        If the number of sub-domains is limited, those in use come first, and then, unless this is the last batch, the
+        largest.
         """
         least, want = len(batch.units) - self._slack.units(batch.shape, batch.owed), len(batch.units)
         rooms = {
@@ -266,7 +265,7 @@ class Packing:
         start: int,
         done: int,
     ) -> _Steps:
-        """The places of the units from ``done`` on, from the place ``start`` of the order on."""
+        """Choose places for the units from number ``done`` on, from position ``start`` of the order on."""
         left = len(batch.units) - done
         if not left:
             yield self._next(rest)
@@ -303,7 +302,7 @@ class Packing:
             yield from self._leave_out(batch, left, rest)
 
     def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
-        """Go on without so many units of the batch, if that leaves enough members."""
+        """Continue without ``count`` units of the batch, if that leaves enough members."""
         if count <= self._slack.units(batch.shape, batch.owed):
             self._slack.use(batch.shape, batch.owed, count)
             yield self._next(rest)
@@ -329,14 +328,14 @@ class Packing:
 
     @property
     def children(self) -> int:
-        """How many domains of the next level are used."""
+        """Number of sub-domains in use."""
         return len(self._children)
 
     def _child(self, place: int) -> Path:
         return self._places[place].below[: self._child_depth]
 
     def _counted_child(self, batch: _Batch, place: int) -> Path | None:
-        """The domain of the next level that is used; None for what may be outside the domain."""
+        """The sub-domain that counts as used; None for units that may be outside the domain."""
         return None if self._reaches_out(batch.shape) else self._child(place)
 
     def _count(self, child: Path | None) -> None:
@@ -356,7 +355,7 @@ class Packing:
         return sum([free[place] for place in places])
 
     def _suffix(self, shape: UnitShape, order: Sequence[int]) -> Sequence[int]:
-        """How many units the places from each position on take at most."""
+        """Most units on the places from each position of the order on."""
         found, total = [0] * (len(order) + 1), 0
         free = self._free[shape]
         for at in range(len(order) - 1, -1, -1):
@@ -365,7 +364,7 @@ class Packing:
         return found
 
     def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
-        """Places so that few are used and the last one is tight, child by child, and those to try last at the end."""
+        """Best-fit order of the places, grouped by sub-domain. Nodes to try last are at the end."""
         free = self._free[batch.shape]
         last = {name: number for pod in batch.shape.pods for number, name in enumerate(pod.last, 1)}
         usable = [place for place in inside if free[place]]
@@ -389,20 +388,20 @@ class Packing:
         return found
 
     def _near(self, batch: _Batch) -> DomainNode | None:
-        """The place of the unit that one of the batch should be close to."""
+        """The place that a unit of the batch should be close to: of rank 0 for the leader, and vice versa."""
         for one, other in (self._close, self._close[::-1]) if self._close else ():
             if one in batch.units:
                 return self._staging.place_of(other)
         return None
 
     def _distance(self, place: DomainNode, other: DomainNode) -> int:
-        """0 on one node, less in a smaller domain."""
+        """Distance of two places: 0 on one node, and the smaller, the smaller the domain that both share."""
         same = [one == another for one, another in zip(place.below, other.below, strict=False)]
         return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
 
 
 def _combines(unit: CoLocatedMembers) -> bool:
-    """Whether the unit needs several devices at once, so that which of them are left over matters for the next one."""
+    """Whether the unit needs several devices at once, so that a greedy choice can block the next unit."""
     return any(
         request.total_devices > 1 or not request.single_choice
         for request in (unit.shape.request, unit.shape.other_drivers_request)

@@ -1,4 +1,4 @@
-"""Best fit: into which of several rooms something goes, so that few are needed and large ones stay whole. Pure."""
+"""Best fit: orders rooms so that few are needed and large ones stay whole. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ K = TypeVar("K", Path, int)
 
 
 def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:
-    """The keys in an order in which few are needed: the tightest that takes all that is left, else the largest."""
+    """Order keys so that few are needed for ``wanted``: the largest first, and the tightest that takes the rest."""
     left = sorted(rooms, key=lambda key: (-rooms[key], key))
     for at, key in enumerate(left):
         if wanted <= 0:

@@ -1,4 +1,4 @@
-"""A gang as the decision sees it, and the decision as a value. Pure."""
+"""A gang and the decision about it, as values. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,11 +14,11 @@ class Level:
 
     Attributes:
         key: the qualified name of a device attribute (``lode.dev/ibCluster``), or the key of a node label.
-        kind: which of the two. A device or node without the key, or with the value "", is in no domain of the level.
-        required: whether the gang must stay in one domain of the level; if not, it does where that is possible.
-        group_size: if set, every group of so many members, in the order of ranks, stays in one domain of the level
+        kind: kind of the key. A device or node without the key, or with the value "", is in no domain of the level.
+        required: whether the gang must stay in one domain of the level; if not, it stays where that is possible.
+        group_size: if set, every group of this size, in the order of ranks, stays in one domain of the level
             instead of the whole gang.
-        wait_seconds: how long the gang waits for one domain of a preferred level before it takes more than one.
+        wait_seconds: time that the gang waits for one domain of a preferred level before it takes several.
         per_sub_group: if set, every sub-group stays in one domain of the level instead of the whole gang. Members of no
             sub-group may be anywhere.
     """
@@ -32,11 +32,11 @@ class Level:
 
 
 TaskMinimums = tuple[tuple[str, int], ...]
-"""How many members of a task have to start, by the name of the task."""
+"""Names of tasks, each with the number of members that have to start."""
 
 
 SubGroup = tuple[int, str]
-"""A sub-group of members: which of ``Gang.sub_groups`` it is one of, and its name."""
+"""A sub-group of members: its index in ``Gang.sub_groups``, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class SubGroups:
     """Sub-groups that start whole or not at all.
 
     Attributes:
-        size: with how many members one is whole. It may have more, which start where there is room.
-        minimum: how many whole ones there have to be, those that stand included.
+        size: number of members with which a sub-group is whole. Further members start where there is room.
+        minimum: number of whole sub-groups that are needed, including those with a place.
     """
 
     size: int
@@ -54,14 +54,14 @@ class SubGroups:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member that has to be placed.
+    """A member to place.
 
     Attributes:
         rank: its place in the order of the members, from 0; neighbors share the smallest domains. Members of equal rank
             are ordered by the natural order of their keys.
         leader: whether it is the leader, which stands beside rank 0.
         task: the part of the gang that it belongs to, such as its parameter servers; "" for none.
-        sub_group: that it is in; None for none.
+        sub_group: its sub-group; None for none.
     """
 
     demand: PodDemand
@@ -73,7 +73,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A member that has its devices already, allocated on a node. It says in which domain the gang is."""
+    """A member with a place: its devices are allocated on a node. It determines the domain of the gang."""
 
     pod: str
     placed: Placed
@@ -84,28 +84,28 @@ class Standing:
 
     @property
     def has_devices(self) -> bool:
-        """Whether it has devices of ours. One that has none says nothing about the domains of an attribute."""
+        """Whether it has devices of ours. Without any, it determines no domain of an attribute."""
         return bool(self.placed.allocations)
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What has to be decided for one gang.
+    """The question that is decided for one gang.
 
     Attributes:
         key: ``namespace/name``, as users know it.
         uid: tells gangs of one name apart; the order of domains under ``spread`` follows from it.
-        members: those to place now.
-        standing: those that keep their place.
-        minimum: how many members must be placed, the standing ones included; those beyond are placed where possible.
-        task_minimums: how many members of some tasks must be placed, the standing ones included.
-        sub_groups: what sub-groups there are. One of which members stand gets others one by one.
-        succeeded: how many members of sub-groups have succeeded, and count.
-        starts: whether sub-groups of which members stand have to become whole, too, because nobody has started.
+        members: members to place now.
+        standing: members that keep their place.
+        minimum: number of members that must have a place, including ``standing``. Others are placed where possible.
+        task_minimums: the same for single tasks.
+        sub_groups: kinds of sub-groups. Once one has members with a place, it gets further members one by one.
+        succeeded: sub-groups with the number of their members that have succeeded; these count.
+        starts: whether nobody has started, so that sub-groups with members that have a place become whole, too.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
-        moves: whether members that stand in no domain of a required level leave the choice of one to the others; if
-            not, nobody goes anywhere until they stand in one.
+        moves: whether the gang may choose a new domain if its members with a place are in no domain of a required
+            level; if not, nobody is placed until they are in one.
     """
 
     key: str
@@ -136,12 +136,12 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class DomainVerdict:
-    """What was found about one domain.
+    """The result for one domain.
 
     Attributes:
-        placed: how many members fit there at once; an upper bound if it is below ``needed``.
-        needed: how many have to.
-        reason: what is missing; "" if all fit.
+        placed: number of members that fit there at once; an upper bound if it is below ``needed``.
+        needed: number of members that have to fit.
+        reason: the resource that is missing, as text; "" if all fit.
         decided: False if the budget of the search ran out: then the domain may fit the gang.
     """
 
@@ -154,10 +154,10 @@ class DomainVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """Where the members go, in the order of ranks. Members beyond the minimum for which there is no room are left out.
+    """A place for each member, in the order of ranks. Members beyond the minimum may have none.
 
     Attributes:
-        domain: the smallest domain that holds all of them.
+        domain: the smallest domain with all of these places.
     """
 
     domain: Domain
@@ -169,11 +169,11 @@ class GangRefusal:
     """No domain takes the gang now.
 
     Attributes:
-        verdicts: one for each domain that was looked at, in the order of their paths.
-        faults: what is wrong with claims of members; then no domain could ever take them.
-        wait: seconds after which another answer is possible without a change, because a preferred level is waited for;
-            None if only a change can help.
-        outside: how many nodes are in no domain of the widest level that was tried, and the key of the level.
+        verdicts: one for each domain that was examined, in the order of their paths.
+        faults: faults of the members' claims; no domain can ever take the gang with these.
+        wait: seconds until the gang gives up a preferred level, so that the answer may change; None if only a change
+            of the cluster can help.
+        outside: number of nodes in no domain of the widest level that was tried, and the key of the level.
     """
 
     verdicts: tuple[DomainVerdict, ...] = ()

@@ -1,4 +1,4 @@
-"""Which members of a gang have to be in one domain of a level. Pure."""
+"""Groups of members that have to be in one domain of a level. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from controller.gangs.topology import Path
 from controller.gangs.units import Seat
 
 GroupNumber = tuple[int, ...]
-"""Equal for members of a group; () for a member in none."""
+"""Number of a group: equal for all of its members; () for a member in no group."""
 Anchors = dict[tuple[int, GroupNumber], Path]
-"""The domain that a group of members is in: depth of the level and number of the group to the path."""
+"""The domain of each group, by the depth of the level and the number of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLevel:
-    """A level of which each group of ``size`` members stays in one domain; the whole gang if that is 0.
+    """A level that keeps each group of ``size`` members in one domain; the whole gang if ``size`` is 0.
 
     Attributes:
-        depth: counts the levels down to it.
-        outer: the size of the groups around it, which its groups never cross; 0 if there are none.
+        depth: number of levels from the outermost to this one.
+        outer: size of the groups around, which its groups never cross; 0 if there are none.
         per_sub_group: whether its groups are sub-groups, or parts of these.
     """
 
@@ -39,7 +39,7 @@ class GroupLevel:
         return self.per_sub_group and not self.size
 
     def number(self, seat: Seat) -> GroupNumber:
-        """The group of a member."""
+        """The number of a member's group."""
         if self.per_sub_group and seat.sub_group is None:
             return ()
         base = () if seat.sub_group is None or not self.per_sub_group else (seat.sub_group,)
@@ -52,11 +52,11 @@ class GroupLevel:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where members without devices may be, other than those with devices.
+    """The places for members without devices, if these may be outside the domain of the others.
 
     Attributes:
-        depth: levels down to the innermost that holds for them (``levels_of_all``).
-        places: in order.
+        depth: depth of the innermost level that holds for them (``levels_of_all``).
+        places: indexes of places, in order.
     """
 
     depth: int
@@ -64,8 +64,8 @@ class Reach:
 
 
 def levels_of_all(levels: Sequence[Level]) -> int:
-    """How many levels, from the outermost on, hold for members without devices, too: those outside any attribute.
+    """Number of levels, from the outermost on, that hold for members without devices, too: those outside any attribute.
 
-    A domain of an attribute is a set of devices, which a member without devices has no need to be close to.
+    A domain of an attribute is a set of devices. A member without devices need not be close to them.
     """
     return next((number for number, level in enumerate(levels) if level.kind == "attribute"), len(levels))

@@ -1,4 +1,4 @@
-"""Objects that say how many members a gang has, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure."""
+"""Objects that determine the size of a gang, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -19,12 +19,13 @@ class Group:
 
     Attributes:
         key: ``namespace/name``.
-        minimum: how many members have to start together; None if the group is no gang.
-        levels: None if it asks nothing of the topology.
-        task_minimums: how many members of some tasks have to start together.
-        sub_groups: which members form sub-groups.
-        faults: what is not supported.
-        claims: what its pods share: the name of the entry, and of the ResourceClaim or ResourceClaimTemplate.
+        minimum: number of members that have to start together; None if the group is no gang.
+        levels: None if the object has no topology.
+        task_minimums: the same as ``minimum`` for single tasks.
+        sub_groups: policies that form sub-groups.
+        faults: fields that are not supported.
+        claims: claims that its pods share, each as the names of the entry and of the ResourceClaim or
+            ResourceClaimTemplate.
     """
 
     key: str
@@ -39,17 +40,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A Job or StatefulSet: how many pods it makes.
+    """A Job or StatefulSet, with the number of its pods.
 
     Attributes:
-        size: how many pods it keeps at a time.
-        completions: how many indexes a Job has; 0 if its pods have none.
-        set_uid: of the JobSet that the Job belongs to, or "".
-        part: the replicated job of it that the Job belongs to, or "".
+        size: number of pods that it keeps at a time.
+        completions: number of indexes of a Job; 0 if its pods have none.
+        set_uid: uid of the JobSet that owns the Job, or "".
+        part: the replicated job of that JobSet, or "".
         index: place of the Job among those of its JobSet.
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
-        succeeded: how many pods of a Job have succeeded, also those that do not exist any more.
+        succeeded: number of pods of a Job that have succeeded, including deleted ones.
     """
 
     uid: str
@@ -68,9 +69,9 @@ class JobsOfSet:
     """The Jobs of a JobSet that exist.
 
     Attributes:
-        count: how many there are.
-        members: how many pods those keep at a time whose pods can be in a gang.
-        first_rank: of each of these Jobs, by uid: the ranks of the Jobs before it come first.
+        count: number of Jobs.
+        members: number of pods that Jobs with ``joins`` keep at a time.
+        first_rank: the rank of the first pod of each of these Jobs, by uid. Jobs are in the order of their index.
     """
 
     count: int
@@ -88,21 +89,21 @@ class GroupObjects:
     def __init__(self) -> None:
         self.job_sets = JobSets()
         self._groups: dict[tuple[str, str], Group] = {}
-        """By API version and key: an API server offers one object in several versions."""
+        """Groups by API version and key: an API server offers one object in several versions."""
         self._workloads: dict[str, Workload] = {}
         self._uids: dict[tuple[str, str], str] = {}
         self._sets: dict[str, dict[str, None]] = {}
         self._jobs_of_set: dict[str, JobsOfSet] = {}
-        """What was worked out for sets that have not changed since."""
+        """Results for JobSets that have not changed since."""
 
     def put_group(self, version: str, group: Group) -> bool:
-        """Add or replace a group that was read in the version ``group/version``; whether that changes anything."""
+        """Add or replace a group that was read in ``version`` (group/version). Returns whether anything changes."""
         known = self._groups.get((version, group.key))
         self._groups[version, group.key] = group
         return known != group
 
     def remove_group(self, version: str, key: str) -> bool:
-        """Remove a group; whether it was known."""
+        """Remove a group. Returns whether it was known."""
         return self._groups.pop((version, key), None) is not None
 
     def group(self, versions: Iterable[str], key: str) -> Group | None:
@@ -110,7 +111,7 @@ class GroupObjects:
         return next((group for one in versions if (group := self._groups.get((one, key)))), None)
 
     def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
-        """Add or replace a workload; the uids whose pods this concerns."""
+        """Add or replace a workload. Returns uids of the owners whose pods are affected."""
         changed = self.remove_workload(kind, key) if self._workloads.get(workload.uid) != workload else ()
         self._uids[kind, key] = workload.uid
         known = self._workloads.get(workload.uid)
@@ -121,7 +122,7 @@ class GroupObjects:
         return () if known == workload else {*changed, workload.uid, workload.set_uid} - {""}
 
     def remove_workload(self, kind: str, key: str) -> Collection[str]:
-        """Remove a workload; the uids whose pods this concerns."""
+        """Remove a workload. Returns uids of the owners whose pods are affected."""
         workload = self._workloads.pop(self._uids.pop((kind, key), ""), None)
         if workload is None:
             return ()
@@ -137,12 +138,12 @@ class GroupObjects:
         return self._workloads.get(uid)
 
     def succeeded(self, run: str) -> int:
-        """How many pods of a Job, or of the Jobs of a JobSet, have succeeded, as far as Jobs say it."""
+        """Number of pods of a Job, or of the Jobs of a JobSet, that have succeeded according to their status."""
         jobs = [job] if (job := self._workloads.get(run)) else self._jobs_of(run)
         return sum(one.succeeded for one in jobs)
 
     def succeeded_of_parts(self, set_uid: str) -> Mapping[str, int]:
-        """How many pods of the Jobs of each part of a JobSet have succeeded, as far as Jobs say it."""
+        """The same for each part of a JobSet."""
         found = Counter[str]()
         for job in self._jobs_of(set_uid):
             found[job.part] += job.succeeded
@@ -170,17 +171,17 @@ VERSIONS: Mapping[Source, tuple[str, ...]] = {
     Source.VOLCANO: ("scheduling.volcano.sh/v1beta1",),
     Source.COSCHEDULING: ("scheduling.x-k8s.io/v1alpha1",),
 }
-"""The API versions in which a group is looked for, the best first."""
+"""API versions of each source's groups, the best first."""
 
 
 def job_index_of(labels: Json) -> int:
-    """The place of a Job among those of its JobSet, as the labels of the Job and of its pods say it."""
+    """The index of a Job in its JobSet, from the labels of the Job or of its pods."""
     text = labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index") or ""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def job_from(obj: Json, label: str) -> tuple[str, Workload]:
-    """Key and value of a Job object; ``label`` is that for gangs."""
+    """Key and value of a Job object. ``label`` is the key of the driver's label for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
     template, own = spec["template"], metadata.get("labels") or {}
     completions = spec.get("completions")

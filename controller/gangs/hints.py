@@ -1,4 +1,4 @@
-"""What a pod itself says about its gang: labels, annotations, owner and scheduling group, as one small value. Pure.
+"""Reads hints about a gang from a pod: labels, annotations, owner and scheduling group. Pure.
 
 The names are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Kubeflow and Kubernetes itself. None of
 these has to be installed.
@@ -17,13 +17,13 @@ from driver.errors import Fault
 Json = Mapping[str, Any]
 
 _VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Annotations with the name of a PodGroup of Volcano."""
+"""Annotations with the name of a Volcano PodGroup."""
 _COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 _KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
-"""A label, or in newer versions of Kueue an annotation."""
+"""A label, or an annotation in newer versions of Kueue."""
 _KUEUE_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 TASK: Final = "volcano.sh/task-spec"
-"""Label or annotation with the task of a pod of Volcano's jobs."""
+"""Label or annotation with the task of a pod of a Volcano Job."""
 _JOBSET: Final = "jobset.sigs.k8s.io/"
 _LWS: Final = "leaderworkerset.sigs.k8s.io/"
 _RANKS: Final = (
@@ -42,7 +42,7 @@ class GroupName:
     """A group that the pod names.
 
     Attributes:
-        size: how many members the pod says there are; None if a group object has to say it.
+        size: number of members according to the pod; None if the group object has it.
     """
 
     source: Source
@@ -52,14 +52,14 @@ class GroupName:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The object that makes the pod and those that belong with it.
+    """The object that makes all pods of a gang.
 
     Attributes:
-        name: of the gang that it makes.
-        job: uid of the Job that owns the pod, "" if none does.
-        index: place of that Job among those of its part of a JobSet.
-        jobs: how many Jobs the JobSet has; 0 if the pod is not of a JobSet.
-        size: how many pods it makes, if the pod itself says so.
+        name: name of the gang.
+        job: uid of the Job that owns the pod, or "".
+        index: index of that Job in its part of a JobSet.
+        jobs: number of Jobs of the JobSet; 0 if the pod is not of a JobSet.
+        size: number of pods that it makes, if the pod has it.
     """
 
     kind: str
@@ -73,15 +73,15 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class GangHints:
-    """What a pod says about its gang. Pods of one owner mostly say the same, so the value can be shared.
+    """Hints of a pod about its gang. Pods of one owner mostly have equal hints, so they can share the value.
 
     Attributes:
-        groups: that the pod names, the first counts.
+        groups: groups that the pod names; the first that is a gang counts.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
-        label: the value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None if the
-            pod does not have the label.
-        task: the part of the gang that the pod belongs to, such as the replicated job of a JobSet; "" for none.
-        levels: what its annotations ask of the topology; None if they ask nothing.
+        label: value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None without
+            the label.
+        task: the part of the gang, such as the replicated job of a JobSet; "" for none.
+        levels: topology levels from its annotations; None if there are none.
         faults: annotations that are not supported in a gang.
     """
 
@@ -96,7 +96,7 @@ class GangHints:
 
 
 def hints_of(pod: Json, label: str) -> GangHints | None:
-    """What the pod says; None if it can be in no gang: it names none and has no claims that could.
+    """The hints of a pod; None if it can be in no gang: it names none, and has no claims that could.
 
     Args:
         label: key of the driver's own label, ``driver.names.Names.gang``.
@@ -121,7 +121,7 @@ def hints_of(pod: Json, label: str) -> GangHints | None:
 
 
 def rank_of_pod(pod: Json) -> int | None:
-    """The rank that a label or annotation of the pod says; None if none does."""
+    """The rank from a label or annotation of the pod; None if there is none."""
     metadata = pod["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     said = (number(labels.get(name) or annotations.get(name)) for name in _RANKS)
@@ -129,7 +129,7 @@ def rank_of_pod(pod: Json) -> int | None:
 
 
 def number(text: str | None) -> int | None:
-    """A number that is written in a label; None if it is not one."""
+    """The number in the text of a label; None if it is none."""
     return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 

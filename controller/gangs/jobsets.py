@@ -1,7 +1,7 @@
-"""JobSets as values: how many pods each makes, in which order, and which of them a gang still awaits. Pure.
+"""JobSets as values: the number and order of their pods, and the pods that are still to come. Pure.
 
-A JobSet makes the Jobs of a replicated job when those that it depends on are ready (``dependsOn``, or ``startupPolicy``
-with ``InOrder``). So their pods do not exist when the first must start. What these will ask for is in its spec.
+A JobSet may make the Jobs of a replicated job when others are ready (``dependsOn``, or ``startupPolicy`` with
+``InOrder``). Then some pods do not exist yet when the first ones must start. Their requests are read from the spec.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,11 +14,11 @@ from driver.errors import Fault, InvalidInput
 Json = Mapping[str, Any]
 
 PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-"""Label of Jobs and pods with the replicated job that they belong to."""
+"""Label of Jobs and pods: the name of their replicated job."""
 INDEX: Final = "jobset.sigs.k8s.io/job-index"
-"""Label of Jobs and pods with the place of the Job among those of its replicated job."""
+"""Label of Jobs and pods: the index of the Job in its replicated job."""
 MOST_IN_ORDER: Final = 256
-"""Replicated jobs of a JobSet that are made one after another. Whenever a member comes or goes, all are looked at."""
+"""Most replicated jobs of a JobSet with an order. Each member that comes or goes costs a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ClaimUse:
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """What a pod will ask for that is made from a template."""
+    """The requests of pods that are made from a template."""
 
     needs: Needs
     claims: tuple[ClaimUse, ...]
@@ -43,14 +43,14 @@ class Part:
     """A replicated job.
 
     Attributes:
-        jobs: how many Jobs it makes.
-        size: how many pods each of these keeps at a time.
-        goal: how many pods of each have to succeed; at least ``size``. Each takes as many ranks.
+        jobs: number of Jobs that it makes.
+        size: number of pods that each Job keeps at a time.
+        goal: number of pods of each Job that have to succeed; at least ``size``. Each Job takes as many ranks.
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
-        first_rank: of its first Job.
-        after_ready: the parts that have to be ready before it is made.
-        after_end: the parts that have to be complete before it is made.
-        template: what its pods ask for; None in a JobSet that makes all Jobs at once.
+        first_rank: rank of the first pod of its first Job.
+        after_ready: parts that have to be ready before it is made.
+        after_end: parts that have to be complete before it is made.
+        template: the requests of its pods; None in a JobSet that makes all Jobs at once.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Part:
 
     @property
     def members(self) -> int:
-        """How many members of a gang it makes."""
+        """Number of members that it makes."""
         return self.jobs * self.size if self.joins else 0
 
     def ranks(self) -> Iterator[tuple[int, int, int]]:
-        """The rank of each member, with the index of its Job and its own index in that."""
+        """The rank of each member, the index of its Job, and its own index in the Job."""
         for job in range(self.jobs):
             for index in range(self.size):
                 yield self.first_rank + job * self.goal + index, job, index
@@ -81,8 +81,8 @@ class JobSet:
 
     Attributes:
         key: ``namespace/name``.
-        parts: by name, in the order of the spec, which is that of their ranks.
-        members: how many members a gang of its pods has.
+        parts: parts by name, in the order of the spec and of their ranks.
+        members: number of members of its gang.
         is_in_order: whether some Jobs are made only when others are ready or complete.
     """
 
@@ -110,10 +110,10 @@ class JobSet:
 
 @dataclass(frozen=True, slots=True)
 class LaterPart:
-    """A part of which members do not exist yet.
+    """A part with members that do not exist yet.
 
     Attributes:
-        count: how many.
+        count: number of these members.
     """
 
     part: Part
@@ -122,13 +122,13 @@ class LaterPart:
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """What is still to be made for a gang whose members are made one part after another.
+    """The members that are still to come, if a gang is made one part after another.
 
     Attributes:
-        missing: how many members do not exist that have to before the gang starts: those of the parts that wait for
-            no member, and of every part of which one exists.
-        later: the parts that are made when members run. Those that are made only when members have ended are left out
-            until then: they can have the devices of these.
+        missing: number of members that must exist before the gang starts, and do not: members of parts that wait for
+            no other part, and of parts that have begun.
+        later: parts that are made when members run. Parts that are made only when members have ended are left out
+            until then: they can use the devices of these.
     """
 
     missing: int
@@ -136,20 +136,20 @@ class Coming:
 
     @property
     def count(self) -> int:
-        """How many members are made later."""
+        """Number of members that are made later."""
         return sum(one.count for one in self.later)
 
 
 def coming(job_set: JobSet, there: Mapping[str, int], ended: Mapping[str, int]) -> Coming:
-    """What is still to be made of the JobSet.
+    """The members of the JobSet that are still to come.
 
     Args:
-        there: how many members of each part exist.
-        ended: how many members of each part have succeeded.
+        there: number of existing members of each part.
+        ended: number of members of each part that have succeeded.
     """
     missing, later = 0, list[LaterPart]()
     waiting, blocked = set[str](), set[str]()
-    """The parts that wait for a member to be ready, and for one to end."""
+    """The parts that wait for members to be ready, and those that wait for members to end."""
     of = job_set.parts
     for part in of.values():
         before = (*part.after_ready, *part.after_end)
@@ -176,10 +176,10 @@ class JobSets:
         self._sets: dict[str, JobSet] = {}
         self._uids: dict[str, str] = {}
         self._in_order: dict[str, dict[str, None]] = {}
-        """The uids of those with an order, by namespace."""
+        """Uids of JobSets with an order, by namespace."""
 
     def put(self, job_set: JobSet) -> Collection[str]:
-        """Add or replace a JobSet; the uids whose pods this concerns."""
+        """Add or replace a JobSet. Returns uids of the owners whose pods are affected."""
         if self._sets.get(job_set.uid) == job_set:
             return ()
         changed = self.remove(job_set.key)
@@ -189,7 +189,7 @@ class JobSets:
         return {*changed, job_set.uid}
 
     def remove(self, key: str) -> Collection[str]:
-        """Remove a JobSet; the uids whose pods this concerns."""
+        """Remove a JobSet. Returns uids of the owners whose pods are affected."""
         job_set = self._sets.pop(self._uids.pop(key, ""), None)
         if job_set is None:
             return ()
@@ -201,20 +201,20 @@ class JobSets:
         return (job_set.uid,)
 
     def of(self, namespace: str, uid: str) -> JobSet | None:
-        """The JobSet with the uid, which only pods of its namespace can belong to; None if it is not known."""
+        """The JobSet with the uid in the namespace; None if it is not known."""
         job_set = self._sets.get(uid)
         return job_set if job_set is not None and job_set.namespace == namespace else None
 
     def in_order(self, namespace: str) -> Collection[str]:
-        """The uids of the JobSets of the namespace that make Jobs one after another."""
+        """Uids of the JobSets in the namespace that make their Jobs one after another."""
         return tuple(self._in_order.get(namespace, ()))
 
 
 def job_set_from(obj: Json, label: str) -> JobSet:
-    """The value of a JobSet object; ``label`` is that for gangs.
+    """The value of a JobSet object. ``label`` is the key of the driver's label for gangs.
 
     Raises:
-        InvalidInput: it has more parts with an order than are supported.
+        InvalidInput: it has an order and too many parts.
     """
     metadata, spec = obj["metadata"], obj["spec"]
     one_by_one = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
@@ -241,7 +241,7 @@ def job_set_from(obj: Json, label: str) -> JobSet:
 
 
 def size_of(job: Json) -> int:
-    """How many pods a Job with this spec keeps at a time."""
+    """Number of pods that a Job with this spec keeps at a time."""
     parallelism, completions = job.get("parallelism"), job.get("completions")
     parallelism = 1 if parallelism is None else parallelism
     return int(parallelism if completions is None else min(parallelism, completions))

@@ -1,4 +1,4 @@
-"""To which gang a pod belongs, and what it says about it: the first source that is found counts. Pure."""
+"""Finds the gang of a pod, and the pod's terms for it: the first source that is found counts. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -19,10 +19,10 @@ _ONE_AFTER_ANOTHER = (
 
 @dataclass(frozen=True, slots=True)
 class MembershipInput:
-    """A pod, as far as its gang depends on it.
+    """The parts of a pod that determine its gang.
 
     Attributes:
-        rank: that a label says; None if none does.
+        rank: the rank from a label; None if there is none.
     """
 
     namespace: str
@@ -61,7 +61,7 @@ def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | N
 
 
 def dependencies_of(pod: MembershipInput) -> tuple[str, ...]:
-    """What the pod's membership depends on besides itself and its claims: groups as ``group_id``, owners by uid."""
+    """Objects that determine the membership besides pod and claims: groups by ``group_id``, owners by uid."""
     if pod.hints is None:
         return ()
     owner = pod.hints.owner if _config_of(pod).gang else None
@@ -70,12 +70,12 @@ def dependencies_of(pod: MembershipInput) -> tuple[str, ...]:
 
 
 def group_id(source: Source, key: str) -> str:
-    """Names a group in ``dependencies_of``."""
+    """An id of a group for ``dependencies_of``."""
     return f"{source.name} {key}"
 
 
 def _config_of(pod: MembershipInput) -> GangConfig:
-    """What the claims ask, and the label, which says no more than that and with which name the pod is in a gang."""
+    """Merge the gang label into the config of the claims."""
     config, label = pod.config, pod.hints.label if pod.hints else None
     return config if label is None else replace(config, gang=True, name=config.name or label or None)
 
@@ -87,7 +87,7 @@ def _named(config: GangConfig) -> tuple[str, MemberTerms] | None:
 
 
 def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> tuple[str, MemberTerms] | None:
-    """The first group that the pod names, unless the group says that it is no gang."""
+    """The first group that the pod names and that is a gang, with its terms."""
     for named in hints.groups:
         terms = _of_group(named, f"{pod.namespace}/{named.name}", objects)
         if terms is not None:
@@ -137,7 +137,7 @@ def _owned(
 
 
 def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> MemberTerms:
-    """How many pods the owner makes, as far as that is known."""
+    """The terms of a gang with this owner: the number of pods, or the reason why it is not known."""
     said = MemberTerms(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
     if owner.size is not None:
         return replace(said, size=owner.size)

@@ -1,4 +1,4 @@
-"""What was found about places for earlier gangs. It saves time and changes no answer."""
+"""Results about places from earlier decisions. They save time and change no answer."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
@@ -16,20 +16,20 @@ DEVICES: Final = "devices"
 APART: Final = "anti-affinity among the members"
 NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
 _FEW: Final = 64
-"""Nodes that a pod names; if there are as few, what is found about each is not worth remembering."""
+"""Most nodes that a pod names for which results are not worth remembering."""
 _MOST: Final = 1_000
-"""Units of a shape that one place is said to take at most."""
+"""Greatest bound for the units of a shape on one place."""
 _TOPOLOGIES: Final = 8
 _KINDS: Final = 32
 
 Bound = tuple[int, str]
-"""How many units a place takes at most, and what limits it."""
+"""Most units on a place, and the reason why there are no more."""
 
 
 class Memory:
-    """Topologies, and bounds of places by shape; what nodes, pods or devices have changed is found again.
+    """Topologies, and bounds of places by shape. Results are renewed where nodes, pods or devices have changed.
 
-    One for each fleet and its nodes.
+    A memory belongs to one fleet and its nodes.
     """
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class Memory:
     def bounds(
         self, shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[int]
     ) -> Sequence[Bound]:
-        """How many units of the shape each place takes at most.
+        """Most units of the shape on each place.
 
         Args:
-            stamps: of the places.
+            stamps: stamps of the places (``DomainNodes.stamps``).
         """
         rooms = _rooms(shape, nodes)
         bound = _bounding(shape, fleet, nodes, rooms)
@@ -80,7 +80,7 @@ class Memory:
         return found
 
     def devices(self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Sequence[NodeDevices]:
-        """What each place of the topology has of the devices that its requests select."""
+        """The devices of each place that the requests of the topology select."""
         key = topology, places
         known = self._devices.get(key)
         if known is None:
@@ -89,7 +89,7 @@ class Memory:
 
 
 class _PerPlace(Generic[V]):
-    """A value for each place, found again where something has changed."""
+    """A value for each place, renewed where something has changed."""
 
     def __init__(self) -> None:
         self._common: Hashable = None
@@ -111,7 +111,7 @@ class _PerPlace(Generic[V]):
 
 
 def bounds_of_named(shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound] | None:
-    """The same for a shape that can be on a few places only, because its pods name their nodes; None for others."""
+    """The same for a shape whose pods name a few nodes; None for other shapes."""
     named = shape.named(nodes)
     if named is None or len(named) > _FEW:
         return None
@@ -121,7 +121,7 @@ def bounds_of_named(shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: 
 def bounds_inside(
     shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
 ) -> Mapping[int, Bound]:
-    """How many units of the shape some of the places take at most; nothing is remembered."""
+    """Most units of the shape on some of the places. Nothing is remembered."""
     bound = _bounding(shape, fleet, nodes, _rooms(shape, nodes))
     return {at: bound(places[at]) for at in inside}
 
@@ -134,7 +134,7 @@ def _rooms(shape: UnitShape, nodes: Nodes) -> Sequence[PodRoom]:
 
 
 def _bounding(shape: UnitShape, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[DomainNode], Bound]:
-    """What says how many units of the shape a place takes at most; what is the same for every place is found here."""
+    """Prepare a function that finds the most units of the shape on a place."""
     requests = [request for request in (shape.request, shape.other_drivers_request) if request.demands]
     confined = shape.is_confined
     rooms = [] if shape.bound_to else rooms

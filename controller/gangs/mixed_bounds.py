@@ -1,7 +1,7 @@
-"""How many unlike members domains take at most, because they compete for the same devices, CPU and memory.
+"""Upper bounds for members of all shapes together, which compete for devices, CPU and memory.
 
-Counting by shape (``counting``) takes a node with 10 cards for one that takes a member with 6 and another one with 5.
-What is ruled out here needs no search, which can take very many steps to find that nothing fits.
+By the bounds of single shapes (``bounds``), a node with 10 cards takes a member with 6 cards and another one with 5.
+A domain with too low a bound needs no search, which could take very many steps to find that nothing fits.
 """
 
 from bisect import bisect_right
@@ -16,15 +16,15 @@ from controller.placement import Nodes
 from driver.quantity import NANO
 
 _CARDS: Final = "devices"
-"""Stands for devices; resources of nodes are called differently, because theirs is a qualified name or a known one."""
+"""Stands for devices. No resource of nodes has this name: theirs are qualified, or known ones."""
 _PODS: Final = "pods"
 
 
 class Competition:
-    """An upper bound for all members together, from the smallest amounts that so many of them ask for.
+    """Bounds all members together by the least amounts that any number of them asks for.
 
     Args:
-        devices: what each place has.
+        devices: devices of each place.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Competition:
         if len(pods) == len(units):
             asked[_CARDS] = [unit.shape.request.total_devices for unit in units]
         self._sums: Mapping[str, Sequence[int]] = {name: [*accumulate(sorted(each))] for name, each in asked.items()}
-        """Per resource, what the smallest member asks for, the smallest two together, and so on."""
+        """For each resource, the request of the smallest member, of the smallest two together, and so on."""
 
     def members(self, inside: Sequence[int], rooms: Sequence[int]) -> int:
-        """How many members the places take at most.
+        """Most members on the places.
 
         Args:
-            rooms: how many members each of the places takes as far as they do not compete.
+            rooms: most members on each of the places, if shapes did not compete.
         """
         found = 0
         left: dict[str, int | None] = {}
@@ -70,7 +70,7 @@ class Competition:
         return min([self._members, found, *together])
 
     def _free(self, at: int, name: str) -> int | None:
-        """How much of the resource the place has; None if that is no limit."""
+        """Free amount of the resource on the place; None if the resource is no limit."""
         if name == _CARDS:
             devices = self._devices[at]
             return None if devices.shareable else devices.available

@@ -1,6 +1,7 @@
 """PodGroup objects of three APIs as values. Pure.
 
-What cannot be kept is refused by name: a gang that starts otherwise than its author asks is worse than one that waits.
+Fields that are not supported are refused by name: a gang that starts in another way than its author asks is worse than
+one that waits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,11 +16,11 @@ from driver.errors import Fault
 
 Json = Mapping[str, Any]
 Tiers = Mapping[str, Level]
-"""The level that a tier of Volcano's stands for, by its number or name (setting ``controller.volcanoTiers``)."""
+"""Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
 
 
 class TierName(Protocol):
-    """What a tier stands for: one of the two is not ""."""
+    """The level of a tier: one of the two fields is not ""."""
 
     @property
     def attribute(self) -> str:
@@ -41,7 +42,7 @@ def tiers_from(said: Mapping[int | str, TierName]) -> Tiers:
 
 
 def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
-    """The group that a PodGroup object of the source's API stands for."""
+    """The value of a PodGroup object of the source's API."""
     read: Mapping[Source, Callable[[Json, Json, Tiers], Group]] = {
         Source.POD_GROUP: _kubernetes,
         Source.VOLCANO: _volcano,
@@ -98,7 +99,7 @@ def _sub_groups(policy: Json) -> SubGroupPolicy:
 
 
 def _without_keys(policies: Sequence[Json]) -> list[Fault]:
-    """Policies that ask for something and group no pods."""
+    """Faults for policies that have effects but no label keys, so that they group no pods."""
     message = "missing, so the policy groups no pods; set it to the label that says a pod's sub-group"
     return [
         Fault(f"spec.subGroupPolicy[{number}].matchLabelKeys", message)
@@ -108,7 +109,7 @@ def _without_keys(policies: Sequence[Json]) -> list[Fault]:
 
 
 def _tier_of_sub_groups(policies: Sequence[Json], tiers: Tiers) -> tuple[list[Level], list[Fault]]:
-    """The level in one domain of which each sub-group stays."""
+    """The level that keeps each sub-group in one domain, with faults."""
     said = [policy.get("networkTopology") or {} for policy in policies]
     if any(topology != said[0] for topology in said):
         message = "policies with different networkTopology are not supported; let all say the same, or use PodGroups"
@@ -118,7 +119,7 @@ def _tier_of_sub_groups(policies: Sequence[Json], tiers: Tiers) -> tuple[list[Le
 
 
 def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level], list[Fault]]:
-    """The level of the highest tier that members may cross."""
+    """The level of the highest tier that members may cross, with faults."""
     if not topology:
         return [], []
     name, number = topology.get("highestTierName"), topology.get("highestTierAllowed")

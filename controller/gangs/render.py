@@ -1,4 +1,4 @@
-"""A refusal in one line of bounded length."""
+"""Renders a refusal as one line of bounded length."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -11,13 +11,13 @@ _MOST_DOMAINS: Final = 3
 
 
 def render(refusal: GangRefusal, most: int = _MOST_DOMAINS, now: float | None = None) -> str:
-    """Why no domain takes the gang: the closest ``most`` domains, how many members fit there, and what is missing.
+    """Name the ``most`` domains that come closest, with the members that fit there and the reason.
 
-    Of nested domains, the outermost that were looked at are named: they hold the others. The rest is summed up.
+    Of nested domains, only the outermost ones are named. The rest is summed up.
 
     Args:
-        now: epoch seconds; without it, nothing is said of when a wider domain is taken. Seconds that are left would be
-            wrong as soon as they are read.
+        now: epoch seconds, to say at what time a wider domain is taken; None to leave that out. A number of seconds
+            would be wrong as soon as it is read.
     """
     if refusal.faults:
         return listed([str(fault) for fault in refusal.faults[:most]])
@@ -41,7 +41,7 @@ def _sentence(verdict: DomainVerdict) -> str:
 
 
 def _rest(verdicts: Sequence[DomainVerdict]) -> Iterator[str]:
-    """The domains that are not named, which take fewer members than those that are."""
+    """Sum up the domains that are not named. They take fewer members than the named ones."""
     if not verdicts:
         return
     undecided = sum(not verdict.decided for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""Units put on places on trial, checked with everything that is known: devices, predicates, and each other."""
+"""Puts units on places on trial, and checks them against devices, predicates, and each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from driver.model import Allocation, Claim
 
 @dataclass(slots=True)
 class _Content:
-    """The units on a place, and what they hold there on trial."""
+    """The units on a place, with their allocations on trial."""
 
     units: tuple[CoLocatedMembers, ...]
     allocations: tuple[Allocation, ...]
@@ -21,13 +21,13 @@ class _Content:
 
 
 class Staging:
-    """Units on places. All units of a place get their devices at once, so that none of them is in another's way.
+    """Units on places. All units of a place get their devices together, so that none keeps devices from another.
 
-    Inside the ``with`` block no event may reach the fleet or the nodes. Leaving it leaves these as they were before.
-    Entering it again puts the units where they were, for which nothing may have changed meanwhile.
+    Inside the ``with`` block, no event may reach the fleet or the nodes. Leaving the block restores both. Entering it
+    again puts the units where they were; fleet and nodes must not have changed meanwhile.
 
     Args:
-        effort: how much longer a search for devices on a node may be (``Fleet.fit``).
+        effort: prolongs searches for devices on a node (``Fleet.fit``).
 
     Attributes:
         undecided: whether a search for devices ran out of steps.
@@ -64,24 +64,24 @@ class Staging:
         return found[-1].units if found else ()
 
     def is_alone(self, place: int) -> bool:
-        """Whether no unit is on the place, and none elsewhere can be in its way."""
+        """Whether no unit is on the place, or elsewhere on devices that the place could use."""
         return not self.units(place) and not self._others(place)
 
     @property
     def shares_devices(self) -> bool:
-        """Whether what a unit gets on one node can be missing on another."""
+        """Whether nodes share devices, so that a unit can take devices from another node."""
         return self._shares
 
     def place_of(self, unit: CoLocatedMembers) -> DomainNode | None:
-        """Where the unit is; None if it is on no place."""
+        """The place of the unit; None if it is on none."""
         return next((self._places[place] for place in self._contents if unit in self.units(place)), None)
 
     def placements(self) -> Sequence[tuple[CoLocatedMembers, Placement]]:
-        """Where every pod of the units on places goes, with its unit."""
+        """The placement of every pod of the units on places, with its unit."""
         return [one for place, contents in self._contents.items() for one in self._of(place, contents[-1])]
 
     def put(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
-        """Put further units of one shape on the place; False, with nothing changed, if it does not take them all."""
+        """Put further units of one shape on the place. Returns False, with nothing changed, if it does not take all."""
         if not self._admits(place, units):
             return False
         before = self._contents.get(place)
@@ -103,7 +103,7 @@ class Staging:
         return True
 
     def take(self, place: int) -> None:
-        """Take back what was put on the place last."""
+        """Take back the units that were put on the place last."""
         contents = self._contents[place]
         last = contents.pop()
         self._release(last)
@@ -162,14 +162,14 @@ class Staging:
         return None if ours is None else _Content(units, ours, other_drivers)
 
     def _others(self, place: int) -> Sequence[int]:
-        """Other places with units, of which the devices can be those that this one needs."""
+        """Other places with units that may hold devices that this place could use."""
         if self._shares:
             return [other for other in self._contents if other != place]
         node = self._places[place].node
         return [other for other in self._on_node.get(node, ()) if other != place] if node in self._several else ()
 
     def _fit_with_others(self, place: int, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
-        """What the units get if units elsewhere take other devices, which they have from then on."""
+        """Re-allocate other units, too, to make room; keeps their new allocations."""
         others = [(other, self._contents[other][-1]) for other in self._others(place)]
         if not others:
             return None
@@ -190,7 +190,7 @@ class Staging:
     def _allocate_all(
         self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
     ) -> Sequence[tuple[Allocation, ...]] | None:
-        """The allocations of the claims of each slot, so that none is in the way of another."""
+        """Allocate the claims of all slots together; None if they do not fit."""
         try:
             return self._fleet.fit_together(slots, claims, self._effort)
         except SearchEnded:
@@ -198,7 +198,7 @@ class Staging:
             return None
 
     def _keep_prefix(self, place: int, content: _Content, last: _Content) -> None:
-        """Units that stay keep the devices that they had last: others may have what they had before."""
+        """Let units that stay keep their last devices: others may have got their earlier ones."""
         if self._shares or self._places[place].node in self._several:
             content.allocations = last.allocations[: len(content.allocations)]
             content.other_drivers_allocations = last.other_drivers_allocations[: len(content.other_drivers_allocations)]
@@ -214,7 +214,7 @@ class Staging:
         return found
 
     def _hold(self, place: int, content: _Content) -> None:
-        """Count what the units hold, where that can be in the way of others."""
+        """Count the devices of the units in the fleet, if other places could use them."""
         if self._places[place].node in self._several or self._shares:
             claims = [claim for unit in content.units for claim in (*unit.claims, *unit.other_drivers_claims)]
             by_uid = dict(zip((claim.uid for claim in claims), claims, strict=True))

@@ -1,4 +1,4 @@
-"""On what a gang starts, and what each of its members says about that. Pure."""
+"""Terms on which a gang starts: those of the gang, and those of each member. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from driver.parameters import PlacementPolicy
 
 
 class Source(StrEnum):
-    """What says that a pod belongs to a gang, in the order in which it counts: the first that is found."""
+    """Sources of a pod's membership in a gang, in their order: the first that is found counts."""
 
     CLAIM = "gang.name in the PlacementConfig of a claim"
     POD_GROUP = "PodGroup of scheduling.k8s.io"
@@ -23,14 +23,14 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubGroupPolicy:
-    """Members that form sub-groups, each of which starts whole or not at all.
+    """Forms sub-groups of members, each of which starts whole or not at all.
 
     Attributes:
-        keys: of labels: members with the same values of all of them are one sub-group, and those that lack one are in
-            none.
-        size: with how many members a sub-group is whole.
-        minimum: how many whole ones have to start together.
-        selector: which members this is about; None for all.
+        keys: label keys. Members with the same values of all keys are one sub-group; members without one of the keys
+            are in none.
+        size: number of members with which a sub-group is whole.
+        minimum: number of whole sub-groups that have to start together.
+        selector: selects the members that the policy applies to; None for all.
     """
 
     keys: tuple[str, ...]
@@ -40,7 +40,7 @@ class SubGroupPolicy:
 
     @property
     def members(self) -> int:
-        """How many members have to start together because of it."""
+        """Number of members that have to start together because of the policy."""
         return self.size * self.minimum
 
     def name_of(self, labels: Mapping[str, str]) -> str | None:
@@ -51,26 +51,26 @@ class SubGroupPolicy:
 
 
 def sub_group_of(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) -> SubGroup | None:
-    """The sub-group of a member with these labels: the first policy that has one for it counts."""
+    """The sub-group of a member with these labels, by the first policy that has one; None if it is in none."""
     found = ((number, policy.name_of(labels)) for number, policy in enumerate(policies))
     return next(((number, name) for number, name in found if name is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class GangTerms:
-    """On what a gang starts, as all of its members say.
+    """Terms on which a gang starts, agreed by all members.
 
     Attributes:
         key: ``namespace/name``.
-        uid: of the group or owner; the key if the gang has no object.
-        source: what says which pods are members.
-        minimum: how many members have to start together; those that have succeeded count.
-        size: how many members there will be; None if nothing says it. Then the gang is complete at its minimum.
-        levels: outermost first.
+        uid: uid of the group or owner; the key if the gang has no object.
+        source: the source of membership.
+        minimum: number of members that have to start together; succeeded members count.
+        size: number of members of the whole gang; None if it is not known. Then the gang is complete at its minimum.
+        levels: topology levels, outermost first.
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
-        task_minimums: how many members of some tasks have to start together; those that have succeeded count.
-        sub_groups: which members form sub-groups.
-        awaited: what has to exist before it is known how many members there will be; "" if nothing.
+        task_minimums: the same as ``minimum`` for single tasks.
+        sub_groups: policies that form sub-groups.
+        awaited: objects that have to exist before the size is known, as text; "" for none.
     """
 
     key: str
@@ -88,13 +88,13 @@ class GangTerms:
 
 @dataclass(frozen=True, slots=True)
 class MemberTerms:
-    """What a member says about its gang. None is left to the others.
+    """Terms of one member. None leaves a term to other members.
 
     Attributes:
-        origin: what names the gang, for people.
-        problems: why the gang cannot start as long as the member says so.
-        needs_minimum: why all members cannot start together, so that a member has to say a minimum.
-        awaited: what has to exist before the size is known, if no member says a minimum.
+        origin: the object or field that names the gang, for messages.
+        problems: faults that keep the gang from starting.
+        needs_minimum: faults that keep all members from starting together, unless a member has a minimum.
+        awaited: objects that have to exist before the size is known, as text; not needed if a member has a minimum.
     """
 
     source: Source
@@ -114,14 +114,14 @@ class MemberTerms:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """To which gang a pod belongs.
+    """The gang of a pod.
 
     Attributes:
-        gang: ``namespace/name``; "" if it belongs to none, because of the problems of its terms.
-        rank: its place in the order of the members; 0 if only its name says one.
-        leader: whether it is the leader, which stands beside rank 0.
+        gang: ``namespace/name``; "" if the pod is in none because of problems of its terms.
+        rank: place of the pod in the order of the members; 0 if only its name has one.
+        leader: whether it is the leader, which goes beside rank 0.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
-        task: the part of the gang that it belongs to; "" for none.
+        task: the task of the pod in the gang; "" for none.
     """
 
     gang: str

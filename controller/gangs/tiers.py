@@ -1,4 +1,4 @@
-"""Which levels have to hold: all of them at first, and then without preferred ones, the innermost first."""
+"""Levels that have to hold: all of them at first, then fewer and fewer preferred ones, the innermost left out first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ class Tier:
     """The levels that have to hold in one attempt.
 
     Attributes:
-        of_all: the levels of which the whole gang stays in one domain, by depth, outermost first.
-        groups: the levels of which each group stays in one domain, outermost first.
+        of_all: depths of the levels that keep the whole gang in one domain, outermost first.
+        groups: levels that keep each group in one domain, outermost first.
     """
 
     of_all: tuple[int, ...]
@@ -27,7 +27,7 @@ class Tier:
 
     @property
     def depth(self) -> int:
-        """Levels down to the innermost of which the whole gang stays in one domain."""
+        """Depth of the innermost level that keeps the whole gang in one domain."""
         return max(self.of_all, default=0)
 
     def down_to(self, depth: int) -> "Tier":
@@ -37,12 +37,12 @@ class Tier:
 
     @property
     def deepest(self) -> int:
-        """Levels down to the innermost that has to hold."""
+        """Depth of the innermost level that has to hold."""
         return max([self.depth, *(group.depth for group in self.groups)])
 
 
 def tiers_of(gang: Gang) -> Iterator[Tier]:
-    """What has to hold: every level first, then without the innermost preferred one, and so on outwards."""
+    """The tiers to try: with every level first, then without the innermost preferred one, and so on outwards."""
     kept = _grouped(gang.levels)
     yield Tier.of(kept)
     for level, entry in reversed([*zip(gang.levels, kept, strict=True)]):
@@ -52,7 +52,7 @@ def tiers_of(gang: Gang) -> Iterator[Tier]:
 
 
 def _grouped(levels: Sequence[Level]) -> list[GroupLevel]:
-    """For which members each level holds: inside a level with groups for each of these, whether that is kept or not."""
+    """Groups of each level. Inside a level with groups, a level holds for each of them, even if that is given up."""
     found, outer, per_sub_group = list[GroupLevel](), 0, False
     for depth, level in enumerate(levels, start=1):
         if level.per_sub_group and not per_sub_group:

@@ -1,4 +1,4 @@
-"""Which devices are in which domain: the tree of domains as paths of values, and the places on nodes inside them."""
+"""Domains as paths of values, and the devices of nodes in each of them."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -11,19 +11,19 @@ from controller.placement import NodeFacts, Nodes, Placement
 from driver.bounded import BoundedCache
 
 Path = tuple[str, ...]
-"""The values of the levels, outermost first; "" from the first level on of which there is none."""
+"""Values of the levels, outermost first; "" from the first level without a value on."""
 _NO_VALUES: Final = frozenset[tuple[str, ...]]()
 _COMBINED: Final = 4_096
-"""Values of devices and of their node of which the paths are remembered: about one for each domain."""
+"""Most remembered paths, each for the values of devices and their node: about one for each domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainNode:
-    """The devices of a node that are in one domain: all of the node, mostly.
+    """A place: the devices of a node in one domain, which are mostly all of the node.
 
     Attributes:
-        path: the domain, at least as deep as was asked for.
-        below: the domain with the next level, too; the first one if the place is in several.
+        path: path of the domain, at least as deep as was asked for.
+        below: the same with the next level; the first domain of that level if there are several.
     """
 
     index: int
@@ -34,10 +34,10 @@ class DomainNode:
 
 
 class DomainNodes:
-    """Places by their index, and by the domains that they are in. Equal only to itself.
+    """Places by index and by domain. Equal only to itself.
 
     Attributes:
-        divided_nodes: nodes that are several places.
+        divided_nodes: nodes with several places.
     """
 
     def __init__(self, places: Sequence[DomainNode], nodes: Nodes):
@@ -58,7 +58,7 @@ class DomainNodes:
         return len(self._places)
 
     def stamps(self) -> list[int]:
-        """A number per place that grows with every change there to devices, pods or the node."""
+        """A number for each place that grows with every change of its devices, pods or node."""
         return [place.slot.clock + view.version for place, view in zip(self._places, self._views, strict=True)]
 
     def on(self, node: str) -> Sequence[int]:
@@ -69,7 +69,7 @@ class DomainNodes:
         return self._by_node.get(node, ())
 
     def domains(self, depth: int) -> Mapping[Path, Sequence[int]]:
-        """The places in each domain of ``depth`` levels, by its path; those in none are left out."""
+        """The places in each domain of ``depth`` levels, by path. Places in no domain are left out."""
         found = self._by_path.get(depth)
         if found is None:
             found = self._by_path[depth] = by_path(self._places, depth)
@@ -77,7 +77,7 @@ class DomainNodes:
 
 
 def by_path(places: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
-    """The places by the domain of ``depth`` levels that they are in; those in none are left out."""
+    """Group places by their domain of ``depth`` levels. Places in no domain are left out."""
     found: dict[Path, list[int]] = {}
     for place in places:
         path = place.path[:depth]
@@ -88,7 +88,7 @@ def by_path(places: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A node that is in several domains of an outer level, so in none of ``key``."""
+    """A node in several domains of an outer level, and therefore in none of the level ``key``."""
 
     node: str
     key: str
@@ -96,10 +96,10 @@ class Conflict:
 
 
 class Topology:
-    """The domains of some levels. It has to be updated when a node or a device was added, removed or changed.
+    """The domains of some levels. Call ``update`` when nodes or devices were added, removed or changed.
 
     Args:
-        requests: what the members ask for; only devices that they select tell in which domains a node is.
+        requests: requests of the members. Only devices that they select put a node into a domain.
 
     Attributes:
         divided: whether a node has devices in several domains.
@@ -116,9 +116,9 @@ class Topology:
         self._conflicts: dict[str, Conflict] = {}
         self._slots: dict[str, NodeSlot] = {}
         self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
-        """What the paths of each node were worked out from."""
+        """The inputs for the paths of each node."""
         self._devices: dict[str, NodeDevices] = {}
-        """What was found of nodes then."""
+        """The devices of nodes, as of the last update."""
         self._paths: dict[str, tuple[Path, ...]] = {}
         self._places: dict[int, DomainNodes] = {}
         self.divided = False
@@ -126,11 +126,11 @@ class Topology:
 
     @property
     def conflicts(self) -> Sequence[Conflict]:
-        """Nodes that are unusable for a level."""
+        """Nodes that cannot be used for a level."""
         return [self._conflicts[name] for name in self._slots if name in self._conflicts]
 
     def update(self) -> None:
-        """Take in how nodes and devices have changed. Places stay what they are if no domain has changed."""
+        """Renew the paths of nodes that have changed. Places stay valid if no domain has changed."""
         paths, slots, before = self._paths, self._slots, self._seen
         # Whether these reach a node is not seen at the node.
         everything = self._fleet.shares_devices
@@ -191,22 +191,22 @@ class Topology:
         return found
 
     def outside(self, depth: int) -> int:
-        """How many nodes are in no domain of ``depth`` levels."""
+        """Number of nodes in no domain of ``depth`` levels."""
         return sum(not any(path[depth - 1] for path in paths) for paths in self._paths.values())
 
     def domain(self, path: Path) -> Domain:
-        """The domain as it is named in answers; its path ends where there is no value."""
+        """The domain of a path, as answers name it. Its path ends at the first level without a value."""
         values = path[: path.index("")] if "" in path else path
         return Domain(tuple((level.key, value) for level, value in zip(self.levels, values, strict=False)))
 
     def path_of_new(self, placement: Placement) -> Path:
-        """Where a member goes."""
+        """The path of a placement."""
         if self.divided:
             return self.path_of(Standing(placement.pod, placement))
         return self._paths[placement.node][0]
 
     def path_of(self, standing: Standing) -> Path:
-        """Where a member stands; "" from the first level on at which it is in no domain, or in several."""
+        """The path of a member with a place; "" from the first level on with no domain, or with several."""
         devices = [result.device for allocation in standing.placed.allocations for result in allocation.results]
         labels = self._nodes.labels_of(standing.placed.node)
         own = self._paths.get(standing.placed.node, ())
@@ -242,7 +242,7 @@ class Topology:
         return found if len(found) == 1 else self._without_conflicts(name, set(found))
 
     def _combine(self, of_devices: frozenset[tuple[str, ...]], of_node: tuple[str, ...]) -> tuple[Path, ...]:
-        """The paths of devices with these values of attributes on a node with these values of labels."""
+        """Paths of devices with these attribute values on a node with these label values."""
         found = set()
         for values in of_devices or {("",) * len(self._attributes)}:
             attributes, labels = iter(values), iter(of_node)
@@ -250,7 +250,7 @@ class Topology:
         return tuple(sorted(found))
 
     def _without_conflicts(self, name: str, paths: set[Path]) -> tuple[Path, ...]:
-        """A value of the node itself cannot be in several domains of an outer level."""
+        """Cut paths at a node label that is in several domains of an outer level, and record the conflict."""
         for number, level in enumerate(self.levels):
             outer = {path[:number] for path in paths if path[number]}
             if level.kind == "nodeLabel" and len(outer) > 1:
@@ -261,7 +261,7 @@ class Topology:
 
 
 def _cut(values: list[str]) -> Path:
-    """No level counts below one without a value."""
+    """Cut the path at the first empty value."""
     if "" not in values:
         return tuple(values)
     end = values.index("")
@@ -269,7 +269,7 @@ def _cut(values: list[str]) -> Path:
 
 
 def common(paths: Sequence[Path]) -> Path:
-    """The smallest domain that holds all of these."""
+    """Path of the smallest domain with all of these."""
     if not paths:
         return ()
     first = paths[0]

@@ -1,4 +1,4 @@
-"""Searches for places of one gang that ran out of steps, and go on where they ended."""
+"""Keeps searches that ran out of steps, so that the next decision about the gang continues them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from controller.gangs.units import CoLocatedMembers
 from controller.placement import Nodes
 
 _MOST: Final = 16
-"""Searches that are kept. Others begin anew, until these have ended."""
+"""Most searches that are kept. Others start anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class _Kept:
     places: DomainNodes
     version: Hashable
     search: Search | None
-    """None if the search has ended without a way."""
+    """None if the search has found that there is no way."""
 
 
 class Unfinished:
-    """What was searched for one gang; it counts only while the gang asks for the same and its domain has not changed.
+    """Searches for one gang. They are valid while the gang asks for the same and the domain has not changed.
 
     Attributes:
-        tries: how many decisions about the gang have ended without one.
+        tries: number of decisions that ended undecided.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Unfinished:
         self._kept: dict[Hashable, _Kept] = {}
 
     def ask(self, gang: Gang, units: Sequence[CoLocatedMembers], nodes: Nodes) -> bool:
-        """Forget what was searched for another question; False if nothing can be kept for this one."""
+        """Forget searches for other questions. Returns False if searches for this question cannot be kept."""
         if nodes.on_trial:
             return False
         asked = replace(gang, elapsed=0.0), [unit.shape.key for unit in units]
@@ -59,7 +59,7 @@ class Unfinished:
     def take(
         self, key: Hashable, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
     ) -> Search | bool:
-        """The search ``key`` in a domain, to go on with it. Otherwise whether there may be a way."""
+        """The search ``key`` in a domain, to continue it. If there is none: whether there may be a way."""
         kept = self._kept.pop(key, None)
         if kept is None or kept.places is not places or kept.version != self._version(places, inside, fleet, nodes):
             return True
@@ -77,12 +77,12 @@ class Unfinished:
         fleet: Fleet,
         nodes: Nodes,
     ) -> None:
-        """Keep a search that ran out of steps; None if it has ended without a way."""
+        """Keep a search that ran out of steps; None stands for a search that has found no way."""
         if search is None or sum(one.search is not None for one in self._kept.values()) < _MOST:
             self._kept[key] = _Kept(places, self._version(places, inside, fleet, nodes), search)
 
     def _version(self, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Hashable:
-        """Changes with everything that decides which units the places take."""
+        """A version that changes with everything that can change the result."""
         everywhere = nodes.generation if self._depends_on_members else 0
         stamps = places.stamps()
         return nodes.common_version, fleet.shared_usage, everywhere, tuple([stamps[at] for at in inside])

@@ -1,4 +1,4 @@
-"""Groups the members of a gang into units that must share a node, and units that are alike into shapes."""
+"""Groups members into units that must share a node, and like units into shapes. Pure."""
 
 import re
 from collections import Counter
@@ -15,22 +15,22 @@ from driver.model import Claim
 _NO_LABELS = PodLabels()
 _NUMBERS = re.compile(r"([0-9]+)")
 _SEEN = attrgetter(*(name for name in Needs.__dataclass_fields__ if name not in ("requests", "pod")))
-"""What a pod needs of a node besides amounts; all of it is hashable."""
+"""Reads the needs of a pod other than amounts, all of them hashable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitShape:
-    """What units that are alike have in common: they fit the same nodes, as often.
+    """The shape of units: units of one shape fit the same nodes, in the same number.
 
     Attributes:
-        key: equal for shapes of other gangs that are alike.
-        pods: those of one such unit.
-        counted: what each asks of a node whatever other members do: without affinity and spread that look at these.
-        request: what its claims ask for.
-        other_drivers_request: what its claims of other drivers ask for.
-        tasks: the task of each of these pods, if some tasks of the gang have a minimum.
-        depends_on_members: whether where other members are decides where it may be.
-        ordered: whether it also matters which of them is placed first.
+        key: equal for like shapes of other gangs.
+        pods: pods of one such unit.
+        counted: needs of each pod, without affinity and spread terms that select other members.
+        request: request of the claims.
+        other_drivers_request: request of the claims of other drivers.
+        tasks: task of each pod if it has a minimum, else "".
+        depends_on_members: whether the places of other members matter for the unit.
+        ordered: whether the order in which members are placed matters, too.
     """
 
     number: int
@@ -50,12 +50,12 @@ class UnitShape:
 
     @property
     def bound_to(self) -> str:
-        """The node that a pod of it is bound to; "" for none."""
+        """The node that a pod of the unit is bound to; "" for none."""
         return next((pod.bound_to for pod in self.pods if pod.bound_to), "")
 
     @property
     def needs_together(self) -> Needs:
-        """What all pods of a unit ask of their node, as if they were one pod."""
+        """The needs of all pods of a unit as if they were one pod."""
         every = self.counted
         amounts = sum((Counter(needs.requests) for needs in every), Counter[str]())
         return replace(every[0], requests=amounts, ports=tuple(port for needs in every for port in needs.ports))
@@ -66,20 +66,20 @@ class UnitShape:
         return any(pod.bound_to or pod.avoid or pod.among is not None for pod in self.pods)
 
     def named(self, nodes: Nodes) -> Collection[str] | None:
-        """The only nodes that its pods can be on, if these are named; None if not."""
+        """The only nodes that the pods can be on; None if the pods do not name nodes."""
         if self.bound_to:
             return (self.bound_to,)
         each = [pod.among if pod.among is not None else nodes.named_by(pod.needs) for pod in self.pods]
         return next((names for names in each if names is not None), None)
 
     def may_use(self, node: str) -> bool:
-        """Whether the node is one of those that its pods may be placed on."""
+        """Whether the pods may be placed on the node."""
         if self.bound_to and node != self.bound_to:
             return False
         return all(node not in pod.avoid and (pod.among is None or node in pod.among) for pod in self.pods)
 
     def keeps_apart(self, labels: Mapping[str, str], nodes: Nodes) -> bool:
-        """Whether a node with these labels takes only one, because its anti-affinity excludes others like it."""
+        """Whether a node with these labels takes only one unit, because of anti-affinity between like units."""
         return any(
             term.topology_key in labels and nodes.pods.selects((term.pods,), pod.needs.pod)
             for pod in self.pods
@@ -88,12 +88,12 @@ class UnitShape:
 
 
 class Seat(NamedTuple):
-    """What says in which groups a member is.
+    """The position of a member, which determines its groups.
 
     Attributes:
-        position: its place in the gang, from 0 (``Level.group_size``).
-        sub_group: a number for its sub-group; None if it is in none.
-        within: its place in the sub-group, from 0.
+        position: position in the gang, from 0 (``Level.group_size``).
+        sub_group: number of the sub-group; None if the member is in none.
+        within: position in the sub-group, from 0.
     """
 
     position: int
@@ -103,13 +103,14 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoLocatedMembers:
-    """Members that have to be on one node, because they share a claim; mostly a single one. In the order of ranks.
+    """A unit: members that must share a node because they share a claim. Most units are one member.
 
     Attributes:
+        members: members in the order of ranks.
         claims: their claims, each once.
-        other_drivers_claims: those of other drivers.
-        order: the place in the order of ranks, the leader first.
-        seats: what says in which groups each member is.
+        other_drivers_claims: their claims of other drivers, each once.
+        order: position of the unit in the order of ranks, the leader first.
+        seats: seat of each member.
     """
 
     shape: UnitShape
@@ -121,14 +122,14 @@ class CoLocatedMembers:
 
     @property
     def sub_groups(self) -> tuple[SubGroup, ...]:
-        """Of each member that is in one."""
+        """The sub-group of each member that is in one."""
         return tuple([member.sub_group for member in self.members if member.sub_group is not None])
 
 
 def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMembers] | tuple[ClaimFault, ...]:
-    """The units of the members to place, or everything that is wrong with their claims.
+    """Group the members to place into units, or return all faults of their claims.
 
-    The members have to be in the order of ranks (``in_order``), and the units are.
+    Members must be in the order of ranks (``in_order``). The units are in the same order.
     """
     seats = seats_of(gang)
     every = [member.demand.needs for member in gang.members]
@@ -164,7 +165,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
 
 
 def leader_and_first(units: Sequence[CoLocatedMembers]) -> tuple[CoLocatedMembers, CoLocatedMembers] | None:
-    """The leader and rank 0, if both are to be placed and no other member has to be with one of them."""
+    """The units of leader and rank 0, if both are to be placed and neither has other members."""
     leader = next((unit for unit in units if unit.members[0].leader), None)
     first = next((unit for unit in units if not unit.members[0].leader), None)
     if leader is None or first is None or len(leader.members) + len(first.members) > 2:
@@ -173,7 +174,7 @@ def leader_and_first(units: Sequence[CoLocatedMembers]) -> tuple[CoLocatedMember
 
 
 def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) -> CoLocatedMembers:
-    """Both as one unit, so that they are placed on one node."""
+    """Merge two units into one, so that they are placed on one node."""
     claims = _once((*one.claims, *other.claims))
     other_claims = _once((*one.other_drivers_claims, *other.other_drivers_claims))
     ours, others = fleet.compile(claims), fleet.compile(other_claims)
@@ -203,7 +204,7 @@ def in_order(members: Iterable[Member]) -> list[Member]:
 
 
 def seats_of(gang: Gang) -> Mapping[str, Seat]:
-    """What says in which groups each pod is, standing or not."""
+    """The seat of each pod, with a place or without."""
     every = [(one.pod, one.leader, one.rank, one.sub_group) for one in gang.standing]
     every += [(one.demand.key, one.leader, one.rank, one.sub_group) for one in gang.members]
     positions = _positions_of(gang)
@@ -222,9 +223,9 @@ def seats_of(gang: Gang) -> Mapping[str, Seat]:
 
 
 def _positions_of(gang: Gang) -> Mapping[str, int]:
-    """The place of each pod, standing or not, by which groups are counted: its rank if each has another.
+    """Position of each pod for forming groups: the rank if ranks are unique, else the order by rank and name.
 
-    The leader is in the first group and counts as none of its members.
+    The leader has position 0, and takes no position from others.
     """
     ranks = {standing.pod: standing.rank for standing in gang.standing if not standing.leader}
     ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
@@ -237,13 +238,13 @@ def _positions_of(gang: Gang) -> Mapping[str, int]:
 
 
 def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
-    """A key by which names are sorted with numbers in them as numbers: worker-2 comes before worker-10."""
+    """A key to sort names by, with numbers in them as numbers: worker-2 comes before worker-10."""
     parts = _NUMBERS.split(name)
     return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
 
 
 def _sharing(members: Sequence[Member]) -> list[tuple[Member, ...]]:
-    """The members, those together that share a claim, directly or through others."""
+    """Group members that share claims, directly or through other members."""
     group_of: dict[str, list[Member]] = {}
     groups: dict[int, list[Member]] = {}
     for member in members:
@@ -270,7 +271,7 @@ def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 
 
 def _without_terms_members_satisfy(needs: Needs, members: Sequence[Needs], nodes: Nodes) -> Needs:
-    """The needs without affinity and spread that other members, once they are placed, may satisfy."""
+    """Drop affinity and spread terms that select other members."""
     affinity = tuple(term.pods for term in needs.pod_affinity)
     spread = [(constraint.pods,) for constraint in needs.spread]
     if affinity and any(nodes.pods.selects(affinity, other.pod) for other in members):
@@ -281,16 +282,16 @@ def _without_terms_members_satisfy(needs: Needs, members: Sequence[Needs], nodes
 
 
 class _Keys:
-    """Everything that tells members apart as to where they fit, except their claims.
+    """Keys of members: equal if they fit the same nodes, apart from their claims.
 
-    Members that ask for the same share what they ask for (``controller.state.SharedPods``), so it is read once.
+    Members with equal needs share one value (``controller.state.SharedPods``), so each value is read once.
     """
 
     def __init__(self, nodes: Nodes, depends_on_members: bool):
         self._nodes = nodes
         self._depends_on_members = depends_on_members
         self._needs: dict[int, Hashable] = {}
-        """By identity; the members keep the needs alive."""
+        """Keys by the identity of the needs. Members keep these alive."""
         self._among: dict[int, frozenset[str]] = {}
 
     def of(self, demand: PodDemand) -> Hashable:

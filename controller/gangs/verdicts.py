@@ -1,4 +1,4 @@
-"""What is said about each domain that does not take a gang."""
+"""Records a verdict on each domain that does not take a gang."""
 
 from typing import Final
 
@@ -13,8 +13,8 @@ class Verdicts:
     """The last verdict on each domain of one decision.
 
     Args:
-        standing: how many members have their place already.
-        needed: how many more have to be placed.
+        standing: number of members with a place.
+        needed: number of members to place.
     """
 
     def __init__(self, topology: Topology, standing: int, needed: int):
@@ -24,13 +24,13 @@ class Verdicts:
         self._found: dict[Domain, DomainVerdict] = {}
 
     def note(self, path: Path, placed: int, reason: str, *, decided: bool = True) -> None:
-        """The domain takes only ``placed`` more members."""
+        """Record that the domain takes only ``placed`` more members."""
         domain = self._topology.domain(path)
         standing, needed = self._standing, self._needed
         self._found[domain] = DomainVerdict(domain, standing + placed, standing + needed, reason, decided)
 
     def in_order(self) -> tuple[DomainVerdict, ...]:
-        """All verdicts in the order of paths; the outermost one also says which nodes are unusable for a level."""
+        """All verdicts in the order of paths. The outermost one also names nodes that cannot be used for a level."""
         self._note_conflicts()
         return tuple(sorted(self._found.values(), key=lambda verdict: verdict.domain.path))
 

@@ -1,7 +1,7 @@
-"""Which sub-groups are placed: each of them becomes whole, or nobody of it is placed. Pure.
+"""Chooses the sub-groups to place: each becomes whole, or none of its members is placed. Pure.
 
-A search is made for one choice of sub-groups after another, with the fewest that suffice. Sub-groups that are alike
-stand for each other, so only how many of them are chosen is tried.
+One choice of sub-groups after another is searched for, each with the fewest sub-groups that are enough. Of sub-groups
+that are alike, only the number is chosen.
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ class Candidate:
     """A sub-group that may become whole.
 
     Attributes:
-        units: that have members of it.
-        lack: how many members it lacks to be whole.
+        units: units with members of it.
+        lack: number of members that it lacks to be whole.
         must: whether it has to become whole.
-        apart: whether no unit has members of another one that has not begun, too.
+        apart: whether it shares no unit with another sub-group that has to become whole or stay out.
     """
 
     name: SubGroup
@@ -32,13 +32,13 @@ class Candidate:
 
     @property
     def spare(self) -> int:
-        """How many of its members need not be placed."""
+        """Number of its members that need not be placed."""
         return sum(unit.sub_groups.count(self.name) for unit in self.units) - self.lack
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Sub-groups that become whole: the units to place, and which of them may be left out."""
+    """A choice of sub-groups: the units to place, and the slack for leaving some of them out."""
 
     units: tuple[CoLocatedMembers, ...]
     slack: Slack
@@ -48,14 +48,14 @@ Picked = tuple[Candidate, ...]
 
 
 class Wholes:
-    """The sub-groups of a gang of which nobody stands, or which have to become whole anyhow.
+    """The sub-groups of a gang that may become whole, or have to.
 
     Args:
-        needed: how many members have to be placed, whatever sub-groups they are in.
-        needed_of_tasks: the same for tasks that have a minimum.
+        needed: number of members to place, in whatever sub-groups.
+        needed_of_tasks: the same for tasks with a minimum.
 
     Attributes:
-        needed: how many members have to be placed, at least as many as those of the sub-groups that become whole.
+        needed: number of members to place, including those that the sub-groups to become whole need.
     """
 
     def __init__(self, gang: Gang, units: Sequence[CoLocatedMembers], needed: int, needed_of_tasks: Mapping[str, int]):
@@ -85,7 +85,7 @@ class Wholes:
 
     @property
     def missing(self) -> str:
-        """What keeps sub-groups from being whole wherever there is room; "" for nothing."""
+        """The reason why sub-groups cannot become whole, even with any amount of room; "" for none."""
         for number, lacking in enumerate(self._lacking):
             there = sum(one.name[0] == number for one in self._candidates)
             if there < lacking:
@@ -93,7 +93,7 @@ class Wholes:
         return "members of a sub-group that has begun are missing" if self._stuck else ""
 
     def _members_of_fewest(self) -> int:
-        """How many members the sub-groups have at least that become whole."""
+        """Fewest members that the sub-groups to become whole need."""
         found = 0
         for number, lacking in enumerate(self._lacking):
             own = [one for one in self._candidates if one.name[0] == number]
@@ -104,14 +104,14 @@ class Wholes:
 
     @property
     def lacking(self) -> int:
-        """How many sub-groups have to become whole."""
+        """Number of sub-groups that have to become whole."""
         return sum([max(0, lacking) for lacking in self._lacking])
 
     def most_in(self, rooms: Iterable[int]) -> int:
-        """How many sub-groups become whole at most if each is in one of some domains.
+        """Most sub-groups that become whole, if each stays in one of some domains.
 
         Args:
-            rooms: how many members each of the domains takes at most.
+            rooms: most members in each of the domains.
         """
         return sum([room // self._least for room in rooms])
 
@@ -121,12 +121,12 @@ class Wholes:
         may_fit: Callable[[Candidate], bool],
         shape: Callable[[CoLocatedMembers], Hashable],
     ) -> Iterator[Choice | None]:
-        """What to search for, one choice after another; None for a step that found none.
+        """All choices to search for, one after another; None after a step without a choice.
 
         Args:
-            alike: equal for sub-groups of which one can be placed if and only if the other can in its stead.
-            may_fit: whether there may be room for one.
-            shape: the same for units of one sub-group.
+            alike: a key that is equal for sub-groups of which either can take the place of the other.
+            may_fit: whether there may be room for a sub-group.
+            shape: a key with the same meaning for units of one sub-group.
         """
         if self.missing:
             return
@@ -161,10 +161,11 @@ class Wholes:
     def _picks(
         self, chosen: Picked, others: Sequence[Sequence[Candidate]], apart: Sequence[Sequence[Candidate]]
     ) -> Iterator[Picked | None]:
-        """How many sub-groups of each class are chosen; more than suffice only where members may be too few.
+        """Choose a number of sub-groups of each class; more than enough only if members may be too few.
 
         Args:
-            others: those that share units, each alone. To leave one out can keep another from being whole.
+            others: sub-groups that share units, each as a class. Without one of them, another may not become whole.
+            apart: classes of sub-groups that are alike.
         """
         classes, numbers = [*others, *apart], range(len(self._lacking))
         of_number = Counter(one.name[0] for one in chosen)
@@ -196,26 +197,26 @@ class Wholes:
 
 
 def _beyond(one: Candidate, shape: Callable[[CoLocatedMembers], Hashable]) -> Sequence[CoLocatedMembers]:
-    """Units beyond those that make a sub-group whole, the last in the order of ranks, if any others do as well."""
+    """Units beyond those that make a sub-group whole, the last ones, if all of its units are alike."""
     single = one.apart and all(len(unit.members) == 1 for unit in one.units)
     return one.units[one.lack :] if single and len({shape(unit) for unit in one.units}) == 1 else ()
 
 
 class Growth:
-    """What is tried for members beyond the minimum: whole sub-groups, many at once, and then single members.
+    """Plans the attempts for members beyond the minimum: whole sub-groups, many at once, and then single members.
 
     Attributes:
-        goes_on: whether there is more to try although the last attempt found nothing.
+        goes_on: whether another attempt follows although the last one found nothing.
     """
 
     def __init__(self) -> None:
         self._number = 0
         self._count = 0
-        """How many more sub-groups of this number are tried next; 0 for all."""
+        """Number of further sub-groups in the next attempt; 0 for all."""
         self.goes_on = True
 
     def next_of(self, gang: Gang) -> Gang:
-        """What to try, with what was found standing."""
+        """The question of the next attempt."""
         stand = Counter(one.sub_group for one in gang.standing if one.sub_group is not None)
         begun = stand + Counter(dict(gang.succeeded))
         there = begun + Counter(one.sub_group for one in gang.members if one.sub_group is not None)
@@ -233,7 +234,7 @@ class Growth:
         return replace(gang, members=_without(gang.members, [one for one in there if one not in stand]))
 
     def note(self, *, found: bool) -> None:
-        """Whether the last attempt found anything."""
+        """Note whether the last attempt found anything."""
         self.goes_on = True
         if not found and self._count > 1:
             self._count //= 2
@@ -244,7 +245,7 @@ class Growth:
 
 
 def _without(members: Sequence[Member], sub_groups: Collection[SubGroup]) -> tuple[Member, ...]:
-    """The members of other sub-groups that share no claim with one of these, directly or through others."""
+    """Members of no such sub-group that share no claim with its members, directly or through others."""
     left, shared, found = list[Member](), set[str](), list(members)
     while len(left) != len(found):
         left, found = found, []
