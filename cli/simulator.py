@@ -28,8 +28,8 @@ from controller.reconcile import (
     Decision,
     GangDecision,
     Idle,
-    Place,
     PlacementHistory,
+    PlacePod,
     RefusalMemory,
     Release,
     TakeBack,
@@ -132,7 +132,7 @@ class Simulator:
         decision, _ = self._run(probe_key)
         answer = self._verdict(decision)
         self._state.drop(PODS, probe_key)
-        return outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, Place))
+        return outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, PlacePod))
 
     def held(self, key: str) -> Outcome:
         """What an allocated claim holds."""

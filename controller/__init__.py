@@ -2,7 +2,7 @@
 
 __main__      ``lode controller``: puts the controller together, with its threads
 loop          takes in changes, and decides about one pod, gang or claim at a time
-telling       says why pods wait: conditions and Events
+reporting     says why pods wait: conditions and Events
 writing       carries decisions out: what each means as writes, many of them in flight
 election      leader election with one Lease
 | policies    whether the admission policies are in force

@@ -52,7 +52,7 @@ _IDLE_SECONDS = 1.0
 """Longest sleep of the main loop, so that lost leadership is noticed."""
 _TAKE_IN_SECONDS = 0.2
 """Longest time for taking in what has arrived before a decision that is due is made."""
-_TELLING = 4
+_REPORTING = 4
 """The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
 """How long the main loop may take for one turn before the process counts as unhealthy."""
@@ -116,7 +116,7 @@ def connections(kubeconfig: str, settings: Settings) -> Connections:
     connect = partial(KubeClient.from_environment, kubeconfig)
     return Connections(
         connect(),
-        connect(call_seconds=chosen.write_seconds, connections=chosen.writes_in_flight + _TELLING),
+        connect(call_seconds=chosen.write_seconds, connections=chosen.writes_in_flight + _REPORTING),
         connect(call_seconds=chosen.lease_seconds / 5),
     )
 
@@ -162,7 +162,7 @@ class ControllerProcess:
             self._election,
             self._inbox.put,
             partial(self._died, "writes"),
-            {Lane.PLACING: chosen.writes_in_flight, Lane.TELLING: _TELLING},
+            {Lane.PLACING: chosen.writes_in_flight, Lane.REPORTING: _REPORTING},
             clock,
             WritingMetrics(self.metrics),
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.writing import Writes, WriteSequence
-from controller.writing.lanes import TellKey
+from controller.writing.lanes import ReportKey
 from controller.writing.steps import PatchClaimStatus
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
@@ -169,9 +169,9 @@ class CheckedWrites:
             look(sequence)
         self._writes.submit(sequence)
 
-    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
-        """As ``Writes.tell``."""
-        self._writes.tell(key, sequence)
+    def report(self, key: ReportKey, sequence: WriteSequence) -> None:
+        """As ``Writes.report``."""
+        self._writes.report(key, sequence)
 
 
 def _named(request: Request) -> Mapping[str, Want]:

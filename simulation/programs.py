@@ -91,7 +91,7 @@ class SimulatedController:
             clock,
             randomness.choice,
             latency,
-            {Lane.PLACING: section.writes_in_flight, Lane.TELLING: 2},
+            {Lane.PLACING: section.writes_in_flight, Lane.REPORTING: 2},
         )
         self._checks = DecisionChecks(found, lambda: self.reflectors)
         self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)

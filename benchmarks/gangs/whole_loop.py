@@ -65,7 +65,7 @@ class _Cluster:
         self._api = MemoryApi(self._clock)
         self._inbox: deque[StateDelta | WriteResult] = deque()
         settings = Settings()
-        bounds = {Lane.PLACING: settings.controller.writes_in_flight, Lane.TELLING: 1}
+        bounds = {Lane.PLACING: settings.controller.writes_in_flight, Lane.REPORTING: 1}
         self._writes = SteppedWrites(self._api, _Term(), self._inbox.append, self._clock, bounds=bounds)
         self.seconds = 0.0
         self._add_class()

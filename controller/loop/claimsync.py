@@ -2,12 +2,12 @@
 
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.underway import Progress, Underway
+from controller.loop.writes_in_flight import Progress, WritesInFlight
 from controller.reconcile import (
     ORPHAN_SECONDS,
     Deallocate,
     DoubleUse,
-    Free,
+    FreeClaim,
     Idle,
     UnhealthyUse,
     Wait,
@@ -15,8 +15,8 @@ from controller.reconcile import (
     double_use,
     unhealthy_use,
 )
+from controller.reporting import Reporter
 from controller.state import Changes, State
-from controller.telling import Teller
 from controller.writing import WriteSequence
 from controller.writing.sequences import claim_steps
 from driver.clock import Clock
@@ -31,21 +31,21 @@ class ClaimSync:
         self,
         state: State,
         queue: KeyedQueue[Key],
-        underway: Underway,
-        teller: Teller,
+        in_flight: WritesInFlight,
+        reporter: Reporter,
         clock: Clock,
         metrics: ControllerMetrics,
         log: Logger,
     ):
         self._state = state
         self._queue = queue
-        self._underway = underway
-        self._teller = teller
+        self._in_flight = in_flight
+        self._reporter = reporter
         self._clock = clock
         self._metrics = metrics
         self._log = log
         self._unused_since: dict[str, float] = {}
-        self._doubles: dict[str, DoubleUse] = {}
+        self._double_uses: dict[str, DoubleUse] = {}
         """The double uses that were told, by the youngest claim."""
         self._unhealthy: dict[str, UnhealthyUse] = {}
         """The unhealthy devices in use that were told, by claim."""
@@ -59,7 +59,7 @@ class ClaimSync:
         Returns:
             What came of it; None if writes are under way, so that there was nothing to decide, or it is told later.
         """
-        if self._underway.is_busy([(RESOURCE_CLAIMS, key)]):
+        if self._in_flight.is_busy([(RESOURCE_CLAIMS, key)]):
             # The claim is looked at again when the writes have ended.
             return None
         self._look_for_double_use(key, changes)
@@ -70,10 +70,10 @@ class ClaimSync:
                 self._unused_since.setdefault(key, self._clock.monotonic())
                 self._queue.add(("claim", key), self._clock.monotonic() + (after or ORPHAN_SECONDS))
                 return DecisionOutcome.CLAIM_WAITS
-            case Free(message):
+            case FreeClaim(message):
                 self._log.info("clearing allocation", claim=key, reason=message)
                 steps = tuple(claim_steps(self._state, (Deallocate(key),)))
-                changes.add(self._underway.submit(WriteSequence(("claim", key), steps)))
+                changes.add(self._in_flight.submit(WriteSequence(("claim", key), steps)))
                 return None
             case Idle():
                 self._unused_since.pop(key, None)
@@ -81,20 +81,20 @@ class ClaimSync:
 
     def _look_for_double_use(self, key: str, changes: Changes) -> None:
         """Tell what the claim ``key`` and others hold together beyond what there is; the pods of the youngest act."""
-        concerned = [known.claim for known in self._doubles.values() if key in known.rivals]
+        concerned = [known.claim for known in self._double_uses.values() if key in known.rivals]
         for claim in dict.fromkeys((key, *concerned)):
-            found, known = double_use(self._state, claim), self._doubles.get(claim)
+            found, known = double_use(self._state, claim), self._double_uses.get(claim)
             if found is not None and (remaining := found.settled_at - self._clock.monotonic()) > 0:
                 self._queue.add(("claim", claim), self._clock.monotonic() + remaining)
             elif found is None and known is not None:
-                del self._doubles[claim]
+                del self._double_uses[claim]
                 self._log.info("double use ended", claim=claim)
             elif found is not None and found != known:
-                self._doubles[claim] = found
+                self._double_uses[claim] = found
                 self._log.error("double use", claim=claim, rivals=found.rivals, what=found.what)
-                self._teller.tell_double_use(found)
+                self._reporter.report_double_use(found)
                 changes.pods.update(dict.fromkeys(self._state.pods.using(claim)))
-        self._metrics.double_uses(len(self._doubles))
+        self._metrics.double_uses(len(self._double_uses))
 
     def _look_for_unhealthy(self, key: str) -> None:
         """Tell the pods that use the claim ``key`` which of its devices do not work, if they were not told."""
@@ -107,7 +107,7 @@ class ClaimSync:
         told = known.pods if known is not None and set(found.devices) <= set(known.devices) else ()
         if news := [pod for pod in found.pods if pod not in told]:
             self._log.warning("devices in use are unhealthy", claim=key, devices=found.devices, pods=found.pods)
-            self._teller.tell_unhealthy(found, news)
+            self._reporter.report_unhealthy(found, news)
 
     def written(self, key: str, progress: Progress, error: Exception | None, changes: Changes) -> DecisionOutcome:
         """Take in what came of the writes for the claim ``key``; returns what is known about the decision now.

@@ -23,10 +23,10 @@ from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
-from controller.loop.underway import Underway
+from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
+from controller.reporting import Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
-from controller.telling import Teller
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import ReadPage, Target
@@ -116,16 +116,16 @@ class Controller:
         state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
         settings, memory = self._settings.controller, RefusalMemory()
         limits = _limits_of(settings.hold)
-        self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
-        self._queue = Turns(state, self._underway, clock, self._rank, self._level)
-        teller = self._teller = Teller(self._writes, clock, state, log, self._identity)
-        self._waits = PodWaits(state, self._queue, teller, memory, clock, log, limits)
+        self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
+        self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
+        reporter = self._reporter = Reporter(self._writes, clock, state, log, self._identity)
+        self._waits = PodWaits(state, self._queue, reporter, memory, clock, log, limits)
         self._pods = PodSync(
             state,
             self._queue,
-            self._underway,
+            self._in_flight,
             self._waits,
-            teller,
+            reporter,
             memory,
             clock,
             metrics,
@@ -141,7 +141,7 @@ class Controller:
             settings.max_retry_seconds,
             limits,
         )
-        self._claims = ClaimSync(state, self._queue, self._underway, teller, clock, metrics, log)
+        self._claims = ClaimSync(state, self._queue, self._in_flight, reporter, clock, metrics, log)
 
     # Leading
 
@@ -178,7 +178,7 @@ class Controller:
             return
         self._deciding = True
         for found in self._state.unreadable.of()[:_MOST_LOGGED]:
-            self._teller.tell_unreadable(found)
+            self._reporter.report_unreadable(found)
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -205,13 +205,13 @@ class Controller:
         elif kind == "list":
             self._requeue(changes)
             self._claims_read(result)
-        elif kind == "told":
+        elif kind == "reported":
             self._requeue(changes)
-            if not self._teller.take(result):
+            if not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
-                self._waits.tell_again(key)
+                self._waits.report_again(key)
         else:
-            progress, error = self._underway.take(result, changes)
+            progress, error = self._in_flight.on_result(result, changes)
             sync = self._pods if kind == "pod" else self._claims
             outcome = sync.written(key, progress, error, changes)
             self._requeue(changes)
@@ -222,7 +222,7 @@ class Controller:
         changes = Changes()
         for answer in result.answers:
             if answer.resource == EVENTS:
-                # The state has none; the teller takes it.
+                # The state has none; the reporter reads it.
                 continue
             if answer.object is None:
                 changes.add(self._state.drop(answer.resource, answer.key, answer.uid))
@@ -241,7 +241,9 @@ class Controller:
         if not self.decides:
             return False
         # Words come last: to find them may cost more than all decisions that are due.
-        return self._underway.repeat_due() or self._decide(now) or self._waits.explain_next() or self._teller.remind()
+        return (
+            self._in_flight.repeat_due() or self._decide(now) or self._waits.explain_next() or self._reporter.remind()
+        )
 
     def _decide(self, now: float) -> bool:
         key = self._queue.pop(now)
@@ -267,7 +269,7 @@ class Controller:
         """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
-            times += [self._queue.next_due(), self._underway.next_due(), self._teller.next_due()]
+            times += [self._queue.next_due(), self._in_flight.next_due(), self._reporter.next_due()]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 
@@ -279,7 +281,7 @@ class Controller:
     @property
     def in_doubt(self) -> bool:
         """Whether a write may have been made, or may yet be, without this program knowing; keep the lease then."""
-        return self._underway.in_doubt
+        return self._in_flight.in_doubt
 
     @property
     def ready(self) -> bool:
@@ -354,7 +356,7 @@ class Controller:
         if not self._deciding:
             return
         for found in changes.unreadable[:_MOST_LOGGED]:
-            self._teller.tell_unreadable(found)
+            self._reporter.report_unreadable(found)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from controller.gangs import GangPlan
 from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
-from controller.reconcile import GangDecision, NodeOrder, predicted_start, start_without
+from controller.reconcile import GangDecision, NodeRestrictions, predicted_start, start_without
 from controller.state import PodView, State
 from controller.waiting import HeldDomain, HoldLimits, Rank, first_of_its_priority, rank_of, rank_of_gang
 from driver.clock import Clock
 
-Decide = Callable[[NodeOrder], GangDecision]
+Decide = Callable[[NodeRestrictions], GangDecision]
 """What would be decided about the gang with these nodes held back from it."""
 
 
@@ -37,7 +37,7 @@ class GangHolds:
         self._later: dict[str, int] = {}
         """Gangs that have started and hold nodes back for members that are made later, and how many these are."""
 
-    def waits(self, gang: str, pods: Sequence[PodView], order: NodeOrder, decide: Decide) -> None:
+    def waits(self, gang: str, pods: Sequence[PodView], restrictions: NodeRestrictions, decide: Decide) -> None:
         """The gang waits for room: hold nodes back if it has waited long, or end that if it could not start there."""
         if not self._limits.enabled:
             return
@@ -47,27 +47,33 @@ class GangHolds:
             self._queue.add(("gang", gang), due)
             return
         held = self._waits.domains.of(gang)
-        if held and now < held.ends and self._start(rank, order, decide, held.nodes | held.nodes_without_devices):
-            self._predict(replace(held, rank=rank), order, decide)
+        if (
+            held
+            and now < held.ends
+            and self._start(rank, restrictions, decide, held.nodes | held.nodes_without_devices)
+        ):
+            self._predict(replace(held, rank=rank), restrictions, decide)
             self._queue.add(("gang", gang), held.ends)
             return
         self._waits.end_domain(gang)
         if now >= self._again.get(gang, now):
             self._due.pop(gang, None)
-            self._look(gang, rank, order, decide, now)
+            self._look(gang, rank, restrictions, decide, now)
         if gang in self._due:
             self._queue.add(("gang", gang), self._due[gang])
 
-    def _look(self, gang: str, rank: Rank, order: NodeOrder, decide: Decide, now: float) -> None:
+    def _look(self, gang: str, rank: Rank, restrictions: NodeRestrictions, decide: Decide, now: float) -> None:
         """Look for nodes to hold back, now or when those may be held that may not now."""
         pauses = self._waits.pauses
         if paused := pauses.of_namespace(rank, now):
             self._look_again(gang, paused)
             return
         resting = pauses.nodes(rank, now)
-        found = self._start(rank, replace(order, held={**order.held, **dict.fromkeys(resting, "")}), decide)
+        found = self._start(
+            rank, replace(restrictions, held={**restrictions.held, **dict.fromkeys(resting, "")}), decide
+        )
         held = self._domain(gang, rank, found, now + self._limits.longest) if found else None
-        if held is not None and self._predict(held, order, decide):
+        if held is not None and self._predict(held, restrictions, decide):
             self._due[gang] = held.ends
         ends = [*resting.values(), *([one.ends for one in self._waits.domains.held] if held is not None else [])]
         self._again[gang] = now + self._limits.after
@@ -139,26 +145,26 @@ class GangHolds:
         self._waits.end_domain(gang, placed=placed)
 
     def _start(
-        self, rank: Rank, order: NodeOrder, decide: Decide, among: Collection[str] | None = None
+        self, rank: Rank, restrictions: NodeRestrictions, decide: Decide, among: Collection[str] | None = None
     ) -> GangPlan | None:
         """Where the gang would start if pods ended: those that come after it, or all of no higher priority."""
-        order = order if among is None else self._only(among, order)
+        restrictions = restrictions if among is None else self._only(among, restrictions)
         for ends in (
             lambda pod: rank_of(self._state, pod) > rank,
             lambda pod: rank_of(self._state, pod).below >= rank.below,
         ):
-            if found := start_without(self._state, ends, lambda: decide(order), among):
+            if found := start_without(self._state, ends, lambda: decide(restrictions), among):
                 return found
         return None
 
-    def _predict(self, held: HeldDomain, order: NodeOrder, decide: Decide) -> bool:
+    def _predict(self, held: HeldDomain, restrictions: NodeRestrictions, decide: Decide) -> bool:
         """Hold the nodes back, if that may be, and say from when on the gang can use them."""
         nodes = held.nodes | held.nodes_without_devices
-        order = self._only(nodes, order)
-        starts = predicted_start(self._state, nodes, lambda: decide(order))
+        restrictions = self._only(nodes, restrictions)
+        starts = predicted_start(self._state, nodes, lambda: decide(restrictions))
         return self._waits.hold_domain(held.predicting(starts, self._clock.monotonic()))
 
-    def _only(self, nodes: Collection[str], order: NodeOrder) -> NodeOrder:
-        """The order with all other nodes held back."""
+    def _only(self, nodes: Collection[str], restrictions: NodeRestrictions) -> NodeRestrictions:
+        """The restrictions with all other nodes held back."""
         others = {name: "" for name in self._state.nodes if name not in nodes}
-        return replace(order, held={**order.held, **others})
+        return replace(restrictions, held={**restrictions.held, **others})

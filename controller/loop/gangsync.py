@@ -10,7 +10,7 @@ from controller.reconcile import (
     Choose,
     GangDecision,
     KnownGang,
-    NodeOrder,
+    NodeRestrictions,
     Reason,
     TakeBack,
     Wait,
@@ -90,30 +90,32 @@ class GangSync:
             changes.add(freed)
             return DecisionOutcome.GANG_GONE
         self._queue.decided(key)
-        order = self._waits.order_of_gang(key)
-        decision = self._decide(gang, order, self._unfinished.get(key))
+        restrictions = self._waits.restrictions_of_gang(key)
+        decision = self._decide(gang, restrictions, self._unfinished.get(key))
         if decision.plan is None:
             changes.add(freed)
         else:
             self._expect(key, decision.plan)
-        self._take(key, decision, changes)
+        self._carry_out(key, decision, changes)
         self._try_again(key, decision)
         runs = any(pod.node_name for pod in pods)
         if gang.later and (decision.started or (self._holds.reserves(key) and not decision.lacking)):
-            self._holds.reserve(key, pods, gang.later, lambda: self._room_for_later(gang, order))
+            self._holds.reserve(key, pods, gang.later, lambda: self._room_for_later(gang, restrictions))
         elif decision.plan is None and decision.lacking and decision.decided and not runs:
-            self._holds.waits(key, pods, order, lambda order: self._decide(gang, order))
+            self._holds.waits(key, pods, restrictions, lambda restrictions: self._decide(gang, restrictions))
         else:
             self._holds.end(key, placed=decision.plan is not None or runs)
         return DecisionOutcome.GANG_DECIDED
 
-    def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
+    def _decide(
+        self, gang: KnownGang, restrictions: NodeRestrictions, unfinished: Unfinished | None = None
+    ) -> GangDecision:
         now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
-        return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
+        return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, restrictions)
 
-    def _room_for_later(self, gang: KnownGang, order: NodeOrder) -> GangPlan | None:
+    def _room_for_later(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangPlan | None:
         now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, None)
-        return room_for_later(self._state, gang, now, choose_it, histories, self._max_wait, order)
+        return room_for_later(self._state, gang, now, choose_it, histories, self._max_wait, restrictions)
 
     def _expect(self, key: str, plan: GangPlan) -> None:
         """Members with claims count on their nodes because of these. The others would not until they are bound."""
@@ -128,7 +130,7 @@ class GangSync:
         budget = STEPS << min(tries, _MOST_DOUBLINGS)
         return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory, unfinished)
 
-    def _take(self, key: str, decision: GangDecision, changes: Changes) -> None:
+    def _carry_out(self, key: str, decision: GangDecision, changes: Changes) -> None:
         """What is said about a gang is in the conditions of all its members, and in one Event."""
         if decision.plan is not None:
             self._taken_back.discard(key)
@@ -141,7 +143,7 @@ class GangSync:
             elif isinstance(one, TakeBack) and not one.unschedulable:
                 event = key not in self._taken_back
                 self._taken_back.add(key)
-            self._pods.take(self._state.pods[name], one, changes, event=event)
+            self._pods.carry_out_decision(self._state.pods[name], one, changes, event=event)
         for answer in decision.lacking:
             self._waits.wait_in_gang(answer)
 

@@ -7,18 +7,18 @@ from functools import partial
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.podwaits import PodWaits
 from controller.loop.turns import Turns, objects_of
-from controller.loop.underway import Progress, Underway
+from controller.loop.writes_in_flight import Progress, WritesInFlight
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
     Decision,
     Idle,
-    Place,
+    LetGo,
     PlacementHistory,
+    PlacePod,
     Reason,
     RefusalMemory,
     Release,
-    RemoveGate,
     TakeBack,
     Unallocatable,
     Wait,
@@ -26,8 +26,8 @@ from controller.reconcile import (
     claim_updates,
     decide,
 )
+from controller.reporting import Reporter
 from controller.state import Changes, PodView, State
-from controller.telling import Teller
 from controller.writing import WriteSequence
 from controller.writing.sequences import (
     admit_steps,
@@ -47,12 +47,12 @@ from driver.observe import Logger
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
 _OUTCOMES = {
-    RemoveGate: DecisionOutcome.POD_GATE_REMOVED,
-    Place: DecisionOutcome.POD_PLACED,
+    LetGo: DecisionOutcome.POD_GATE_REMOVED,
+    PlacePod: DecisionOutcome.POD_PLACED,
     Release: DecisionOutcome.POD_RELEASED,
     TakeBack: DecisionOutcome.POD_TAKEN_BACK,
 }
-Written = RemoveGate | Place | Release | TakeBack
+Written = LetGo | PlacePod | Release | TakeBack
 """Decisions that mean writes."""
 
 
@@ -81,9 +81,9 @@ class PodSync:
         self,
         state: State,
         queue: Turns,
-        underway: Underway,
+        in_flight: WritesInFlight,
         waits: PodWaits,
-        teller: Teller,
+        reporter: Reporter,
         memory: RefusalMemory,
         clock: Clock,
         metrics: ControllerMetrics,
@@ -92,9 +92,9 @@ class PodSync:
     ):
         self._state = state
         self._queue = queue
-        self._underway = underway
+        self._in_flight = in_flight
         self._waits = waits
-        self._teller = teller
+        self._reporter = reporter
         self._memory = memory
         self._clock = clock
         self._metrics = metrics
@@ -119,25 +119,25 @@ class PodSync:
         if gang := self._state.gangs.of(key):
             self._queue.add_changed(gang, self._clock.monotonic())
             return None
-        if self._underway.is_busy(objects_of(pod)):
+        if self._in_flight.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
             return None
-        order, now, history = self._waits.order(pod), self._clock.monotonic(), self.history_of(key)
-        decision = decide(self._state, key, now, history, self._memory, self._max_wait, order)
-        return self.take(pod, decision, changes)
+        restrictions, now, history = self._waits.restrictions(pod), self._clock.monotonic(), self.history_of(key)
+        decision = decide(self._state, key, now, history, self._memory, self._max_wait, restrictions)
+        return self.carry_out_decision(pod, decision, changes)
 
     def history_of(self, key: str) -> PlacementHistory:
         """Where the pod ``key`` was placed in vain."""
         retry, pod = self._retries.get(key), self._state.pods.get(key)
         return retry.history if retry and pod and retry.uid == pod.uid else NO_HISTORY
 
-    def take(
+    def carry_out_decision(
         self, pod: PodView, decision: Decision, changes: Changes, *, event: bool = True
     ) -> DecisionOutcome | Reason | None:
         """Have a decision about the pod carried out; returns as ``sync``.
 
         Args:
-            event: whether an Event says why the pod waits (``Teller.tell_wait``), or what is taken back from it.
+            event: whether an Event says why the pod waits (``Reporter.report_wait``), or what is taken back from it.
         """
         retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
@@ -148,7 +148,7 @@ class PodSync:
             retry.history = retry.history.after(decision, self._clock.monotonic())
             return self._waits.wait(pod, decision, event=event)
         retry.event = event
-        self._waits.end(pod.key, placed=isinstance(decision, Place))
+        self._waits.end(pod.key, placed=isinstance(decision, PlacePod))
         if isinstance(decision, Idle):
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
@@ -161,31 +161,31 @@ class PodSync:
     def _carry_out(
         self, pod: PodView, retry: _RetryState, decision: Written, changes: Changes
     ) -> DecisionOutcome | None:
-        if isinstance(decision, Place) and decision.allocations:
-            self._waits.questions.placed(pod.key, decision.shape, decision.node)
+        if isinstance(decision, PlacePod) and decision.allocations:
+            self._waits.retried.placed(pod.key, decision.shape, decision.node)
         timestamp = rfc3339(self._clock.now())
         updates = claim_updates(decision, partial(self._state.consumer, pod), timestamp)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
         if isinstance(decision, TakeBack) and not pod.node_name:
             steps = (unbound_step(self._state, pod), *steps)
-        elif isinstance(decision, Place) and decision.outdates_verdict:
+        elif isinstance(decision, PlacePod) and decision.outdates_verdict:
             steps = (verdict_step(pod, timestamp), *steps)
         if not steps:
             self._carried_out(pod.key, retry, decision)
             return _OUTCOMES[type(decision)]
         sequence = WriteSequence(("pod", pod.key), steps)
-        if self._underway.is_busy(sequence.objects):
+        if self._in_flight.is_busy(sequence.objects):
             # A claim that another member of the gang shares is being written; it is decided again afterwards.
             return None
         retry.carrying_out = decision
-        changes.add(self._underway.submit(sequence, promises_of(self._state, updates)))
+        changes.add(self._in_flight.submit(sequence, promises_of(self._state, updates)))
         return None
 
     def _pod_steps(self, pod: PodView, decision: Written, timestamp: str) -> Iterable[Step]:
         match decision:
-            case RemoveGate():
+            case LetGo():
                 return gate_steps(self._state, pod)
-            case Place(admit=True):
+            case PlacePod(admit=True):
                 return admit_steps(self._state, pod, decision, timestamp)
             case TakeBack() if pod.nominated and not self._state.gangs.of(pod.key):
                 # A gang remembers by it where the member was.
@@ -217,22 +217,22 @@ class PodSync:
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
-        if isinstance(decision, Place | RemoveGate):
+        if isinstance(decision, PlacePod | LetGo):
             refusal = WriteRefusal(reason, message, self._clock.monotonic() + pause)
             retry.history = replace(retry.history, refusal=refusal)
             return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0, changes)
         if pod := self._state.pods.get(key):
-            self._teller.tell_wait(pod, Wait(reason, message))
+            self._reporter.report_wait(pod, Wait(reason, message))
         return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause, changes)
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
         retry.history = retry.history.after(decision, self._clock.monotonic())
         match decision:
-            case Place(node, allocations, admit=admit):
+            case PlacePod(node, allocations, admit=admit):
                 if admit:
                     retry.attempts = 0
-                    self._teller.forget(key)
+                    self._reporter.forget(key)
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
                 devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
                 self._log.info(what, pod=key, node=node, devices=devices)
@@ -242,10 +242,10 @@ class PodSync:
             case TakeBack(_, node, message):
                 self._log.warning("allocation taken back", pod=key, node=node, reason=message)
                 if decision.unschedulable:
-                    self._waits.questions.refused(key)
+                    self._waits.retried.refused(key)
                 # A refused write is told as the reason why the pod waits.
                 if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
-                    self._teller.tell_taken_back(pod, node, message)
+                    self._reporter.report_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)
 
     def _retry(

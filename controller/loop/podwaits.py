@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.loop.queue import Key, KeyedQueue
 from controller.reconcile import (
-    NodeOrder,
+    NodeRestrictions,
     Reason,
     RefusalMemory,
     Unallocatable,
@@ -17,8 +17,8 @@ from controller.reconcile import (
     latest_end_of_new,
     node_to_hold,
 )
+from controller.reporting import Explanations, Reporter
 from controller.state import Changes, PodView, State
-from controller.telling import Explanations, Teller
 from controller.waiting import (
     HeldDomain,
     HeldDomains,
@@ -26,7 +26,7 @@ from controller.waiting import (
     HeldNodes,
     Help,
     HoldLimits,
-    OpenQuestions,
+    NodesBeingRetried,
     ParkedPods,
     Pauses,
     Rank,
@@ -46,7 +46,7 @@ _HELP: Final = {
     Reason.REFUSED: Help.NODES,
 }
 """What helps pods that wait for these reasons; for all others, a change of the pod or of its claims."""
-_TELL_AGAIN_SECONDS: Final = 10.0
+_REPORT_AGAIN_SECONDS: Final = 10.0
 _TERMS: Final = "terms of other pods"
 """Stands beside names of nodes for a change of pods that affinity and spread look at."""
 
@@ -59,7 +59,7 @@ class _Waiting:
     """Monotonic seconds."""
     answer: Unallocatable | None = None
     """The last answer if it waits for a node."""
-    told_at: int = -1
+    reported_at: int = -1
     """``Nodes.generation`` for which its words were found."""
 
 
@@ -75,7 +75,7 @@ class PodWaits:
         self,
         state: State,
         queue: KeyedQueue[Key],
-        teller: Teller,
+        reporter: Reporter,
         memory: RefusalMemory,
         clock: Clock,
         log: Logger,
@@ -83,7 +83,7 @@ class PodWaits:
     ):
         self._state = state
         self._queue = queue
-        self._teller = teller
+        self._reporter = reporter
         self._memory = memory
         self._clock = clock
         self._log = log
@@ -100,7 +100,7 @@ class PodWaits:
         self.domains = HeldDomains()
         self.pauses = Pauses(limits.pause)
         self._explanations = Explanations()
-        self.questions = OpenQuestions()
+        self.retried = NodesBeingRetried()
 
     @property
     def pods(self) -> Collection[str]:
@@ -123,18 +123,18 @@ class PodWaits:
         with_devices = sum(bool(slot.pools) for slot in self._state.devices.node_slots.values())
         return self._limits.most(with_devices or len(self._state.nodes))
 
-    def order(self, pod: PodView) -> NodeOrder:
+    def restrictions(self, pod: PodView) -> NodeRestrictions:
         """What other pods mean for the nodes of this one."""
-        return NodeOrder(self._held_from(pod), self.questions.asked_for_others(pod.key))
+        return NodeRestrictions(self._held_from(pod), self.retried.of_others(pod.key))
 
-    def order_of_gang(self, gang: str) -> NodeOrder:
+    def restrictions_of_gang(self, gang: str) -> NodeRestrictions:
         """What other pods mean for the nodes of a gang."""
-        return NodeOrder(self._held_from_gang(gang))
+        return NodeRestrictions(self._held_from_gang(gang))
 
     # Waiting
 
     def wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> Reason:
-        """The pod waits for something else than a node; arguments as of ``Teller.tell_wait``."""
+        """The pod waits for something else than a node; arguments as of ``Reporter.report_wait``."""
         now = self._clock.monotonic()
         if wait.after is not None:
             self._queue.add(("pod", pod.key), now + wait.after)
@@ -143,7 +143,7 @@ class PodWaits:
         else:
             self._end_hold(pod.key)
             self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
-            self._tell(pod, wait, event)
+            self._report(pod, wait, event)
         return wait.reason
 
     def wait_in_gang(self, answer: Unallocatable) -> None:
@@ -186,31 +186,33 @@ class PodWaits:
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
         """Tell the pod why no node takes it, if that is news; False if finding that takes further turns."""
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
-        shown = next((reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._teller.shows(pod, reason)), None)
-        if shown and (retell := self._teller.retell_at(pod, shown)) is not None and now < retell:
-            self._teller.keep_said(pod, shown)
-            if waiting.told_at != generation:
-                self._queue.add(("pod", pod.key), retell)
+        shown = next(
+            (reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._reporter.shows(pod, reason)), None
+        )
+        if shown and (reword := self._reporter.reword_at(pod, shown)) is not None and now < reword:
+            self._reporter.keep_said(pod, shown)
+            if waiting.reported_at != generation:
+                self._queue.add(("pod", pod.key), reword)
             return True
         found = self._explanations.wait(self._state, answer, self._memory, now)
         if found is None:
             return False
-        wait, waiting.told_at = found
-        self._teller.tell_wait(pod, wait)
-        if waiting.told_at != generation and (retell := self._teller.retell_at(pod, wait.reason)) is not None:
-            self._queue.add(("pod", pod.key), retell)
+        wait, waiting.reported_at = found
+        self._reporter.report_wait(pod, wait)
+        if waiting.reported_at != generation and (reword := self._reporter.reword_at(pod, wait.reason)) is not None:
+            self._queue.add(("pod", pod.key), reword)
         return True
 
-    def _tell(self, pod: PodView, wait: Wait, event: bool) -> None:
-        retell = self._teller.tell_wait(pod, wait, event=event)
-        if retell is not None:
-            self._queue.add(("pod", pod.key), retell)
+    def _report(self, pod: PodView, wait: Wait, event: bool) -> None:
+        reword = self._reporter.report_wait(pod, wait, event=event)
+        if reword is not None:
+            self._queue.add(("pod", pod.key), reword)
 
-    def tell_again(self, pod: str) -> None:
+    def report_again(self, pod: str) -> None:
         """Telling failed; the pod is looked at once more."""
-        self._teller.forget(pod)
+        self._reporter.forget(pod)
         if pod in self._parked:
-            self._queue.add(("pod", pod), self._clock.monotonic() + _TELL_AGAIN_SECONDS)
+            self._queue.add(("pod", pod), self._clock.monotonic() + _REPORT_AGAIN_SECONDS)
 
     def _park(self, pod: PodView, answer: Unallocatable | None, by: Help) -> None:
         waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))
@@ -226,7 +228,7 @@ class PodWaits:
             placed: whether it has a node, so that what was held back for it has served its purpose.
         """
         self._waiting.pop(pod, None)
-        self._teller.stop_reminding(pod)
+        self._reporter.stop_reminding(pod)
         self._drop_unexplained(pod)
         self._unheld.pop(pod, None)
         self._helping.pop(pod, None)
@@ -243,8 +245,8 @@ class PodWaits:
     def settle(self, pod: str) -> None:
         """The pod is bound, has ended or is gone: nothing about it is remembered."""
         self.end(pod)
-        self._teller.forget(pod)
-        self.questions.settled(pod)
+        self._reporter.forget(pod)
+        self.retried.settled(pod)
 
     def _try_soon(self, pod: str | None) -> None:
         if pod is not None:

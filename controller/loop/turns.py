@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.underway import Underway
+from controller.loop.writes_in_flight import WritesInFlight
 from controller.state import PodView, State
 from controller.writing.steps import ObjectKey
 from driver.clock import Clock
@@ -33,14 +33,14 @@ class Turns(KeyedQueue[Key]):
     def __init__(
         self,
         state: State,
-        underway: Underway,
+        in_flight: WritesInFlight,
         clock: Clock,
         rank: Callable[[Key], Any],
         level: Callable[[Key], int],
     ):
         super().__init__(rank, level, _namespace_of)
         self._state = state
-        self._underway = underway
+        self._in_flight = in_flight
         self._clock = clock
         self._busy: dict[str, list[str]] = {}
         """Members of gangs that were being written when somebody looked; at most all of them, at least the last one."""
@@ -78,7 +78,7 @@ class Turns(KeyedQueue[Key]):
         """Whether an object of any member is being written."""
         if not self._is_known_busy(gang):
             pods = (self._state.pods[key] for key in self._state.gangs.members(gang))
-            if busy := [pod.key for pod in pods if self._underway.is_busy(objects_of(pod))]:
+            if busy := [pod.key for pod in pods if self._in_flight.is_busy(objects_of(pod))]:
                 self._busy[gang] = busy
         return gang in self._busy
 
@@ -87,7 +87,7 @@ class Turns(KeyedQueue[Key]):
         busy = self._busy.get(gang)
         while busy:
             pod = self._state.pods.get(busy[-1])
-            if pod and self._state.gangs.of(pod.key) == gang and self._underway.is_busy(objects_of(pod)):
+            if pod and self._state.gangs.of(pod.key) == gang and self._in_flight.is_busy(objects_of(pod)):
                 return True
             busy.pop()
         self._busy.pop(gang, None)

@@ -3,26 +3,26 @@
 What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
 ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
-deadlines       when pods have ended at the latest, and when a gang can start
-prospects       what could help a pod that no node takes
-gangs           what to do about the members of a gang, all of them or none
-later           members of a gang that do not exist yet, as demands
-gangprogress    how far the members of a gang have come
-pods            what to do about a pod
-| claims        what to do about a claim that nobody uses
-| messages      why no node takes a pod, as text and as JSON
-refusals        why each node refuses a pod, remembered while nothing changes
-doubles         claims that together hold more than there is
-| expected      what kube-scheduler is expected to allocate for pods that were let go
-| unhealthy     the pods that use devices which do not work
-examined        how far a pod has come that is about to be placed
-history         where kube-scheduler refused a pod
-| nodes         which node a pod goes to
-| podclaims     the claims of a pod, and what is wrong with them
-| updates       what a decision means for claims, as changes of their ``status``
-| verdicts      what kube-scheduler says about a pod that it does not bind
-decisions       what can be decided, as values
-| enforcement   what keeps containers on a shared card within their parts
+deadlines           when pods have ended at the latest, and when a gang can start
+prospects           what could help a pod that no node takes
+gangs               what to do about the members of a gang, all of them or none
+later               members of a gang that do not exist yet, as demands
+gangprogress        how far the members of a gang have come
+pods                what to do about a pod
+| claims            what to do about a claim that nobody uses
+| messages          why no node takes a pod, as text and as JSON
+refusals            why each node refuses a pod, remembered while nothing changes
+double_allocation   claims that together hold more than there is
+| expected          what kube-scheduler is expected to allocate for pods that were let go
+| unhealthy         the pods that use devices which do not work
+examined            how far a pod has come that is about to be placed
+history             where kube-scheduler refused a pod
+| nodes             which node a pod goes to
+| podclaims         the claims of a pod, and what is wrong with them
+| updates           what a decision means for claims, as changes of their ``status``
+| verdicts          what kube-scheduler says about a pod that it does not bind
+decisions           what can be decided, as values
+| enforcement       what keeps containers on a shared card within their parts
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim
@@ -30,17 +30,17 @@ from controller.reconcile.deadlines import latest_end, latest_end_of_new, predic
 from controller.reconcile.decisions import (
     ClaimDecision,
     Decision,
-    Free,
+    FreeClaim,
     Idle,
-    Place,
+    LetGo,
+    PlacePod,
     Reason,
     Release,
-    RemoveGate,
     TakeBack,
     Unallocatable,
     Wait,
 )
-from controller.reconcile.doubles import SETTLING_SECONDS, DoubleUse, double_use
+from controller.reconcile.double_allocation import SETTLING_SECONDS, DoubleUse, double_use
 from controller.reconcile.gangprogress import KnownGang, KnownMember, known_gang
 from controller.reconcile.gangs import Choose, GangDecision, decide_gang, room_for_later
 from controller.reconcile.history import (
@@ -52,7 +52,7 @@ from controller.reconcile.history import (
     WriteRefusal,
 )
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
-from controller.reconcile.nodes import ANY_NODE, NodeOrder
+from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import (
     could_take,
@@ -72,7 +72,7 @@ from controller.reconcile.updates import (
     claim_updates,
     patched_status,
 )
-from controller.reconcile.verdicts import useful_clause
+from controller.reconcile.verdicts import relevant_reason
 
 __all__ = [
     "ANY_NODE",
@@ -92,21 +92,21 @@ __all__ = [
     "Decision",
     "DoubleUse",
     "Explanation",
-    "Free",
+    "FreeClaim",
     "GangDecision",
     "Idle",
     "KnownGang",
     "KnownMember",
-    "NodeOrder",
+    "LetGo",
     "NodeRefusal",
+    "NodeRestrictions",
     "NodeVerdict",
-    "Place",
+    "PlacePod",
     "PlacementHistory",
     "Questions",
     "Reason",
     "RefusalMemory",
     "Release",
-    "RemoveGate",
     "Reserve",
     "TakeBack",
     "Unallocatable",
@@ -132,9 +132,9 @@ __all__ = [
     "patched_status",
     "predicted_start",
     "refusal_summary",
+    "relevant_reason",
     "rests_on_memory",
     "room_for_later",
     "start_without",
     "unhealthy_use",
-    "useful_clause",
 ]

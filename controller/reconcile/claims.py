@@ -1,6 +1,6 @@
 """What to do about one claim that nobody uses. Pure."""
 
-from controller.reconcile.decisions import ClaimDecision, Free, Idle, Reason, Wait
+from controller.reconcile.decisions import ClaimDecision, FreeClaim, Idle, Reason, Wait
 from controller.state import ClaimRecord, State
 
 ORPHAN_SECONDS = 5.0
@@ -27,7 +27,7 @@ def decide_claim(state: State, key: str, now: float, since: float | None) -> Cla
     if since is None or unused < ORPHAN_SECONDS:
         message = f"ResourceClaim {key} has no consumer"
         return Wait(Reason.UNUSED, message, report=False, after=ORPHAN_SECONDS - unused)
-    return Free(f"no consumer for {ORPHAN_SECONDS:.0f} s")
+    return FreeClaim(f"no consumer for {ORPHAN_SECONDS:.0f} s")
 
 
 def _may_use(state: State, pod_key: str, record: ClaimRecord) -> bool:

@@ -99,12 +99,12 @@ class Unallocatable:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveGate:
+class LetGo:
     """The pod needs no devices of our driver: remove our gate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacePod:
     """Give the pod these devices on this node, then remove our gate if the pod has it."""
 
     node: str
@@ -148,11 +148,11 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class FreeClaim:
     """Clear the allocation of a claim that nobody uses."""
 
     message: str
 
 
-Decision = Idle | Wait | Unallocatable | RemoveGate | Place | Release | TakeBack
-ClaimDecision = Idle | Wait | Free
+Decision = Idle | Wait | Unallocatable | LetGo | PlacePod | Release | TakeBack
+ClaimDecision = Idle | Wait | FreeClaim

@@ -8,7 +8,7 @@ from controller.state import ClaimRecord, PodView, State
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPod:
+class NeedsDevices:
     """A pod that needs a node, and devices there for the claims of ours that have no allocation."""
 
     pod: PodView
@@ -46,7 +46,7 @@ class OpenPod:
 
 
 @dataclass(frozen=True, slots=True)
-class FullPod:
+class HasDevices:
     """A gated pod whose claims are all allocated."""
 
     pod: PodView

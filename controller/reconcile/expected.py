@@ -8,7 +8,7 @@ from controller.state import State
 
 
 @contextmanager
-def expected_use(state: State, pods: Collection[str]) -> Iterator[None]:
+def hold_expected_foreign_use(state: State, pods: Collection[str]) -> Iterator[None]:
     """Count as in use what kube-scheduler is about to allocate for every pod that was let go but ``pods``.
 
     Otherwise all pods that are decided before kube-scheduler gets to the first would go to the same node for the same

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from controller.gangs import Coming, GangTerms, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
-from controller.reconcile.examined import FullPod, OpenPod
+from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
-from controller.reconcile.nodes import NodeOrder
+from controller.reconcile.nodes import NodeRestrictions
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
@@ -136,16 +136,22 @@ class GangProgress:
     """
 
     def __init__(
-        self, state: State, gang: KnownGang, now: float, history_of: Histories, max_wait: float, order: NodeOrder
+        self,
+        state: State,
+        gang: KnownGang,
+        now: float,
+        history_of: Histories,
+        max_wait: float,
+        restrictions: NodeRestrictions,
     ):
-        self._order = order
+        self._restrictions = restrictions
         self._state = state
         self._now = now
         self._history_of = history_of
         self._max_wait = max_wait
         self.pods: dict[str, PodView] = {}
-        self.open: dict[str, OpenPod] = {}
-        self.full: dict[str, FullPod] = {}
+        self.open: dict[str, NeedsDevices] = {}
+        self.full: dict[str, HasDevices] = {}
         self.let_go: dict[str, PlacedMember] = {}
         self.bound: dict[str, PlacedMember] = {}
         self.own: dict[str, Decision] = {}
@@ -159,13 +165,13 @@ class GangProgress:
             self.own[key] = Idle()
             return
         self.pods[key] = pod
-        if isinstance(found, FullPod):
+        if isinstance(found, HasDevices):
             self.full[key] = found
-        elif isinstance(found, OpenPod) and not pod.node_name:
+        elif isinstance(found, NeedsDevices) and not pod.node_name:
             self.open[key] = found
         else:
-            if isinstance(found, OpenPod):
-                found = allocate(self._state, found, self._now, history, NO_MEMORY, self._order)
+            if isinstance(found, NeedsDevices):
+                found = allocate(self._state, found, self._now, history, NO_MEMORY, self._restrictions)
             self.own[key] = found
             member = self._placed(pod)
             if pod.node_name:

@@ -41,13 +41,13 @@ from controller.gangs import (
 )
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
-from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, Unallocatable, Wait
-from controller.reconcile.expected import expected_use
+from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Unallocatable, Wait
+from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
-from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
+from controller.reconcile.nodes import ANY_NODE, NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import finish, place
 from controller.state import State
@@ -93,16 +93,16 @@ def decide_gang(
     choose: Choose,
     history_of: Histories = lambda _: NO_HISTORY,
     max_wait: float = 60,
-    order: NodeOrder = ANY_NODE,
+    restrictions: NodeRestrictions = ANY_NODE,
 ) -> GangDecision:
     """What to do about the members of ``gang`` at ``now`` (as of ``State.at``). Changes none of its arguments.
 
     Args:
         history_of: where each pod was placed in vain.
         max_wait: most seconds that kube-scheduler gets to bind a pod.
-        order: what other pods mean for the choice of nodes.
+        restrictions: what other pods mean for the choice of nodes.
     """
-    return _GangDecider(state, gang, now, choose, history_of, max_wait, order).decide()
+    return _GangDecider(state, gang, now, choose, history_of, max_wait, restrictions).decide()
 
 
 def room_for_later(
@@ -112,13 +112,13 @@ def room_for_later(
     choose: Choose,
     history_of: Histories = lambda _: NO_HISTORY,
     max_wait: float = 60,
-    order: NodeOrder = ANY_NODE,
+    restrictions: NodeRestrictions = ANY_NODE,
 ) -> GangPlan | None:
     """Where members that have no place yet, or do not exist yet, would go beside those that have one, as many as can.
 
     Arguments as of ``decide_gang``. None if there are none, or if there is no room for any.
     """
-    return _GangDecider(state, gang, now, choose, history_of, max_wait, order).room_for_later()
+    return _GangDecider(state, gang, now, choose, history_of, max_wait, restrictions).room_for_later()
 
 
 def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
@@ -137,15 +137,15 @@ class _GangDecider:
         choose: Choose,
         history_of: Histories,
         max_wait: float,
-        order: NodeOrder,
+        restrictions: NodeRestrictions,
     ):
         self._state = state
         self._gang = gang
         self._now = now
         self._choose = choose
         self._history_of = history_of
-        self._order = order
-        self._found = GangProgress(state, gang, now, history_of, max_wait, order)
+        self._restrictions = restrictions
+        self._found = GangProgress(state, gang, now, history_of, max_wait, restrictions)
         self._standing = [(key, member) for key, member in self._found.standing if member.node]
 
     def decide(self) -> GangDecision:
@@ -155,7 +155,7 @@ class _GangDecider:
             return self._decision({}, after=EVALUATION_PAUSE_SECONDS)
         if not found.is_ours and (not isinstance(terms, GangTerms) or self._missing(terms) is None):
             # Its pods have the gate for claims of other drivers. Their groups are not ours to judge.
-            return self._decision(dict.fromkeys(found.open, RemoveGate()))
+            return self._decision(dict.fromkeys(found.open, LetGo()))
         if not isinstance(terms, GangTerms):
             faults = "; ".join(f"{fault.field}: {fault.message}" for fault in terms)
             return self._give_up(Wait(Reason.GANG_INVALID, f"gang {self._gang.key}: {faults}"))
@@ -192,12 +192,12 @@ class _GangDecider:
 
     def _later(self) -> Sequence[Member] | Wait:
         priority = max((pod.priority for pod in self._found.pods.values()), default=0)
-        return later_members(self._state, self._gang, self._gang.later, self._order, priority)
+        return later_members(self._state, self._gang, self._gang.later, self._restrictions, priority)
 
     def _ask(self, question: Gang) -> GangPlan | GangRefusal:
         open_pods = self._found.open
         awaits = any(member.demand.other_drivers_claims for member in question.members)
-        with expected_use(self._state, open_pods) if awaits else nullcontext():
+        with hold_expected_foreign_use(self._state, open_pods) if awaits else nullcontext():
             return self._choose(question)
 
     # Whether the gang can start
@@ -300,7 +300,7 @@ class _GangDecider:
             [record.claim for record in some] for some in (pod.unallocated, pod.other_drivers_claims(self._state))
         ]
         reachable = reachable_nodes(self._state, pod.records)
-        avoid = {**refused, **self._order.held}
+        avoid = {**refused, **self._restrictions.held}
         return demand_of(pod.pod, claims, reachable, other_claims, avoid, tuple(history.refused))
 
     # Answers
@@ -319,11 +319,11 @@ class _GangDecider:
         carried = first if first and not found.started else placed | self._finished()
         return replace(self._decision(decisions | carried, left), plan=plan, started=True)
 
-    def _first_phase(self, key: str, decision: Place) -> Place:
+    def _first_phase(self, key: str, decision: PlacePod) -> PlacePod:
         """The devices, and no more: the gate stays."""
         return replace(decision, admit=self._state.names.gate not in self._found.open[key].pod.gates)
 
-    def _places(self, placements: Iterable[Placement]) -> dict[str, Place]:
+    def _places(self, placements: Iterable[Placement]) -> dict[str, PlacePod]:
         """What each member gets: gated members first. The first of those that share a claim gets it for all."""
         gate = self._state.names.gate
         chosen = sorted(placements, key=lambda one: gate not in self._found.open[one.pod].pod.gates)
@@ -333,7 +333,7 @@ class _GangDecider:
             for record in found.unallocated:
                 consumer = self._state.consumer(found.pod, record.claim.key)
                 users.setdefault(record.claim.key, {})[consumer] = None
-        places: dict[str, Place] = {}
+        places: dict[str, PlacePod] = {}
         given: set[str] = set()
         for one in chosen:
             found = self._found.open[one.pod]
@@ -372,7 +372,7 @@ class _GangDecider:
     def _finished(self) -> dict[str, Decision]:
         """What lets the members go that have all their devices; of a gang that has not started, all of them or none."""
         finished = {key: finish(self._state, full) for key, full in self._found.full.items()}
-        hindered = {key: one for key, one in finished.items() if not isinstance(one, Place)}
+        hindered = {key: one for key, one in finished.items() if not isinstance(one, PlacePod)}
         if self._found.started or not hindered:
             return dict(finished)
         waits = [one for one in hindered.values() if isinstance(one, Wait)]
@@ -421,5 +421,5 @@ class _GangDecider:
         # A node may help that takes only members that come later.
         lenient = self._gang.later > 0 and not self._found.started
         return Unallocatable(
-            key, claims, pod.shape(self._state), False, own, refused, self._order.held, after, lenient=lenient
+            key, claims, pod.shape(self._state), False, own, refused, self._restrictions.held, after, lenient=lenient
         )

@@ -17,7 +17,7 @@ The rules
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.reconcile.decisions import Decision, Place, Reason, Release, RemoveGate, TakeBack, Wait
+from controller.reconcile.decisions import Decision, PlacePod, Reason, Release, LetGo, TakeBack, Wait
 from controller.state import NEVER, Revision
 from driver.backoff import delay
 
@@ -96,9 +96,9 @@ class PlacementHistory:
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """The history once the decision was carried out at ``now``."""
         match decision:
-            case Place(allocations=allocations, revision=revision):
+            case PlacePod(allocations=allocations, revision=revision):
                 return replace(self, refusal=None, placed=revision if allocations else self.placed)
-            case RemoveGate():
+            case LetGo():
                 return replace(self, refusal=None)
             case Release():
                 return replace(self, released=now)

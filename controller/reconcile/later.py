@@ -14,7 +14,7 @@ from controller.gangs import LaterPart, Member, Part, PodTemplate
 from controller.placement import PodDemand
 from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.gangprogress import KnownGang
-from controller.reconcile.nodes import NodeOrder, reachable_nodes
+from controller.reconcile.nodes import NodeRestrictions, reachable_nodes
 from controller.reconcile.podclaims import faults_of, measured_by_driver
 from controller.state import ClaimRecord, State
 from driver.model import Claim
@@ -33,7 +33,9 @@ class _Asked:
     """Claims that are allocated already."""
 
 
-def later_members(state: State, gang: KnownGang, most: int, order: NodeOrder, priority: int) -> Sequence[Member] | Wait:
+def later_members(
+    state: State, gang: KnownGang, most: int, restrictions: NodeRestrictions, priority: int
+) -> Sequence[Member] | Wait:
     """The members that come later, in the order of ranks; or why it is not known what they ask for.
 
     Members that could not start whatever room there is, because something is wrong with their claims, are left out, and
@@ -41,7 +43,7 @@ def later_members(state: State, gang: KnownGang, most: int, order: NodeOrder, pr
 
     Args:
         most: how many count.
-        order: the nodes that are held back from the gang.
+        restrictions: the nodes that are held back from the gang.
         priority: of the members that exist.
     """
     found: list[Member] = []
@@ -65,7 +67,7 @@ def later_members(state: State, gang: KnownGang, most: int, order: NodeOrder, pr
                     needs,
                     tuple(claims),
                     reachable,
-                    frozenset(order.held),
+                    frozenset(restrictions.held),
                     other_drivers_claims=tuple(other_claims),
                 )
                 found.append(Member(demand, rank, task=later.part.name))

@@ -10,16 +10,16 @@ from driver.node_selectors import selects
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOrder:
+class NodeRestrictions:
     """Which nodes a pod may be placed on besides those that refused it, and which are tried last."""
 
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are held back for pods that come first, and for which pod each."""
-    asked: tuple[str, ...] = ()
+    retried: tuple[str, ...] = ()
     """Nodes where kube-scheduler is being asked about another pod of the shape; they are tried after others."""
 
 
-ANY_NODE = NodeOrder()
+ANY_NODE = NodeRestrictions()
 
 
 def demand_of(

@@ -34,19 +34,19 @@ from controller.placement import Placed, Plan, PodCheck, Refusal
 from controller.reconcile.decisions import (
     Decision,
     Idle,
-    Place,
+    LetGo,
+    PlacePod,
     Reason,
     Release,
-    RemoveGate,
     TakeBack,
     Unallocatable,
     Wait,
 )
-from controller.reconcile.doubles import double_use
-from controller.reconcile.examined import FullPod, OpenPod
-from controller.reconcile.expected import expected_use
+from controller.reconcile.double_allocation import double_use
+from controller.reconcile.examined import HasDevices, NeedsDevices
+from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
-from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
+from controller.reconcile.nodes import ANY_NODE, NodeRestrictions, choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
     combine,
@@ -57,7 +57,7 @@ from controller.reconcile.podclaims import (
     unreserved,
 )
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
-from controller.reconcile.verdicts import useful_clause
+from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
 
 RELEASE_SECONDS = 1.0
@@ -73,7 +73,7 @@ def decide(
     history: PlacementHistory = NO_HISTORY,
     memory: RefusalMemory = NO_MEMORY,
     max_wait: float = 60,
-    order: NodeOrder = ANY_NODE,
+    restrictions: NodeRestrictions = ANY_NODE,
 ) -> Decision:
     """What to do about the pod ``key`` (namespace/name) at ``now`` (as of ``State.at``); changes no argument.
 
@@ -81,12 +81,12 @@ def decide(
         history: where the pod was placed in vain.
         memory: which shapes of pods every node refused.
         max_wait: most seconds that kube-scheduler gets to bind the pod.
-        order: what other pods mean for the choice of the node.
+        restrictions: what other pods mean for the choice of the node.
     """
     match examine(state, key, now, history, max_wait):
-        case OpenPod() as pod:
-            return allocate(state, pod, now, history, memory, order)
-        case FullPod() as pod:
+        case NeedsDevices() as pod:
+            return allocate(state, pod, now, history, memory, restrictions)
+        case HasDevices() as pod:
             return finish(state, pod)
         case decision:
             return decision
@@ -94,7 +94,7 @@ def decide(
 
 def examine(
     state: State, key: str, now: float, history: PlacementHistory, max_wait: float, *, in_gang: bool = False
-) -> Decision | OpenPod | FullPod:
+) -> Decision | NeedsDevices | HasDevices:
     """How far the pod has come, if it is about to be placed; else what to do about it. Arguments as of ``decide``.
 
     Args:
@@ -112,7 +112,7 @@ def examine(
     # Claims of a pod that was let go may be ours although their class is gone.
     unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
     if not ours and not unclear:
-        return RemoveGate() if gated else Idle()
+        return LetGo() if gated else Idle()
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
@@ -130,13 +130,13 @@ def examine(
     if unallocated or not ours:
         allocated = [record for record in ours if record.claim.allocation is not None]
         full = _full(state, unreserved(state, allocated, pod))
-        return full or OpenPod(pod, tuple(records), unallocated, by_driver.others)
+        return full or NeedsDevices(pod, tuple(records), unallocated, by_driver.others)
     if gated:
-        return FullPod(pod, ours)
+        return HasDevices(pod, ours)
     if pod.unschedulable:
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
-    return Idle() if reported else Place(node_of(ours))
+    return Idle() if reported else PlacePod(node_of(ours))
 
 
 def _bound(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> Decision | None:
@@ -200,7 +200,12 @@ def _refused(
 
 
 def allocate(
-    state: State, found: OpenPod, now: float, history: PlacementHistory, memory: RefusalMemory, order: NodeOrder
+    state: State,
+    found: NeedsDevices,
+    now: float,
+    history: PlacementHistory,
+    memory: RefusalMemory,
+    restrictions: NodeRestrictions,
 ) -> Decision:
     """Some claims of the pod have no allocation."""
     pod, other_drivers_claims = found.pod, found.other_drivers_claims(state)
@@ -209,15 +214,15 @@ def allocate(
     refused = found.refused(state, history, now)
     # Without these, the answer is the same for every pod of the shape.
     own_answer = reachable is not None or bool(pod.node_name or refused)
-    unconstrained = not own_answer and not order.held
+    unconstrained = not own_answer and not restrictions.held
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
         claims, others_claims = [
             [record.claim for record in some] for some in (found.unallocated, other_drivers_claims)
         ]
-        avoid, last = {**refused, **order.held}, (*order.asked, *history.refused)
-        with expected_use(state, [pod.key]) if other_drivers_claims else nullcontext():
+        avoid, last = {**refused, **restrictions.held}, (*restrictions.retried, *history.refused)
+        with hold_expected_foreign_use(state, [pod.key]) if other_drivers_claims else nullcontext():
             answer = choose_node(state, pod, claims, reachable, others_claims, avoid, last)
     if isinstance(answer, Plan):
         (placement,) = answer.placements
@@ -231,10 +236,12 @@ def allocate(
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
-    return Unallocatable(pod.key, waiting, shape, unconstrained, own_answer, refused, order.held, after, pod.node_name)
+    return Unallocatable(
+        pod.key, waiting, shape, unconstrained, own_answer, refused, restrictions.held, after, pod.node_name
+    )
 
 
-def place(state: State, found: OpenPod, placed: Placed) -> Place:
+def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
     """Give the pod what was chosen for it."""
     chosen = [result.device.driver for one in placed.allocations for result in one.results]
     assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {found.pod.key}: {chosen}"
@@ -242,10 +249,10 @@ def place(state: State, found: OpenPod, placed: Placed) -> Place:
     allocations = tuple(zip(keys, placed.allocations, strict=True))
     reserve = unreserved(state, found.held(state), found.pod)
     outdates, revision = bool(found.pod.unschedulable), state.revision_of(placed.node, found.pod.needs)
-    return Place(placed.node, allocations, reserve, found.shape(state), outdates, revision)
+    return PlacePod(placed.node, allocations, reserve, found.shape(state), outdates, revision)
 
 
-def finish(state: State, found: FullPod) -> Place | TakeBack | Wait:
+def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
     """All claims of a gated pod are allocated."""
     pod, ours = found.pod, found.ours
     problem = _misplacement(state, pod, ours)
@@ -254,7 +261,7 @@ def finish(state: State, found: FullPod) -> Place | TakeBack | Wait:
             return TakeBack(tuple(record.claim.key for record in own), node_of(own), problem)
         return Wait(Reason.NODE_UNUSABLE, problem)
     reserve = unreserved(state, ours, pod)
-    return _full(state, reserve) or Place(node_of(ours), (), reserve)
+    return _full(state, reserve) or PlacePod(node_of(ours), (), reserve)
 
 
 def _full(state: State, reserve: Sequence[str]) -> Wait | None:
@@ -292,7 +299,7 @@ def _unschedulable(
     own = exclusive(state, ours, pod)
     if len(own) < len(ours):
         message = (
-            f"kube-scheduler refuses the pod on the node of its claims: {useful_clause(pod.unschedulable)}; other "
+            f"kube-scheduler refuses the pod on the node of its claims: {relevant_reason(pod.unschedulable)}; other "
             "consumers use the claims, so they stay there"
         )
         return Wait(Reason.REFUSED, message)
@@ -300,7 +307,7 @@ def _unschedulable(
     if victims := state.pods.preempted_on(node, pod.priority):
         message = f"kube-scheduler makes room on node {node}: it waits for the end of {len(victims)} pods"
         return Wait(Reason.PREEMPTING, message, report=False, after=PATIENCE_SECONDS)
-    refusal = f"kube-scheduler refuses the pod on node {node}: {useful_clause(pod.unschedulable)}"
+    refusal = f"kube-scheduler refuses the pod on node {node}: {relevant_reason(pod.unschedulable)}"
     if history.preempting:
         # The last of these pods has ended just now, and kube-scheduler tries the pod again.
         return Wait(Reason.REFUSED, refusal, report=False, after=history.patience(max_wait))
@@ -317,5 +324,5 @@ def _unschedulable(
     if now - history.released < RELEASE_SECONDS:
         after = history.released + RELEASE_SECONDS - now
         return Wait(Reason.REFUSED, refusal, report=False, after=after)
-    message = f"kube-scheduler refuses the pod there: {useful_clause(pod.unschedulable)}"
+    message = f"kube-scheduler refuses the pod there: {relevant_reason(pod.unschedulable)}"
     return TakeBack(keys, node, message, True, pod.unschedulable, state.revision_of(node, pod.needs))

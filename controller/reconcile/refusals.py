@@ -10,10 +10,10 @@ from typing import Final
 from controller.allocation import Unsatisfiable
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.expected import expected_use
+from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.nodes import reachable_nodes
 from controller.reconcile.podclaims import split_by_driver
-from controller.reconcile.verdicts import useful_clause
+from controller.reconcile.verdicts import relevant_reason
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
@@ -115,7 +115,7 @@ class Questions:
         before = self._work(state)
         end = before + min(looks, self._left)
         pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
-        with expected_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
+        with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
             self._ask_why(state, decision, memory.refusals_of(decision.shape), end)
         if not self._open:
             self._ask_for_devices(state, decision, end)
@@ -134,7 +134,7 @@ class Questions:
             name = self._open.popleft()
             self._asked += 1
             if name in decision.refused:
-                clause = useful_clause(decision.refused[name])
+                clause = relevant_reason(decision.refused[name])
                 said = f"kube-scheduler refused the pod there: {clause}"
                 self.refusals[name] = NodeRefusal((said,), clause=clause)
                 continue

@@ -7,7 +7,7 @@ explain`` apply them to their own state.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from controller.reconcile.decisions import Decision, Place, Release, TakeBack
+from controller.reconcile.decisions import Decision, PlacePod, Release, TakeBack
 from controller.reconcile.enforcement import device_statuses
 from driver.kube.api import Object
 from driver.model import Allocation, Claim, Consumer
@@ -89,7 +89,7 @@ def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], times
         timestamp: of allocations, RFC 3339 in whole seconds.
     """
     match decision:
-        case Place(_, allocations, reserve):
+        case PlacePod(_, allocations, reserve):
             sharers = dict(decision.sharers)
             stamped = ((key, replace(value, timestamp=timestamp)) for key, value in allocations)
             return (

@@ -18,7 +18,7 @@ _ABOUT_OTHER_NODES: Final = (
 _MOST_CHARACTERS: Final = 300
 
 
-def useful_clause(message: str) -> str:
+def relevant_reason(message: str) -> str:
     """The part of kube-scheduler's message that says why it refuses the node which the pod's allocation names.
 
     The message counts the reasons of all nodes: ``0/6 nodes are available: 1 node(s) didn't match pod anti-affinity

@@ -9,8 +9,8 @@ from controller.writing.steps import Lane, ObjectKey
 
 V = TypeVar("V")
 
-TellKey = tuple[ObjectKey, str]
-"""What a telling is about: an object and a reason."""
+ReportKey = tuple[ObjectKey, str]
+"""The object that a report is about, and the reason."""
 
 
 class Lanes:
@@ -26,9 +26,9 @@ class Lanes:
     def __init__(self, bounds: Mapping[Lane, int]):
         self._bounds = bounds
         self._placing: dict[str, deque[Execution]] = {}
-        self._telling: dict[str, dict[TellKey, Execution]] = {}
+        self._reports: dict[str, dict[ReportKey, Execution]] = {}
         """What waits, by namespace, that first whose turn it is."""
-        self._telling_of: dict[ObjectKey, set[TellKey]] = {}
+        self._reports_of: dict[ObjectKey, set[ReportKey]] = {}
         """What waits to be told, by the objects that are written for it."""
         self._started = dict.fromkeys(Lane, 0)
         self._busy: set[ObjectKey] = set()
@@ -36,24 +36,24 @@ class Lanes:
     def add(self, execution: Execution) -> None:
         """Queue a sequence that places. What was to be told about the same objects is out of date, and dropped."""
         for target in execution.sequence.objects:
-            for key in tuple(self._telling_of.get(target, ())):
-                self._remove_telling(key)
+            for key in tuple(self._reports_of.get(target, ())):
+                self._remove_report(key)
         self._placing.setdefault(_namespace_of(execution), deque()).append(execution)
 
-    def tell(self, key: TellKey, execution: Execution) -> None:
+    def report(self, key: ReportKey, execution: Execution) -> None:
         """Queue a sequence that tells; it takes the place of one with the same key that has not started."""
-        namespace = _namespace_of_told(key)
-        if key in self._telling.get(namespace, {}):
-            self._remove_telling(key)
-        self._telling.setdefault(namespace, {})[key] = execution
+        namespace = _namespace_of_report(key)
+        if key in self._reports.get(namespace, {}):
+            self._remove_report(key)
+        self._reports.setdefault(namespace, {})[key] = execution
         for target in execution.sequence.objects:
-            self._telling_of.setdefault(target, set()).add(key)
+            self._reports_of.setdefault(target, set()).add(key)
 
     def start(self, lane: Lane) -> Execution | None:
         """The next sequence that may start, which counts as under way from now on; None if none may."""
         if self._started[lane] >= self._bounds[lane]:
             return None
-        execution = self._take_placing() if lane is Lane.PLACING else self._take_telling()
+        execution = self._take_placing() if lane is Lane.PLACING else self._take_report()
         if execution is not None:
             self._busy |= execution.sequence.objects
             self._started[lane] += 1
@@ -67,12 +67,12 @@ class Lanes:
     def drop(self) -> None:
         """Forget everything that has not started."""
         self._placing.clear()
-        self._telling.clear()
-        self._telling_of.clear()
+        self._reports.clear()
+        self._reports_of.clear()
 
     def waiting(self, lane: Lane) -> int:
         """The number of sequences that have not started."""
-        waiting = self._placing if lane is Lane.PLACING else self._telling
+        waiting = self._placing if lane is Lane.PLACING else self._reports
         return sum(map(len, waiting.values()))
 
     def under_way(self, lane: Lane) -> int:
@@ -91,12 +91,12 @@ class Lanes:
                 blocked |= execution.sequence.objects
         return None
 
-    def _take_telling(self) -> Execution | None:
-        for namespace, waiting in self._telling.items():
+    def _take_report(self) -> Execution | None:
+        for namespace, waiting in self._reports.items():
             for key, execution in waiting.items():
                 if self._busy.isdisjoint(execution.sequence.objects):
-                    self._remove_telling(key)
-                    self._goes_last(self._telling, namespace)
+                    self._remove_report(key)
+                    self._goes_last(self._reports, namespace)
                     return execution
         return None
 
@@ -107,22 +107,22 @@ class Lanes:
         if others:
             waiting[namespace] = others
 
-    def _remove_telling(self, key: TellKey) -> None:
-        namespace = _namespace_of_told(key)
-        waiting = self._telling[namespace]
+    def _remove_report(self, key: ReportKey) -> None:
+        namespace = _namespace_of_report(key)
+        waiting = self._reports[namespace]
         execution = waiting.pop(key)
         if not waiting:
-            del self._telling[namespace]
+            del self._reports[namespace]
         for target in execution.sequence.objects:
-            keys = self._telling_of[target]
+            keys = self._reports_of[target]
             keys.discard(key)
             if not keys:
-                del self._telling_of[target]
+                del self._reports_of[target]
 
 
 def _namespace_of(execution: Execution) -> str:
     return execution.sequence.subject[1].rpartition("/")[0]
 
 
-def _namespace_of_told(key: TellKey) -> str:
+def _namespace_of_report(key: ReportKey) -> str:
     return key[0][1].rpartition("/")[0]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from controller.writing.lanes import TellKey
+from controller.writing.lanes import ReportKey
 from controller.writing.steps import WriteResult, WriteSequence
 
 Deliver = Callable[[WriteResult], None]
@@ -22,8 +22,8 @@ class Writes(Protocol):
         """Carry the sequence out; returns at once. The result is delivered later, exactly once."""
         ...
 
-    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
-        """Carry out a sequence of the telling lane when there is room; returns at once.
+    def report(self, key: ReportKey, sequence: WriteSequence) -> None:
+        """Carry out a sequence of the reporting lane when there is room; returns at once.
 
         At most one sequence of a key waits: a newer one takes the place of an older one that has not started. One that
         has not started when a sequence about the same object is submitted is dropped. Neither then has a result.
@@ -46,6 +46,6 @@ class WritesOfTerm:
         """As ``Writes.submit``."""
         self._writes.submit(replace(sequence, term=self._term()))
 
-    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
-        """As ``Writes.tell``."""
-        self._writes.tell(key, replace(sequence, term=self._term()))
+    def report(self, key: ReportKey, sequence: WriteSequence) -> None:
+        """As ``Writes.report``."""
+        self._writes.report(key, replace(sequence, term=self._term()))

@@ -7,7 +7,7 @@ the gate. The gate comes last, so a pod without it has everything.
 from collections.abc import Iterable, Iterator, Mapping
 
 from controller.allocation import small_amounts
-from controller.reconcile import Allocate, ClaimUpdate, Place, Reserve
+from controller.reconcile import Allocate, ClaimUpdate, PlacePod, Reserve
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,
@@ -60,7 +60,7 @@ def promises_of(state: State, updates: Iterable[ClaimUpdate]) -> Mapping[str, Pr
     return promises
 
 
-def admit_steps(state: State, pod: PodView, decision: Place, timestamp: str) -> Iterator[Step]:
+def admit_steps(state: State, pod: PodView, decision: PlacePod, timestamp: str) -> Iterator[Step]:
     """Say that the pod has its devices, nominate the node, and remove our gate if the pod has it.
 
     kube-scheduler tries ``nominatedNodeName`` before all other nodes and keeps its CPU and memory for the pod.

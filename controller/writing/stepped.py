@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.writing.execution import Execution
-from controller.writing.lanes import Lanes, TellKey
+from controller.writing.lanes import Lanes, ReportKey
 from controller.writing.port import Deliver
 from controller.writing.steps import Lane, WriteResult, WriteSequence
 from controller.writing.terms import Terms
@@ -68,9 +68,9 @@ class SteppedWrites:
         self._lanes.add(Execution(sequence, self._terms))
         self._start()
 
-    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
-        """As ``Writes.tell``."""
-        self._lanes.tell(key, Execution(sequence, self._terms))
+    def report(self, key: ReportKey, sequence: WriteSequence) -> None:
+        """As ``Writes.report``."""
+        self._lanes.report(key, Execution(sequence, self._terms))
         self._start()
 
     def step(self) -> bool:

@@ -10,7 +10,7 @@ from driver.model import Allocation
 
 ObjectKey = tuple[Resource, str]
 """One object: its kind and its key (``namespace/name``)."""
-Subject = tuple[Literal["pod", "claim", "list", "told"], str]
+Subject = tuple[Literal["pod", "claim", "list", "reported"], str]
 """What a sequence is about: a pod or claim that was decided about, a list that is read, or something that is told."""
 
 
@@ -19,8 +19,8 @@ class Lane(StrEnum):
 
     PLACING = "placing"
     """What gives devices to pods and takes them back."""
-    TELLING = "telling"
-    """Conditions and Events of pods that wait. Placing never waits for it."""
+    REPORTING = "telling"
+    """Conditions and Events of pods that wait. Placing never waits for it. Metrics call it as they did in 0.1.0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from controller.writing.execution import Execution
-from controller.writing.lanes import Lanes, TellKey
+from controller.writing.lanes import Lanes, ReportKey
 from controller.writing.metrics import WritingMetrics
 from controller.writing.port import Deliver
 from controller.writing.steps import Lane, WriteSequence
@@ -54,10 +54,10 @@ class ThreadedWrites:
             self._lanes.add(Execution(sequence, self._terms))
             self._changed()
 
-    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
-        """As ``Writes.tell``."""
+    def report(self, key: ReportKey, sequence: WriteSequence) -> None:
+        """As ``Writes.report``."""
         with self._lock:
-            self._lanes.tell(key, Execution(sequence, self._terms))
+            self._lanes.report(key, Execution(sequence, self._terms))
             self._changed()
 
     def close(self, seconds: float) -> bool:

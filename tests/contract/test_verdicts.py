@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from controller.reporting.events import warning
 from controller.state import pod_from
-from controller.telling.events import warning
 from controller.writing.calls import carry_out
 from controller.writing.sequences import verdict_step
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object

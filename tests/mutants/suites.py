@@ -5,7 +5,7 @@ from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
 _DECIDING: Final = (
-    "state", "policies", "reconcile", "gangs", "placement", "election", "writing", "telling", "waiting", "loop",
+    "state", "policies", "reconcile", "gangs", "placement", "election", "writing", "reporting", "waiting", "loop",
 )  # fmt: skip
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {

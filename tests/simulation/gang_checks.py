@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, choose
-from controller.reconcile import KnownGang, NodeOrder, Place, decide_gang, known_gang
+from controller.reconcile import KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
 from driver.frozen import frozen
@@ -73,15 +73,15 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
             # Which node is held back for a single pod is not known here.
             continue
         before = [held for held in domains if held.gang != key and held.rank < rank]
-        order = NodeOrder({node: held.gang for held in before for node in held.nodes})
+        restrictions = NodeRestrictions({node: held.gang for held in before for node in held.nodes})
         decision = decide_gang(
             state,
             gang,
             cluster.clock.now(),
             lambda one: _decided(one, state),
-            order=order,
+            restrictions=restrictions,
         )
-        if any(isinstance(one, Place) for one in decision.members.values()):
+        if any(isinstance(one, PlacePod) for one in decision.members.values()):
             yield key
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
+from controller.reporting.last_reports import REWORD_SECONDS
+from controller.reporting.reminders import REMIND_SECONDS
 from controller.state import State, epoch_seconds
-from controller.telling.reminders import REMIND_SECONDS
-from controller.telling.told import RETELL_SECONDS
 from controller.waiting import rank_of
 from driver.kube.api import EVENTS, LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
@@ -134,7 +134,7 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         _check_few_writes(cluster, refused)
         return
     # Other words of a reason that was told are told after a pause.
-    cluster.idle(RETELL_SECONDS)
+    cluster.idle(REWORD_SECONDS)
     before, events = dict(cluster.log.writes), _events(cluster)
     cluster.idle(QUIET_MINUTE)
     again, wrong = _said_again(cluster, events)

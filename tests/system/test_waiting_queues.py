@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from controller.telling.reminders import REMIND_SECONDS
+from controller.reporting.reminders import REMIND_SECONDS
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings

@@ -95,7 +95,7 @@ def test_an_import_outside_the_home_of_a_library_is_found(importer: str, importe
     [
         ("controller.loop.queue", "time"),
         ("controller.loop.queue", "random"),
-        ("controller.telling.told", "os"),
+        ("controller.reporting.last_reports", "os"),
         ("controller.allocation.fleet", "threading"),  # its package says it
         ("driver.wire.fields", "requests"),
         ("driver.kube.reflector", "time"),  # says nothing, and pure modules import it

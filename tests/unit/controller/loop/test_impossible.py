@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.telling.told import RETELL_SECONDS
+from controller.reporting.last_reports import REWORD_SECONDS
 from driver.kube.api import NODES
 from tests.unit.controller.loop.world import ControllerWorld
 
@@ -92,5 +92,5 @@ def test_it_is_told_once_while_only_words_change() -> None:
     world = ControllerWorld(nodes=1, cards=1)
     told(world, count=2)
     world.set_ready("n1", False)
-    world.settle(RETELL_SECONDS / 2)
+    world.settle(REWORD_SECONDS / 2)
     assert [world.event_count("p", reason) for reason in ("Impossible", "Unallocatable")] == [1, 0]

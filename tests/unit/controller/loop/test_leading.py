@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.loop.underway import Underway
+from controller.loop.writes_in_flight import WritesInFlight
 from controller.state.decoding import Decoder
 from controller.writing import WriteSequence
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, ApiCall, Unavailable
@@ -170,16 +170,16 @@ def test_what_was_decided_before_a_stop_is_not_written_in_a_later_term(monkeypat
     for name in "ab":
         world.add_claim(name)
     world.add_pod("p", "a")
-    submit = Underway.submit
+    submit = WritesInFlight.submit
     stopped: list[WriteSequence] = []
 
-    def stop_first(self: Underway, sequence: WriteSequence, promises: Any = None) -> Any:
+    def stop_first(self: WritesInFlight, sequence: WriteSequence, promises: Any = None) -> Any:
         if not stopped:
             stopped.append(sequence)
             world.terms.term = 2
         return submit(self, sequence, promises)
 
-    monkeypatch.setattr(Underway, "submit", stop_first)
+    monkeypatch.setattr(WritesInFlight, "submit", stop_first)
     while not stopped:
         world.observe()
         assert world.controller.step() or world.writes.step()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from controller.reconcile import Questions, decide
-from controller.telling.reminders import REMIND_SECONDS
-from controller.telling.told import RETELL_SECONDS
+from controller.reporting.last_reports import REWORD_SECONDS
+from controller.reporting.reminders import REMIND_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import ControllerWorld
 
@@ -103,7 +103,7 @@ def test_a_busy_cluster_does_not_make_waiting_pods_talk(decisions: list[str]) ->
     world.meddler.calls.clear()
     for number in range(30):
         world.add_node(f"x{number}", 0)
-        world.settle(RETELL_SECONDS / 30)
+        world.settle(REWORD_SECONDS / 30)
     written = [call for call in world.meddler.calls if call.startswith(("patch pods", "create events"))]
     assert len(written) <= 2 * SHAPES, "at most the first pod of each shape, once"
 
@@ -122,7 +122,7 @@ def test_words_that_were_found_before_a_change_are_corrected_later() -> None:
     world.add_pod("comes", "c-comes")
     world.settle(2)
     assert "in use by" in world.condition("comes")[2]
-    world.settle(RETELL_SECONDS)
+    world.settle(REWORD_SECONDS)
     assert "unschedulable" in world.condition("comes")[2]
 
 
@@ -130,7 +130,7 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     world = crowded()
     events = {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items}
     calls = world.start().calls
-    world.settle(2 * RETELL_SECONDS)
+    world.settle(2 * REWORD_SECONDS)
     assert set(calls) == {"get events"}, "when it was told"
     assert {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items} == events
 
@@ -167,7 +167,7 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
         return call
 
     monkeypatch.setattr("controller.loop.podsync.decide", noted("decided", decide))
-    monkeypatch.setattr("controller.telling.explanations.Questions", noted("explained", Questions))
+    monkeypatch.setattr("controller.reporting.explanations.Questions", noted("explained", Questions))
     crowded()
     assert order.count("explained") == SHAPES
     assert "decided" not in order[order.index("explained") :]
@@ -176,7 +176,7 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
 def test_finding_the_words_for_many_nodes_is_interrupted_by_every_decision(
     decisions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.telling.explanations.TURN_LOOKS", 1)
+    monkeypatch.setattr("controller.reporting.explanations.TURN_LOOKS", 1)
     turns = Count(Questions.ask)
     monkeypatch.setattr(Questions, "ask", lambda *args: turns(*args))
     world = ControllerWorld(nodes=20, cards=1)

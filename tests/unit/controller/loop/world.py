@@ -97,7 +97,7 @@ class ControllerWorld:
             lambda result: self.controller.handle(result),
             self.clock,
             latency=lambda sequence, result: self.latency(sequence, result),
-            bounds={Lane.PLACING: 8, Lane.TELLING: 1},
+            bounds={Lane.PLACING: 8, Lane.REPORTING: 1},
         )
         self.controller = Controller(
             self.reading(),

@@ -1,13 +1,13 @@
 """Decisions in a line, as the tables of tests have them."""
 
-from controller.reconcile import Decision, Place, Release, RemoveGate, TakeBack, Unallocatable, Wait
+from controller.reconcile import Decision, LetGo, PlacePod, Release, TakeBack, Unallocatable, Wait
 from driver.model import Allocation, DeviceId
 
 
 def about(decision: Decision) -> str:
     """A decision in a line: what, where, which claims get which device, which are only reserved."""
     match decision:
-        case Place(on, allocations, reserve):
+        case PlacePod(on, allocations, reserve):
             given = [f"{key.split('/')[1]}={_device(one)}" for key, one in allocations]
             return " ".join(["place", on, *given, *(f"reserve:{key.split('/')[1]}" for key in reserve)])
         case Wait(reason=reason, report=report):
@@ -15,7 +15,7 @@ def about(decision: Decision) -> str:
         case TakeBack(claims, on, unschedulable=unschedulable):
             cause = ["unschedulable"] if unschedulable else []
             return " ".join(["take back", on, *(key.split("/")[1] for key in claims), *cause])
-        case RemoveGate():
+        case LetGo():
             return "remove gate"
         case Release(claims, on):
             return " ".join(["release", on, *(key.split("/")[1] for key in claims)])

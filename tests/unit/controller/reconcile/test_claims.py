@@ -1,6 +1,6 @@
 """An allocation that nobody uses is cleared, and no other."""
 
-from controller.reconcile import Free, Idle, Wait, decide_claim
+from controller.reconcile import FreeClaim, Idle, Wait, decide_claim
 from controller.reconcile.claims import ORPHAN_SECONDS
 from driver.kube.api import PODS
 from tests.unit.controller.filled_state import NOW, FilledState, pod
@@ -22,4 +22,4 @@ def test_a_claim_of_a_pod_that_is_gone_is_cleared_although_another_pod_has_its_n
     namesake["metadata"]["uid"] = "uid-of-another"
     scene.put(PODS, namesake)
     assert isinstance(decide_claim(scene.state, "default/x", NOW, None), Wait)
-    assert isinstance(decide_claim(scene.state, "default/x", NOW, LONG_AGO), Free)
+    assert isinstance(decide_claim(scene.state, "default/x", NOW, LONG_AGO), FreeClaim)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.reconcile import (
-    Place,
+    PlacePod,
     Wait,
     decide,
 )
@@ -84,6 +84,6 @@ def test_parameters_for_another_driver_are_never_looked_at_and_not_handed_on(val
     scene.claim("a", config=[bad, good])
     scene.pod("p", "a")
     decision = decide(scene.state, "default/p", NOW)
-    assert isinstance(decision, Place), said
+    assert isinstance(decision, PlacePod), said
     [(_, allocation)] = decision.allocations
     assert [dict(entry.parameters) for entry in allocation.config] == [{"a": 1}]

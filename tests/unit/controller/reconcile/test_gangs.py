@@ -22,8 +22,8 @@ from controller.reconcile import (
     KnownGang,
     KnownMember,
     NodeVerdict,
-    Place,
     PlacementHistory,
+    PlacePod,
     Reason,
     Wait,
     decide_gang,
@@ -270,7 +270,7 @@ def test_members_that_share_a_claim_get_it_in_one_write() -> None:
     for number in range(3):
         scene.pod(f"w{number}", "shared")
     share = next(first for first in scene.decide(3, choose=same_card(scene)).members.values())
-    assert isinstance(share, Place)
+    assert isinstance(share, PlacePod)
     consumers = tuple(Consumer("pods", f"w{number}", f"uid-w{number}") for number in (1, 2))
     assert share.sharers == (("default/shared", consumers),)
 

@@ -8,7 +8,7 @@ import pytest
 from controller.gangs import Gang, GangPlan, GangRefusal, choose
 from controller.reconcile import (
     GangDecision,
-    Place,
+    PlacePod,
     Reason,
     TakeBack,
     Wait,
@@ -114,7 +114,7 @@ def test_pods_of_a_group_that_is_no_gang_follow_the_first_one_by_one() -> None:
     scene.cards()
     scene.member("w0")
     first = decide(scene.state, "default/w0", NOW)
-    assert isinstance(first, Place)
+    assert isinstance(first, PlacePod)
     scene.cards(at="n1/gpu-0", reserved=(GROUP,))
     scene.member("w0", gates=())
     scene.member("w1")

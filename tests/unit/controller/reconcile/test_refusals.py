@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from controller.reconcile import (
-    NodeOrder,
     NodeRefusal,
+    NodeRestrictions,
     Questions,
     RefusalMemory,
     Unallocatable,
@@ -105,7 +105,7 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
     scene.claim("a")
     scene.pod("p", "a")
     held = {"n1": first, "n2": first}
-    decision = decide(scene.state, "default/p", NOW, order=NodeOrder(held=held))
+    decision = decide(scene.state, "default/p", NOW, restrictions=NodeRestrictions(held=held))
     assert isinstance(decision, Unallocatable)
     refusal = node_refusals(scene.state, decision)["n1"]
     assert refusal.reasons == (f"held back for {named}, which comes first",)

@@ -7,9 +7,9 @@ import pytest
 
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
-    NodeOrder,
-    Place,
+    NodeRestrictions,
     PlacementHistory,
+    PlacePod,
     Reason,
     TakeBack,
     Unallocatable,
@@ -195,22 +195,20 @@ def test_allocating_makes_an_earlier_verdict_old() -> None:
     scene.claim("a")
     scene.pod("p", "a", gates=(), unschedulable="no volume there")
     decision = decide(scene.state, "default/p", NOW)
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePod)
     assert decision.outdates_verdict
 
 
 def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: FilledState) -> None:
-    order = NodeOrder(held={"n1": "default/first"})
-    assert about(decide(unplaced.state, "default/p", NOW, order=order)) == "place n2 a=n2/gpu-0"
+    restrictions = NodeRestrictions(held={"n1": "default/first"})
+    assert about(decide(unplaced.state, "default/p", NOW, restrictions=restrictions)) == "place n2 a=n2/gpu-0"
 
 
-def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(
-    unplaced: FilledState,
-) -> None:
-    order = NodeOrder(asked=("n2",))
+def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(unplaced: FilledState) -> None:
+    restrictions = NodeRestrictions(retried=("n2",))
     history = refused_on(unplaced, "n1", "n3")
-    asked_first = NodeOrder(asked=("n1",))
-    assert about(decide(unplaced.state, "default/p", NOW, order=asked_first)) == "place n2 a=n2/gpu-0"
+    retried_first = NodeRestrictions(retried=("n1",))
+    assert about(decide(unplaced.state, "default/p", NOW, restrictions=retried_first)) == "place n2 a=n2/gpu-0"
     for name in ("n1", "n3"):
         unplaced.put(NODES, node(name, cpu="16"))
-    assert about(decide(unplaced.state, "default/p", NOW, history, order=order)) == "place n2 a=n2/gpu-0"
+    assert about(decide(unplaced.state, "default/p", NOW, history, restrictions=restrictions)) == "place n2 a=n2/gpu-0"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reconcile import useful_clause
+from controller.reconcile import relevant_reason
 
 PREEMPTION = "still not schedulable, preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling."
 NO_PREEMPTION = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
@@ -38,4 +38,4 @@ NO_PREEMPTION = "no new claims to deallocate, preemption: not eligible due to pr
     ],
 )
 def test_the_useful_clause(message: str, clause: str) -> None:
-    assert useful_clause(message) == clause
+    assert relevant_reason(message) == clause

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.placement import PodCheck
-from controller.reconcile import Place, Unallocatable, decide
+from controller.reconcile import PlacePod, Unallocatable, decide
 from controller.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from driver.kube.api import (
     CSI_NODES,
@@ -59,7 +59,7 @@ def test_a_pod_with_a_bound_volume_is_placed_where_the_volume_is_at_the_first_tr
     scene.put(PERSISTENT_VOLUMES, volume("n3"))
     scene.put(PERSISTENT_VOLUME_CLAIMS, bound())
     decision = decide(scene.state, "default/p", NOW)
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePod)
     assert decision.node == "n3"
 
 
@@ -109,7 +109,7 @@ def test_volumes_exclude_no_node_until_all_that_belongs_to_them_can_be_read(reso
     scene = waiting_with_a_volume()
     assert isinstance(decide(scene.state, "default/p", NOW), Unallocatable), "its claim does not exist"
     scene.state.apply(Unreadable(resource))
-    assert isinstance(decide(scene.state, "default/p", NOW), Place)
+    assert isinstance(decide(scene.state, "default/p", NOW), PlacePod)
     scene.state.apply(Synced(resource, frozenset(), "0"))
     assert isinstance(decide(scene.state, "default/p", NOW), Unallocatable)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.election import Deposed
-from controller.telling.events import warning
+from controller.reporting.events import warning
 from controller.writing.execution import Execution
 from controller.writing.steps import (
     AddFinalizer,
@@ -209,7 +209,7 @@ def test_a_namesake_gets_nothing() -> None:
 def test_what_is_told_is_not_read_again_when_it_fails() -> None:
     rig = OnePlacement()
     rig.fail("patch pods/status", Invalid("no"))
-    result = rig.run(PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), lane=Lane.TELLING)
+    result = rig.run(PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), lane=Lane.REPORTING)
     assert isinstance(result.error, Invalid)
     assert result.answers == ()
 
@@ -218,7 +218,7 @@ def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
     rig = OnePlacement()
     step = warning(PODS, "default/p", "u", "R", "words", reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
     for _ in range(2):
-        assert rig.run(step, lane=Lane.TELLING).error is None
+        assert rig.run(step, lane=Lane.REPORTING).error is None
     (event,) = rig.world.api.list(EVENTS).items
     assert event["count"] == 2
 

@@ -10,7 +10,7 @@ from controller.writing.steps import Lane, ReadObject, Target, WriteSequence
 from driver.kube.api import PODS
 from tests.unit.controller.writing.terms import OneTerm
 
-BOUNDS = {Lane.PLACING: 2, Lane.TELLING: 1}
+BOUNDS = {Lane.PLACING: 2, Lane.REPORTING: 1}
 Names = st.sets(st.sampled_from("abcd"), min_size=1, max_size=3).map(lambda names: "".join(sorted(names)))
 Moves = st.lists(
     st.one_of(
@@ -39,7 +39,7 @@ def test_no_two_under_way_share_an_object_and_no_lane_exceeds_its_bound(moves: l
         if move == "add":
             lanes.add(sequence(str(what)))
         elif move == "tell":
-            lanes.tell(((PODS, str(what)), "reason"), sequence(str(what), Lane.TELLING))
+            lanes.report(((PODS, str(what)), "reason"), sequence(str(what), Lane.REPORTING))
         elif move == "start" and isinstance(what, Lane):
             under_way += [started] if (started := lanes.start(what)) else []
         elif under_way and isinstance(what, int):
@@ -59,7 +59,7 @@ def test_a_lane_starts_no_more_than_its_bound_until_one_has_ended(lane: Lane) ->
         if lane is Lane.PLACING:
             lanes.add(execution)
         else:
-            lanes.tell(((PODS, name), "reason"), execution)
+            lanes.report(((PODS, name), "reason"), execution)
     started = [lanes.start(lane) for _ in "abcd"]
     assert [execution is not None for execution in started] == [number < BOUNDS[lane] for number in range(4)]
     assert started[0]
@@ -88,32 +88,32 @@ def test_every_sequence_is_carried_out_and_those_about_one_object_in_order(added
 
 def test_what_is_told_with_one_key_waits_once_and_the_newest_is_told() -> None:
     lanes = Lanes(BOUNDS)
-    first, second, other = (sequence(names, Lane.TELLING) for names in ("a", "a", "b"))
-    lanes.tell(((PODS, "a"), "Unallocatable"), first)
-    lanes.tell(((PODS, "b"), "Unallocatable"), other)
-    lanes.tell(((PODS, "a"), "Unallocatable"), second)
-    assert lanes.waiting(Lane.TELLING) == 2
+    first, second, other = (sequence(names, Lane.REPORTING) for names in ("a", "a", "b"))
+    lanes.report(((PODS, "a"), "Unallocatable"), first)
+    lanes.report(((PODS, "b"), "Unallocatable"), other)
+    lanes.report(((PODS, "a"), "Unallocatable"), second)
+    assert lanes.waiting(Lane.REPORTING) == 2
     started = []
-    while execution := lanes.start(Lane.TELLING):
+    while execution := lanes.start(Lane.REPORTING):
         started.append(execution)
         lanes.end(execution)
     assert started == [other, second]
 
 
 def test_what_is_told_with_different_reasons_is_all_told() -> None:
-    lanes = Lanes({Lane.TELLING: 9})
+    lanes = Lanes({Lane.REPORTING: 9})
     for reason in ("Unallocatable", "WriteRefused"):
-        lanes.tell(((PODS, "a"), reason), sequence("e" + reason, Lane.TELLING))
-    assert lanes.waiting(Lane.TELLING) == 2
+        lanes.report(((PODS, "a"), reason), sequence("e" + reason, Lane.REPORTING))
+    assert lanes.waiting(Lane.REPORTING) == 2
 
 
 def test_a_placement_drops_what_was_to_be_written_about_its_pod_before() -> None:
     lanes = Lanes(BOUNDS)
-    lanes.tell(((PODS, "a"), "condition"), sequence("a", Lane.TELLING))
-    lanes.tell(((PODS, "b"), "condition"), sequence("b", Lane.TELLING))
+    lanes.report(((PODS, "a"), "condition"), sequence("a", Lane.REPORTING))
+    lanes.report(((PODS, "b"), "condition"), sequence("b", Lane.REPORTING))
     lanes.add(sequence("a"))
-    assert lanes.waiting(Lane.TELLING) == 1
-    started = lanes.start(Lane.TELLING)
+    assert lanes.waiting(Lane.REPORTING) == 1
+    started = lanes.start(Lane.REPORTING)
     assert started is not None
     assert names_of(started) == "b"
 
@@ -121,7 +121,7 @@ def test_a_placement_drops_what_was_to_be_written_about_its_pod_before() -> None
 def test_nothing_starts_after_everything_that_waits_was_dropped() -> None:
     lanes = Lanes(BOUNDS)
     lanes.add(sequence("a"))
-    lanes.tell(((PODS, "b"), "condition"), sequence("b", Lane.TELLING))
+    lanes.report(((PODS, "b"), "condition"), sequence("b", Lane.REPORTING))
     lanes.drop()
     assert [lanes.start(lane) for lane in Lane] == [None, None]
     assert [lanes.waiting(lane) for lane in Lane] == [0, 0]
@@ -136,7 +136,7 @@ def test_namespaces_take_turns(lane: Lane) -> None:
         if lane is Lane.PLACING:
             lanes.add(execution)
         else:
-            lanes.tell(((PODS, name), "reason"), execution)
+            lanes.report(((PODS, name), "reason"), execution)
     while one := lanes.start(lane):
         started.append(names_of(one))
         lanes.end(one)

@@ -62,7 +62,7 @@ class ManyWrites:
             self.terms,
             self.results.put,
             self.died.set,
-            {Lane.PLACING: 3, Lane.TELLING: 1},
+            {Lane.PLACING: 3, Lane.REPORTING: 1},
             SystemClock(),
             WritingMetrics(self.metrics),
         )
@@ -122,8 +122,8 @@ def test_a_second_write_of_an_object_waits_for_the_first_and_others_pass_it(rig:
 
 def test_placing_does_not_wait_for_telling(rig: ManyWrites) -> None:
     with hanging(rig, "slow"):
-        rig.writes.tell(((PODS, "slow"), "condition"), rig.sequence("slow", lane=Lane.TELLING))
-        rig.writes.tell(((PODS, "other"), "condition"), rig.sequence("other", lane=Lane.TELLING))
+        rig.writes.report(((PODS, "slow"), "condition"), rig.sequence("slow", lane=Lane.REPORTING))
+        rig.writes.report(((PODS, "other"), "condition"), rig.sequence("other", lane=Lane.REPORTING))
         assert rig.api.arrived.get(timeout=SECONDS) == "slow"
         rig.writes.submit(rig.sequence("fast"))
         assert rig.result() == ("fast", True)

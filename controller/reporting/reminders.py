@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.telling.events import event_key
+from controller.reporting.events import event_key
 from driver.kube.api import Resource
 
 REMIND_SECONDS: Final = 3000.0

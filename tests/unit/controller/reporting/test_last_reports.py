@@ -2,8 +2,8 @@
 
 import pytest
 
+from controller.reporting.last_reports import REWORD_SECONDS, LastReports
 from controller.state import Condition, PodView, pod_from
-from controller.telling.told import RETELL_SECONDS, ToldPods
 
 
 def pod(uid: str = "u", reason: str = "", message: str = "", status: str = "False") -> PodView:
@@ -20,44 +20,44 @@ def pod(uid: str = "u", reason: str = "", message: str = "", status: str = "Fals
     ("reason", "message", "after", "news"),
     [
         ("A", "words", 0, False),
-        ("A", "words", 10 * RETELL_SECONDS, False),
-        ("A", "others", RETELL_SECONDS - 1, False),
-        ("A", "others", RETELL_SECONDS, True),
+        ("A", "words", 10 * REWORD_SECONDS, False),
+        ("A", "others", REWORD_SECONDS - 1, False),
+        ("A", "others", REWORD_SECONDS, True),
         ("B", "words", 0, True),
     ],
 )
 @pytest.mark.parametrize("earlier_run", [False, True])
 def test_what_is_news(reason: str, message: str, after: float, news: bool, earlier_run: bool) -> None:
-    told = ToldPods()
+    told = LastReports()
     seen = pod(reason="A", message="words") if earlier_run else pod()
-    assert told.tell(seen, "A", "words", 100) != earlier_run
-    assert told.tell(seen, reason, message, 100 + after) == news
+    assert told.report(seen, "A", "words", 100) != earlier_run
+    assert told.report(seen, reason, message, 100 + after) == news
 
 
 def test_a_pod_that_has_its_devices_by_its_condition_was_told_nothing() -> None:
-    assert ToldPods().tell(pod(reason="A", message="words", status="True"), "A", "words", 0)
+    assert LastReports().report(pod(reason="A", message="words", status="True"), "A", "words", 0)
 
 
 def test_a_namesake_was_told_nothing() -> None:
-    told = ToldPods()
-    told.tell(pod(), "A", "words", 0)
-    assert told.tell(pod(uid="other"), "A", "words", 1)
+    told = LastReports()
+    told.report(pod(), "A", "words", 0)
+    assert told.report(pod(uid="other"), "A", "words", 1)
 
 
 def test_what_is_forgotten_is_news_again() -> None:
-    told = ToldPods()
-    told.tell(pod(), "A", "words", 0)
+    told = LastReports()
+    told.report(pod(), "A", "words", 0)
     told.forget("ns/p")
-    assert told.tell(pod(), "A", "words", 1)
+    assert told.report(pod(), "A", "words", 1)
 
 
 def test_words_that_were_looked_at_again_and_are_the_same_rest_for_another_while() -> None:
-    told = ToldPods()
-    told.tell(pod(), "A", "words", 0)
-    assert told.retell_at(pod(), "A", 0) == RETELL_SECONDS
-    assert not told.tell(pod(), "A", "words", RETELL_SECONDS)
-    assert told.retell_at(pod(), "A", RETELL_SECONDS) == 2 * RETELL_SECONDS
-    assert told.retell_at(pod(), "B", RETELL_SECONDS) is None
+    told = LastReports()
+    told.report(pod(), "A", "words", 0)
+    assert told.reword_at(pod(), "A", 0) == REWORD_SECONDS
+    assert not told.report(pod(), "A", "words", REWORD_SECONDS)
+    assert told.reword_at(pod(), "A", REWORD_SECONDS) == 2 * REWORD_SECONDS
+    assert told.reword_at(pod(), "B", REWORD_SECONDS) is None
 
 
 def test_the_condition_is_read_as_the_api_has_it() -> None:

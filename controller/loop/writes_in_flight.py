@@ -46,7 +46,7 @@ class _Pending:
     """Why a step was not made, while the objects cannot be read again."""
 
 
-class Underway:
+class WritesInFlight:
     """The sequences that have no final result yet, by subject.
 
     Args:
@@ -92,7 +92,7 @@ class Underway:
         self._writes.submit(sequence)
         return changes
 
-    def take(self, result: WriteResult, changes: Changes) -> tuple[Progress, Exception | None]:
+    def on_result(self, result: WriteResult, changes: Changes) -> tuple[Progress, Exception | None]:
         """Take in what came of a sequence, after its answers; returns also the error that kept a step from being made.
 
         Args:

@@ -1,6 +1,6 @@
 """There is one Event for an object and reason, whoever writes it and however often."""
 
-from controller.telling.events import warning
+from controller.reporting.events import warning
 from controller.writing.calls import carry_out
 from driver.kube.api import EVENTS, PODS
 from driver.limits import MAX_EVENT_MESSAGE

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
+from controller.reporting.events import warning
+from controller.reporting.last_reports import LastReports
+from controller.reporting.reminders import Note, Reminders
 from controller.state import PodView, State, UnreadableObject
-from controller.telling.events import warning
-from controller.telling.reminders import Note, Reminders
-from controller.telling.told import ToldPods
 from controller.writing import Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, pod_target
 from controller.writing.steps import ObjectKey, PatchPodStatus, ReadObject, Step, Target
@@ -18,10 +18,10 @@ from driver.observe import Logger
 _CONDITION: Final = "condition"
 
 
-class Teller:
-    """Has conditions and Events written in the telling lane, so that no pod waits for words to be served.
+class Reporter:
+    """Has conditions and Events written in the reporting lane, so that no pod waits for words to be served.
 
-    Only news is written: another reason at once, other words for the same reason after ``RETELL_SECONDS``. As long as a
+    Only news is written: another reason at once, other words for the same reason after ``REWORD_SECONDS``. As long as a
     reason lasts, its Event is said again before the API server forgets it (``Reminders``).
 
     Args:
@@ -33,7 +33,7 @@ class Teller:
         self._clock = clock
         self._state = state
         self._identity = identity
-        self._told = ToldPods()
+        self._last = LastReports()
         self._reminders = Reminders()
         self._log = log
 
@@ -42,25 +42,25 @@ class Teller:
         known = pod.allocated
         return known is not None and (known.status, known.reason) == ("False", reason.value)
 
-    def retell_at(self, pod: PodView, reason: Reason) -> float | None:
+    def reword_at(self, pod: PodView, reason: Reason) -> float | None:
         """From when on (monotonic seconds) other words of the reason are told; None if any words are told now."""
-        return self._told.retell_at(pod, reason.value, self._clock.monotonic())
+        return self._last.reword_at(pod, reason.value, self._clock.monotonic())
 
-    def tell_wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> float | None:
+    def report_wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> float | None:
         """Say why the pod waits if that is news; returns when other words may be told, if these are not told now.
 
         Args:
             event: whether there is an Event, too; not if another pod has it, because the wait is about several pods.
         """
         now, reason = self._clock.monotonic(), wait.reason.value
-        if not self._told.tell(pod, reason, wait.message, now):
+        if not self._last.report(pod, reason, wait.message, now):
             if event:
                 self.keep_said(pod, wait.reason, wait.claims)
             else:
                 self._reminders.forget(pod.key)
             if not self.shows(pod, wait.reason):
                 self._set_condition(pod, reason, wait.message)
-            return None if self._told.words(pod) == wait.message else self._told.retell_at(pod, reason, now)
+            return None if self._last.words(pod) == wait.message else self._last.reword_at(pod, reason, now)
         self._log.info("pod waits", pod=pod.key, reason=reason, message=wait.message)
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
@@ -73,7 +73,7 @@ class Teller:
 
     def keep_said(self, pod: PodView, reason: Reason, claims: Collection[str] = ()) -> None:
         """The pod was told so and still waits for this reason: its Events are said again before they expire."""
-        notes = self._notes(pod, claims, reason.value, self._told.words(pod))
+        notes = self._notes(pod, claims, reason.value, self._last.words(pod))
         self._reminders.keep(pod.key, notes, self._clock.monotonic(), said=False)
 
     def _notes(self, pod: PodView, claims: Collection[str], reason: str, message: str) -> Iterator[Note]:
@@ -91,14 +91,14 @@ class Teller:
         if said:
             self._say(note)
         else:
-            self._tell((note.resource, note.key), note.reason, ReadObject(Target(EVENTS, note.event, "")))
+            self._write((note.resource, note.key), note.reason, ReadObject(Target(EVENTS, note.event, "")))
         return True
 
     def next_due(self) -> float | None:
         """When ``remind`` has something to do (monotonic seconds); None if nothing lasts."""
         return self._reminders.next_due()
 
-    def take(self, result: WriteResult) -> bool:
+    def on_result(self, result: WriteResult) -> bool:
         """Take in what came of something that was told; False if it was not written.
 
         Whether an earlier run wrote an Event is looked for again later, if no answer came.
@@ -109,25 +109,25 @@ class Teller:
                 self._reminders.found(answer.key, said_at, self._clock.monotonic())
         return result.error is None or isinstance(result.sequence.steps[0], ReadObject)
 
-    def tell_taken_back(self, pod: PodView, node: str, message: str) -> None:
+    def report_taken_back(self, pod: PodView, node: str, message: str) -> None:
         """Say that the pod lost its devices on a node. The condition follows when it is placed anew or has to wait."""
         text = f"took back the devices on node {node}: {message}"
         self._say(Note(PODS, pod.key, pod.uid, "AllocationTakenBack", text))
 
-    def tell_double_use(self, double: DoubleUse) -> None:
+    def report_double_use(self, double: DoubleUse) -> None:
         """Say on every claim that takes part that something is held by more claims than there is of it."""
         for key in (double.claim, *double.rivals):
             if record := self._state.claims.get(key):
                 reason = Reason.DOUBLE_USE.value
                 self._say(Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key)))
 
-    def tell_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
+    def report_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
         """Say on these pods, which use it, that a device does not work."""
         for key in pods:
             if pod := self._state.pods.get(key):
                 self._say(Note(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message))
 
-    def tell_unreadable(self, found: UnreadableObject) -> None:
+    def report_unreadable(self, found: UnreadableObject) -> None:
         """Say on the object that it cannot be decoded, if it is in a namespace, where its author may look."""
         if found.resource.namespaced and found.uid:
             message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
@@ -138,8 +138,8 @@ class Teller:
         self._reminders.forget(pod)
 
     def forget(self, pod: str) -> None:
-        """The pod has its devices, or telling failed; whatever is to be said next is news."""
-        self._told.forget(pod)
+        """The pod has its devices, or the write failed; whatever is to be said next is news."""
+        self._last.forget(pod)
         self._reminders.forget(pod)
 
     def _set_condition(self, pod: PodView, reason: str, message: str) -> None:
@@ -147,7 +147,7 @@ class Teller:
         status: Object = {"conditions": [condition(self._state, pod, "False", reason, message, timestamp)]}
         if pod.nominated:
             status["nominatedNodeName"] = None
-        self._tell((PODS, pod.key), _CONDITION, PatchPodStatus(pod_target(pod), status))
+        self._write((PODS, pod.key), _CONDITION, PatchPodStatus(pod_target(pod), status))
 
     def _say(self, note: Note) -> None:
         step = warning(
@@ -160,7 +160,7 @@ class Teller:
             instance=self._identity,
             timestamp=rfc3339(self._clock.now()),
         )
-        self._tell((note.resource, note.key), note.reason, step)
+        self._write((note.resource, note.key), note.reason, step)
 
-    def _tell(self, about: ObjectKey, what: str, step: Step) -> None:
-        self._writes.tell((about, what), WriteSequence(("told", about[1]), (step,), Lane.TELLING))
+    def _write(self, about: ObjectKey, what: str, step: Step) -> None:
+        self._writes.report((about, what), WriteSequence(("reported", about[1]), (step,), Lane.REPORTING))

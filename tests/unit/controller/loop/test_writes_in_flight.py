@@ -1,6 +1,6 @@
 """What is being written is not decided about."""
 
-from controller.loop.underway import Underway
+from controller.loop.writes_in_flight import WritesInFlight
 from controller.writing import WriteSequence
 from driver.kube.api import PODS
 from driver.observe import logger
@@ -14,12 +14,12 @@ class Accepted:
     def submit(self, sequence: WriteSequence) -> None:
         """Nothing is carried out."""
 
-    def tell(self, key: object, sequence: WriteSequence) -> None:
+    def report(self, key: object, sequence: WriteSequence) -> None:
         """Nothing is carried out."""
 
 
 def test_a_pod_waits_for_writes_of_the_claims_of_an_earlier_pod_of_its_name() -> None:
-    underway = Underway(FilledState().state, Accepted(), VirtualClock(), logger("test"), 10)
-    underway.submit(WriteSequence(("pod", "default/a"), ()))
-    assert underway.is_busy([(PODS, "default/a")])
-    assert not underway.is_busy([(PODS, "default/b")])
+    in_flight = WritesInFlight(FilledState().state, Accepted(), VirtualClock(), logger("test"), 10)
+    in_flight.submit(WriteSequence(("pod", "default/a"), ()))
+    assert in_flight.is_busy([(PODS, "default/a")])
+    assert not in_flight.is_busy([(PODS, "default/b")])

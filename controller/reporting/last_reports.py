@@ -5,12 +5,12 @@ from typing import Final
 
 from controller.state import PodView
 
-RETELL_SECONDS: Final = 600.0
+REWORD_SECONDS: Final = 600.0
 """How long a message stays as it is while only its words change: in a busy cluster its numbers change all the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Report:
     """The last message about a pod that waits."""
 
     uid: str
@@ -20,44 +20,44 @@ class Told:
     """When the words were told, or looked at again (monotonic seconds)."""
 
 
-class ToldPods:
+class LastReports:
     """What was told about pods that wait.
 
     After a start, the pod's own condition says what an earlier run has told.
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, Told] = {}
+        self._reports: dict[str, Report] = {}
 
-    def retell_at(self, pod: PodView, reason: str, now: float) -> float | None:
+    def reword_at(self, pod: PodView, reason: str, now: float) -> float | None:
         """From when on (monotonic seconds) other words of the reason are news; None if any words are news now."""
         last = self._last(pod, now)
-        return last.at + RETELL_SECONDS if last is not None and last.reason == reason else None
+        return last.at + REWORD_SECONDS if last is not None and last.reason == reason else None
 
-    def tell(self, pod: PodView, reason: str, message: str, now: float) -> bool:
+    def report(self, pod: PodView, reason: str, message: str, now: float) -> bool:
         """Take in that the message is to be told; returns whether it is news."""
-        last, retell = self._last(pod, now), self.retell_at(pod, reason, now)
+        last, retell = self._last(pod, now), self.reword_at(pod, reason, now)
         if last is not None and retell is not None and (last.message == message or now < retell):
             if now >= retell:
-                self._told[pod.key] = replace(last, at=now)
+                self._reports[pod.key] = replace(last, at=now)
             return False
-        self._told[pod.key] = Told(pod.uid, reason, message, now)
+        self._reports[pod.key] = Report(pod.uid, reason, message, now)
         return True
 
     def words(self, pod: PodView) -> str:
         """The last words about the pod; "" if there are none."""
-        last = self._told.get(pod.key)
+        last = self._reports.get(pod.key)
         return last.message if last is not None else ""
 
     def forget(self, pod: str) -> None:
-        """The pod waits no longer, or telling failed: whatever comes next is news."""
-        self._told.pop(pod, None)
+        """The pod waits no longer, or the write failed: whatever comes next is news."""
+        self._reports.pop(pod, None)
 
-    def _last(self, pod: PodView, now: float) -> Told | None:
-        last = self._told.get(pod.key)
+    def _last(self, pod: PodView, now: float) -> Report | None:
+        last = self._reports.get(pod.key)
         if last is not None and last.uid == pod.uid:
             return last
         if pod.allocated is None or pod.allocated.status != "False":
             return None
-        last = self._told[pod.key] = Told(pod.uid, pod.allocated.reason, pod.allocated.message, now)
+        last = self._reports[pod.key] = Report(pod.uid, pod.allocated.reason, pod.allocated.message, now)
         return last
