@@ -47,11 +47,7 @@ class GangHolds:
             self._queue.add(("gang", gang), due)
             return
         held = self._waits.domains.of(gang)
-        if (
-            held
-            and now < held.ends
-            and self._start(rank, restrictions, decide, held.nodes | held.nodes_without_devices)
-        ):
+        if held and now < held.ends and self._start(rank, restrictions, decide, held.all_nodes):
             self._predict(replace(held, rank=rank), restrictions, decide)
             self._queue.add(("gang", gang), held.ends)
             return
@@ -159,7 +155,7 @@ class GangHolds:
 
     def _predict(self, held: HeldDomain, restrictions: NodeRestrictions, decide: Decide) -> bool:
         """Hold the nodes back, if that may be, and say from when on the gang can use them."""
-        nodes = held.nodes | held.nodes_without_devices
+        nodes = held.all_nodes
         restrictions = self._only(nodes, restrictions)
         starts = predicted_start(self._state, nodes, lambda: decide(restrictions))
         return self._waits.hold_domain(held.predicting(starts, self._clock.monotonic()))

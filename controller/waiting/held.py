@@ -113,6 +113,11 @@ class HeldDomain:
     starts: float | None = None
     """When the gang can start there at the latest (monotonic seconds), if the deadlines of pods tell; else None."""
 
+    @property
+    def all_nodes(self) -> frozenset[str]:
+        """Every node where a member would go."""
+        return self.nodes | self.nodes_without_devices
+
     def predicting(self, starts: float | None, now: float) -> "HeldDomain":
         """The same with another prediction, made at ``now`` (monotonic seconds).
 
