@@ -36,9 +36,9 @@ class LastReports:
 
     def report(self, pod: PodView, reason: str, message: str, now: float) -> bool:
         """Take in that the message is to be told; returns whether it is news."""
-        last, retell = self._last(pod, now), self.reword_at(pod, reason, now)
-        if last is not None and retell is not None and (last.message == message or now < retell):
-            if now >= retell:
+        last, reword = self._last(pod, now), self.reword_at(pod, reason, now)
+        if last is not None and reword is not None and (last.message == message or now < reword):
+            if now >= reword:
                 self._reports[pod.key] = replace(last, at=now)
             return False
         self._reports[pod.key] = Report(pod.uid, reason, message, now)
