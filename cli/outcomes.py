@@ -173,7 +173,7 @@ def verdict(
         case Unallocatable(_, claims, bound_to=bound_to):
             refusals = refusals or {}
             summary = refusal_summary(refusals, claims) if refusals else None
-            explanation = explanation_of(refusals, claims, bound_to, in_vain, no_nodes)
+            explanation = explanation_of(refusals, claims, bound_to=bound_to, impossible=in_vain, no_nodes=no_nodes)
             return Verdict(explanation.reason, explanation.message(claims), summary)
         case Release(_, node):
             return Verdict(

@@ -26,6 +26,7 @@ from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
     Decision,
+    DecisionContext,
     GangDecision,
     Idle,
     PlacementHistory,
@@ -187,12 +188,18 @@ class Simulator:
             return choose(wanted, state.devices, state.nodes, _STEPS)
 
         return decide_gang(
-            state, gang, self._now, chosen, lambda pod: self._histories.get(pod, NO_HISTORY), _MAX_WAIT_SECONDS
+            state,
+            gang,
+            self._now,
+            chosen,
+            history_of=lambda pod: self._histories.get(pod, NO_HISTORY),
+            context=DecisionContext(max_wait=_MAX_WAIT_SECONDS),
         )
 
     def _decide(self, key: str) -> Decision:
         history = self._histories.get(key, NO_HISTORY)
-        decision = decide(self._state, key, self._now, history, self._memory, _MAX_WAIT_SECONDS)
+        context = DecisionContext(memory=self._memory, max_wait=_MAX_WAIT_SECONDS)
+        decision = decide(self._state, key, self._now, history, context)
         if isinstance(decision, Unallocatable):
             self._memory.remember(decision, self._state.nodes.generation)
         return decision

@@ -34,10 +34,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from controller.election import Election
-from controller.loop import Controller
+from controller.loop import Controller, Ports
 from controller.policies import PolicyGuard, expected_policies
 from controller.state import StateDelta
-from controller.writing import Lane, ThreadedWrites, WriteResult, WritingMetrics
+from controller.writing import Channel, Lane, ThreadedWrites, WriteResult, WritingMetrics
 from driver.clock import Clock, SystemClock
 from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api
@@ -158,27 +158,20 @@ class ControllerProcess:
         silence = self.metrics.gauge("controller_lease_silent_seconds", "Time since the Lease could last be used.")
         silence.set_function(lambda: self._election.silent_seconds)
         self._writes = ThreadedWrites(
-            api.writing,
-            self._election,
-            self._inbox.put,
-            partial(self._died, "writes"),
+            Channel(api.writing, self._election, self._inbox.put, clock),
             {Lane.PLACING: chosen.writes_in_flight, Lane.REPORTING: _REPORTING},
-            clock,
             WritingMetrics(self.metrics),
+            died=partial(self._died, "writes"),
         )
         of_plugin = environment.get("PLUGIN_NAMESPACE") or PLUGIN_NAMESPACE
         expected = expected_policies(settings.driver_name, namespace, of_plugin) if chosen.verify_policies else ()
         self._guard = PolicyGuard(api.reading, expected, self.metrics, log)
         self._controller = Controller(
-            api.reading,
-            self._writes,
-            clock,
+            Ports(api.reading, self._writes, clock, self.metrics, log),
             settings,
-            self.metrics,
-            log,
             identity,
-            self._inbox.put,
-            lambda: self._guard.problem,
+            deliver=self._inbox.put,
+            unsafe=lambda: self._guard.problem,
         )
 
     def run(self) -> int:

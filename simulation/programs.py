@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from controller.election import Election
-from controller.loop import Controller
+from controller.loop import Controller, Ports
 from controller.state import StateDelta
-from controller.writing import Lane, Latency, SteppedWrites
+from controller.writing import Channel, Lane, Latency, SteppedWrites
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.kube.api import Api
@@ -85,19 +85,18 @@ class SimulatedController:
         )
         self._random = randomness
         self._writes = SteppedWrites(
-            api,
-            self._election,
-            lambda result: self.controller.handle(result),
-            clock,
-            randomness.choice,
-            latency,
-            {Lane.PLACING: section.writes_in_flight, Lane.REPORTING: 2},
+            Channel(api, self._election, lambda result: self.controller.handle(result), clock),
+            choose=randomness.choice,
+            latency=latency,
+            bounds={Lane.PLACING: section.writes_in_flight, Lane.REPORTING: 2},
         )
         self._checks = DecisionChecks(found, lambda: self.reflectors)
         self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)
         writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
         self._metrics = Metrics()
-        self.controller = Controller(api, writes, clock, settings, self._metrics, log, identity, self._delivered)
+        self.controller = Controller(
+            Ports(api, writes, clock, self._metrics, log), settings, identity, deliver=self._delivered
+        )
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
         self._term: int | None = None

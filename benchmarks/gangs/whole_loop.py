@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from benchmarks.allocation.table import lines
 from controller.__main__ import COLLECTION_THRESHOLDS
-from controller.loop import Controller
+from controller.loop import Controller, Ports
 from controller.state import StateDelta
-from controller.writing import Lane, SteppedWrites, WriteResult
+from controller.writing import Channel, Lane, SteppedWrites, WriteResult
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.names import Names
 from driver.observe import Metrics, logger
@@ -66,13 +66,16 @@ class _Cluster:
         self._inbox: deque[StateDelta | WriteResult] = deque()
         settings = Settings()
         bounds = {Lane.PLACING: settings.controller.writes_in_flight, Lane.REPORTING: 1}
-        self._writes = SteppedWrites(self._api, _Term(), self._inbox.append, self._clock, bounds=bounds)
+        self._writes = SteppedWrites(Channel(self._api, _Term(), self._inbox.append, self._clock), bounds=bounds)
         self.seconds = 0.0
         self._add_class()
         for number in range(nodes):
             self._add_node(f"node-{number}")
         self._controller = Controller(
-            self._api, self._writes, self._clock, settings, Metrics(), logger("bench"), "bench", self._inbox.append
+            Ports(self._api, self._writes, self._clock, Metrics(), logger("bench")),
+            settings,
+            "bench",
+            deliver=self._inbox.append,
         )
         self._controller.lead(1)
 

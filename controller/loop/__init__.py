@@ -9,13 +9,14 @@ contact            whether what is known of the cluster is still kept up to date
 gangholds          nodes that are held back for gangs
 | podsync          decides about one pod, and has that carried out
 podwaits           the pods that wait: what wakes them, and the nodes held back for them
-| turns            when pods, gangs and claims are decided
+shared             the objects that all parts use
+turns              when pods, gangs and claims are decided
 writes_in_flight   what is being written, what counts meanwhile, and what is repeated
 metrics            the controller's metrics
 | queue            keys with due times
 | timeline         when what objects say happened, on the clock of this program
 """
 
-from controller.loop.controller import Controller
+from controller.loop.controller import Controller, Ports
 
-__all__ = ["Controller"]
+__all__ = ["Controller", "Ports"]

@@ -1,8 +1,8 @@
 """Decides about one claim at a time: has allocations cleared that nobody uses."""
 
-from controller.loop.metrics import ControllerMetrics, DecisionOutcome
-from controller.loop.queue import Key, KeyedQueue
-from controller.loop.writes_in_flight import Progress, WritesInFlight
+from controller.loop.metrics import DecisionOutcome
+from controller.loop.shared import Shared
+from controller.loop.writes_in_flight import Progress
 from controller.reconcile import (
     ORPHAN_SECONDS,
     Deallocate,
@@ -15,35 +15,23 @@ from controller.reconcile import (
     double_use,
     unhealthy_use,
 )
-from controller.reporting import Reporter
-from controller.state import Changes, State
+from controller.state import Changes
 from controller.writing import WriteSequence
 from controller.writing.sequences import claim_steps
-from driver.clock import Clock
 from driver.kube.api import RESOURCE_CLAIMS
-from driver.observe import Logger
 
 
 class ClaimSync:
     """Syncs claims, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    def __init__(
-        self,
-        state: State,
-        queue: KeyedQueue[Key],
-        in_flight: WritesInFlight,
-        reporter: Reporter,
-        clock: Clock,
-        metrics: ControllerMetrics,
-        log: Logger,
-    ):
-        self._state = state
-        self._queue = queue
-        self._in_flight = in_flight
-        self._reporter = reporter
-        self._clock = clock
-        self._metrics = metrics
-        self._log = log
+    def __init__(self, shared: Shared):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._in_flight = shared.in_flight
+        self._reporter = shared.reporter
+        self._clock = shared.clock
+        self._metrics = shared.metrics
+        self._log = shared.log
         self._unused_since: dict[str, float] = {}
         self._double_uses: dict[str, DoubleUse] = {}
         """The double uses that were told, by the youngest claim."""

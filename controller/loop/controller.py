@@ -8,6 +8,7 @@ Its state is kept up to date all the time. It decides only in a term of leadersh
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Fleet, Use
@@ -21,6 +22,7 @@ from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key
+from controller.loop.shared import Shared
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
@@ -52,12 +54,26 @@ _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a controller reads from and writes to.
+
+    Attributes:
+        api: read by the reflectors; nothing else goes through it.
+        writes: carries decisions out; its owner passes every result on to ``Controller.handle``.
+    """
+
+    api: Api
+    writes: Writes
+    clock: Clock
+    metrics: Metrics
+    log: Logger
+
+
 class Controller:
     """One controller.
 
     Args:
-        api: read by the reflectors; nothing else goes through it.
-        writes: carries decisions out; its owner passes every result on to ``handle``.
         identity: of this run of the program, for Events.
         deliver: where the reflectors put what they see, decoded, if they run in other threads than ``step``; its owner
             passes everything on to ``handle``.
@@ -69,28 +85,25 @@ class Controller:
 
     def __init__(
         self,
-        api: Api,
-        writes: Writes,
-        clock: Clock,
+        ports: Ports,
         settings: Settings,
-        metrics: Metrics,
-        log: Logger,
         identity: str,
+        *,
         deliver: Callable[[StateDelta], None] | None = None,
         unsafe: Callable[[], str] = lambda: "",
     ):
-        self._writes = WritesOfTerm(writes, lambda: self._term or 0)
-        self._clock = clock
+        self._writes = WritesOfTerm(ports.writes, lambda: self._term or 0)
+        self._clock = ports.clock
         self._settings = settings
-        self._metrics = ControllerMetrics(metrics)
-        self._log = log
+        self._metrics = ControllerMetrics(ports.metrics)
+        self._log = ports.log
         self._fleet = Fleet(names=settings.names)
         self._state = State(
             self._fleet,
             settings.names,
             tiers_from(settings.controller.volcano_tiers),
-            Timeline(clock).at,
-            clock.monotonic,
+            Timeline(ports.clock).at,
+            ports.clock.monotonic,
         )
         self._identity = identity
         self._unsafe = unsafe
@@ -100,10 +113,12 @@ class Controller:
         self._metrics.count_unreadable(
             {resource.plural for resource in self._state.resources}, self._state.unreadable.count
         )
-        self.reflectors = _reflectors(api, self._state, deliver or self.handle)
+        self.reflectors = _reflectors(ports.api, self._state, deliver or self.handle)
         self._forget()
         self._metrics.count(
-            lambda: self._queue.due(clock.monotonic()), lambda: len(self._waits.pods), lambda: self._waits.held_nodes
+            lambda: self._queue.due(self._clock.monotonic()),
+            lambda: len(self._waits.pods),
+            lambda: self._waits.held_nodes,
         )
 
     def _forget(self) -> None:
@@ -113,35 +128,26 @@ class Controller:
         self._deciding = False
         self._read_at: float | None = None
         """When the claims are read anew, after they could not be read."""
-        state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
-        settings, memory = self._settings.controller, RefusalMemory()
-        limits = _limits_of(settings.hold)
+        state, clock, log, settings = self._state, self._clock, self._log, self._settings.controller
         self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
         self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
-        reporter = self._reporter = Reporter(self._writes, clock, state, log, self._identity)
-        self._waits = PodWaits(state, self._queue, reporter, memory, clock, log, limits)
-        self._pods = PodSync(
-            state,
-            self._queue,
-            self._in_flight,
-            self._waits,
-            reporter,
-            memory,
-            clock,
-            metrics,
-            log,
-            settings.max_retry_seconds,
+        self._reporter = Reporter(self._writes, clock, state, log, self._identity)
+        shared = Shared(
+            state=state,
+            queue=self._queue,
+            in_flight=self._in_flight,
+            reporter=self._reporter,
+            memory=RefusalMemory(),
+            clock=clock,
+            metrics=self._metrics,
+            log=log,
+            max_wait=settings.max_retry_seconds,
+            limits=_limits_of(settings.hold),
         )
-        self._gangs = GangSync(
-            state,
-            self._queue,
-            self._waits,
-            self._pods,
-            clock,
-            settings.max_retry_seconds,
-            limits,
-        )
-        self._claims = ClaimSync(state, self._queue, self._in_flight, reporter, clock, metrics, log)
+        self._waits = PodWaits(shared)
+        self._pods = PodSync(shared, self._waits)
+        self._gangs = GangSync(shared, self._waits, self._pods)
+        self._claims = ClaimSync(shared)
 
     # Leading
 
@@ -387,7 +393,13 @@ class Controller:
 
 
 def _limits_of(hold: HoldSettings) -> HoldLimits:
-    return HoldLimits(hold.enabled, hold.after_seconds, hold.for_seconds, hold.pause_seconds, hold.share)
+    return HoldLimits(
+        enabled=hold.enabled,
+        after=hold.after_seconds,
+        longest=hold.for_seconds,
+        pause=hold.pause_seconds,
+        share=hold.share,
+    )
 
 
 def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:

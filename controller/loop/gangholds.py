@@ -5,29 +5,24 @@ from dataclasses import replace
 
 from controller.gangs import GangPlan
 from controller.loop.podwaits import PodWaits
-from controller.loop.queue import Key, KeyedQueue
+from controller.loop.shared import Shared
 from controller.reconcile import GangDecision, NodeRestrictions, predicted_start, start_without
-from controller.state import PodView, State
-from controller.waiting import HeldDomain, HoldLimits, Rank, first_of_its_priority, rank_of, rank_of_gang
-from driver.clock import Clock
+from controller.state import PodView
+from controller.waiting import HeldDomain, Rank, first_of_its_priority, rank_of, rank_of_gang
 
 Decide = Callable[[NodeRestrictions], GangDecision]
 """What would be decided about the gang with these nodes held back from it."""
 
 
 class GangHolds:
-    """Holds nodes back for gangs that wait for room.
+    """Holds nodes back for gangs that wait for room."""
 
-    Args:
-        limits: what bounds the nodes that are held back.
-    """
-
-    def __init__(self, state: State, queue: KeyedQueue[Key], waits: PodWaits, clock: Clock, limits: HoldLimits):
-        self._state = state
-        self._queue = queue
+    def __init__(self, shared: Shared, waits: PodWaits):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._clock = shared.clock
+        self._limits = shared.limits
         self._waits = waits
-        self._clock = clock
-        self._limits = limits
         self._since: dict[str, float] = {}
         """Since when each gang waits for room (monotonic seconds)."""
         self._again: dict[str, float] = {}
@@ -130,7 +125,7 @@ class GangHolds:
         nodes = frozenset(one.node for one in found.placements if one.allocations)
         others = frozenset(one.node for one in found.placements) - nodes
         outermost = found.domain.path[0][1] if found.domain.path else ""
-        return HeldDomain(gang, rank, outermost, nodes, ends, others) if nodes else None
+        return HeldDomain(gang, rank, outermost, nodes, ends, nodes_without_devices=others) if nodes else None
 
     def end(self, gang: str, *, placed: bool = False) -> None:
         """The gang waits for room no longer, because it was placed or for another reason."""

@@ -5,9 +5,10 @@ from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
-from controller.loop.turns import Turns
+from controller.loop.shared import Shared
 from controller.reconcile import (
     Choose,
+    DecisionContext,
     GangDecision,
     KnownGang,
     NodeRestrictions,
@@ -18,10 +19,8 @@ from controller.reconcile import (
     known_gang,
     room_for_later,
 )
-from controller.state import Changes, State
-from controller.waiting import HoldLimits
+from controller.state import Changes
 from driver.backoff import delay
-from driver.clock import Clock
 
 _MOST_DOUBLINGS = 2
 """A search for a domain that is not finished is followed by one of twice as many steps, up to so many times.
@@ -34,30 +33,16 @@ second.
 
 
 class GangSync:
-    """Syncs gangs, one decision at a time; what it means for a pod is carried out as for any pod.
+    """Syncs gangs, one decision at a time; what it means for a pod is carried out as for any pod."""
 
-    Args:
-        max_wait: longest back-off in seconds.
-        limits: what bounds the nodes that are held back.
-    """
-
-    def __init__(
-        self,
-        state: State,
-        queue: Turns,
-        waits: PodWaits,
-        pods: PodSync,
-        clock: Clock,
-        max_wait: float,
-        limits: HoldLimits,
-    ):
-        self._state = state
-        self._queue = queue
+    def __init__(self, shared: Shared, waits: PodWaits, pods: PodSync):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._clock = shared.clock
+        self._max_wait = shared.max_wait
         self._waits = waits
         self._pods = pods
-        self._clock = clock
-        self._max_wait = max_wait
-        self._holds = GangHolds(state, queue, waits, clock, limits)
+        self._holds = GangHolds(shared, waits)
         self._memory = Memory()
         self._unfinished: dict[str, Unfinished] = {}
         """Searches that were not finished since members were placed last, by gang. What needed many steps needs them
@@ -110,12 +95,24 @@ class GangSync:
     def _decide(
         self, gang: KnownGang, restrictions: NodeRestrictions, unfinished: Unfinished | None = None
     ) -> GangDecision:
-        now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
-        return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, restrictions)
+        return decide_gang(
+            self._state,
+            gang,
+            self._clock.monotonic(),
+            self._chooser(gang.key, unfinished),
+            history_of=self._pods.history_of,
+            context=DecisionContext(restrictions, max_wait=self._max_wait),
+        )
 
     def _room_for_later(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangPlan | None:
-        now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, None)
-        return room_for_later(self._state, gang, now, choose_it, histories, self._max_wait, restrictions)
+        return room_for_later(
+            self._state,
+            gang,
+            self._clock.monotonic(),
+            self._chooser(gang.key, None),
+            history_of=self._pods.history_of,
+            context=DecisionContext(restrictions, max_wait=self._max_wait),
+        )
 
     def _expect(self, key: str, plan: GangPlan) -> None:
         """Members with claims count on their nodes because of these. The others would not until they are bound."""
@@ -128,7 +125,9 @@ class GangSync:
     def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
         tries = self._unfinished[key].tries if key in self._unfinished else 0
         budget = STEPS << min(tries, _MOST_DOUBLINGS)
-        return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory, unfinished)
+        return lambda gang: choose(
+            gang, self._state.devices, self._state.nodes, budget, memory=self._memory, unfinished=unfinished
+        )
 
     def _carry_out(self, key: str, decision: GangDecision, changes: Changes) -> None:
         """What is said about a gang is in the conditions of all its members, and in one Event."""

@@ -4,20 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from controller.loop.metrics import ControllerMetrics, DecisionOutcome
+from controller.loop.metrics import DecisionOutcome
 from controller.loop.podwaits import PodWaits
-from controller.loop.turns import Turns, objects_of
-from controller.loop.writes_in_flight import Progress, WritesInFlight
+from controller.loop.shared import Shared
+from controller.loop.turns import objects_of
+from controller.loop.writes_in_flight import Progress
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
     Decision,
+    DecisionContext,
     Idle,
     LetGo,
     PlacementHistory,
     PlacePod,
     Reason,
-    RefusalMemory,
     Release,
     TakeBack,
     Unallocatable,
@@ -26,8 +27,7 @@ from controller.reconcile import (
     claim_updates,
     decide,
 )
-from controller.reporting import Reporter
-from controller.state import Changes, PodView, State
+from controller.state import Changes, PodView
 from controller.writing import WriteSequence
 from controller.writing.sequences import (
     admit_steps,
@@ -40,10 +40,9 @@ from controller.writing.sequences import (
 )
 from controller.writing.steps import Step
 from driver.backoff import delay
-from driver.clock import Clock, rfc3339
+from driver.clock import rfc3339
 from driver.errors import OperatorFault
 from driver.kube.api import AlreadyExists, Conflict, NotFound
-from driver.observe import Logger
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
 _OUTCOMES = {
@@ -71,35 +70,19 @@ class _RetryState:
 
 
 class PodSync:
-    """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again.
+    """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    Args:
-        max_wait: longest back-off in seconds.
-    """
-
-    def __init__(
-        self,
-        state: State,
-        queue: Turns,
-        in_flight: WritesInFlight,
-        waits: PodWaits,
-        reporter: Reporter,
-        memory: RefusalMemory,
-        clock: Clock,
-        metrics: ControllerMetrics,
-        log: Logger,
-        max_wait: float,
-    ):
-        self._state = state
-        self._queue = queue
-        self._in_flight = in_flight
+    def __init__(self, shared: Shared, waits: PodWaits):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._in_flight = shared.in_flight
+        self._reporter = shared.reporter
+        self._memory = shared.memory
+        self._clock = shared.clock
+        self._metrics = shared.metrics
+        self._log = shared.log
+        self._max_wait = shared.max_wait
         self._waits = waits
-        self._reporter = reporter
-        self._memory = memory
-        self._clock = clock
-        self._metrics = metrics
-        self._log = log
-        self._max_wait = max_wait
         self._retries: dict[str, _RetryState] = {}
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | Reason | None:
@@ -122,8 +105,8 @@ class PodSync:
         if self._in_flight.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
             return None
-        restrictions, now, history = self._waits.restrictions(pod), self._clock.monotonic(), self.history_of(key)
-        decision = decide(self._state, key, now, history, self._memory, self._max_wait, restrictions)
+        context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
+        decision = decide(self._state, key, self._clock.monotonic(), self.history_of(key), context)
         return self.carry_out_decision(pod, decision, changes)
 
     def history_of(self, key: str) -> PlacementHistory:
@@ -213,17 +196,20 @@ class PodSync:
             return _OUTCOMES[type(decision)]
         if isinstance(error, _CONFLICTS):
             pause = min(delay(retry.attempts), self._max_wait)
-            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, pause, changes)
+            self._retry(key, retry, error, pause, changes)
+            return DecisionOutcome.CONFLICT
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
         if isinstance(decision, PlacePod | LetGo):
             refusal = WriteRefusal(reason, message, self._clock.monotonic() + pause)
             retry.history = replace(retry.history, refusal=refusal)
-            return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0, changes)
+            self._retry(key, retry, error, 0, changes)
+            return DecisionOutcome.REFUSED
         if pod := self._state.pods.get(key):
             self._reporter.report_wait(pod, Wait(reason, message))
-        return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause, changes)
+        self._retry(key, retry, error, pause, changes)
+        return DecisionOutcome.REFUSED
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
@@ -248,20 +234,11 @@ class PodSync:
                     self._reporter.report_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)
 
-    def _retry(
-        self,
-        key: str,
-        retry: _RetryState,
-        outcome: DecisionOutcome,
-        error: Exception,
-        pause: float,
-        changes: Changes,
-    ) -> DecisionOutcome:
-        """Try the pod again after a back-off."""
+    def _retry(self, key: str, retry: _RetryState, error: Exception, pause: float, changes: Changes) -> None:
+        """Try the pod again after ``pause`` seconds."""
         retry.attempts += 1
         self._log.info("retrying pod", pod=key, error=str(error), attempt=retry.attempts)
         # The failed write may have woken the pod through its own effects; the back-off holds nevertheless.
         changes.pods.pop(key, None)
         self._queue.discard(("pod", key))
         self._queue.add(("pod", key), self._clock.monotonic() + pause)
-        return outcome

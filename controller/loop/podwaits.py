@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.loop.queue import Key, KeyedQueue
+from controller.loop.shared import Shared
 from controller.reconcile import (
     NodeRestrictions,
     Reason,
-    RefusalMemory,
     Unallocatable,
     Wait,
     could_take,
@@ -17,7 +16,7 @@ from controller.reconcile import (
     latest_end_of_new,
     node_to_hold,
 )
-from controller.reporting import Explanations, Reporter
+from controller.reporting import Explanations
 from controller.state import Changes, PodView, State
 from controller.waiting import (
     HeldDomain,
@@ -25,7 +24,6 @@ from controller.waiting import (
     HeldNode,
     HeldNodes,
     Help,
-    HoldLimits,
     NodesBeingRetried,
     ParkedPods,
     Pauses,
@@ -33,8 +31,6 @@ from controller.waiting import (
     rank_of,
     rank_of_gang,
 )
-from driver.clock import Clock
-from driver.observe import Logger
 
 _HELP: Final = {
     Reason.AMBIGUOUS_CLASS: Help.CLUSTER,
@@ -64,30 +60,16 @@ class _Waiting:
 
 
 class PodWaits:
-    """Pods that wait. None is tried again without a change, but for the last resort of pods that were refused.
+    """Pods that wait. None is tried again without a change, but for the last resort of pods that were refused."""
 
-    Args:
-        memory: what nodes refused.
-        limits: what bounds the nodes that are held back.
-    """
-
-    def __init__(
-        self,
-        state: State,
-        queue: KeyedQueue[Key],
-        reporter: Reporter,
-        memory: RefusalMemory,
-        clock: Clock,
-        log: Logger,
-        limits: HoldLimits,
-    ):
-        self._state = state
-        self._queue = queue
-        self._reporter = reporter
-        self._memory = memory
-        self._clock = clock
-        self._log = log
-        self._limits = limits
+    def __init__(self, shared: Shared):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._reporter = shared.reporter
+        self._memory = shared.memory
+        self._clock = shared.clock
+        self._log = shared.log
+        self._limits = shared.limits
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
         """Pods that are to be told why no node takes them, by namespace, that first whose turn it is."""
@@ -98,7 +80,7 @@ class PodWaits:
         """Pods for which no more nodes could be held back; they are tried again when a hold ends."""
         self._held = HeldNodes()
         self.domains = HeldDomains()
-        self.pauses = Pauses(limits.pause)
+        self.pauses = Pauses(shared.limits.pause)
         self._explanations = Explanations()
         self.retried = NodesBeingRetried()
 

@@ -11,6 +11,7 @@ gangprogress        how far the members of a gang have come
 pods                what to do about a pod
 | claims            what to do about a claim that nobody uses
 | messages          why no node takes a pod, as text and as JSON
+context             what a decision takes into account besides the state
 refusals            why each node refuses a pod, remembered while nothing changes
 double_allocation   claims that together hold more than there is
 | expected          what kube-scheduler is expected to allocate for pods that were let go
@@ -26,6 +27,7 @@ decisions           what can be decided, as values
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim
+from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.deadlines import latest_end, latest_end_of_new, predicted_start
 from controller.reconcile.decisions import (
     ClaimDecision,
@@ -61,7 +63,7 @@ from controller.reconcile.prospects import (
     node_to_hold,
     start_without,
 )
-from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all, node_refusals
+from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all
 from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
 from controller.reconcile.updates import (
     Allocate,
@@ -78,6 +80,7 @@ __all__ = [
     "ANY_NODE",
     "IN_VAIN",
     "LAST_RESORT_SECONDS",
+    "NO_CONTEXT",
     "NO_HISTORY",
     "NO_MEMORY",
     "ORPHAN_SECONDS",
@@ -90,6 +93,7 @@ __all__ = [
     "ClaimUpdate",
     "Deallocate",
     "Decision",
+    "DecisionContext",
     "DoubleUse",
     "Explanation",
     "FreeClaim",
@@ -127,7 +131,6 @@ __all__ = [
     "known_gang",
     "latest_end",
     "latest_end_of_new",
-    "node_refusals",
     "node_to_hold",
     "patched_status",
     "predicted_start",

@@ -64,7 +64,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Unallocatable:
-    """No node takes the pod now. ``node_refusals`` finds the reasons, which is costly, when they are reported."""
+    """No node takes the pod now. ``ask_all`` finds the reasons, which is costly, when they are reported."""
 
     pod: str
     """Key."""

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 from controller.gangs import Coming, GangTerms, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
+from controller.reconcile.context import DecisionContext
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
-from controller.reconcile.nodes import NodeRestrictions
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine
-from controller.reconcile.refusals import NO_MEMORY
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 
@@ -101,7 +100,15 @@ def known_gang(state: State, key: str) -> KnownGang:
             "not supported with a JobSet that makes its Jobs one after another (startupPolicy, dependsOn); remove it"
         )
         terms = (Fault("gang.subGroup", message),)
-    return KnownGang(key, terms, tuple(map(member, pods)), gangs.succeeded(key), ended, of_sub_groups, made)
+    return KnownGang(
+        key,
+        terms,
+        tuple(map(member, pods)),
+        ended=gangs.succeeded(key),
+        ended_of_tasks=ended,
+        ended_of_sub_groups=of_sub_groups,
+        coming=made,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +148,12 @@ class GangProgress:
         gang: KnownGang,
         now: float,
         history_of: Histories,
-        max_wait: float,
-        restrictions: NodeRestrictions,
+        context: DecisionContext,
     ):
-        self._restrictions = restrictions
+        self._context = context
         self._state = state
         self._now = now
         self._history_of = history_of
-        self._max_wait = max_wait
         self.pods: dict[str, PodView] = {}
         self.open: dict[str, NeedsDevices] = {}
         self.full: dict[str, HasDevices] = {}
@@ -160,7 +165,7 @@ class GangProgress:
 
     def _add(self, key: str) -> None:
         history, pod = self._history_of(key), self._state.pods.get(key)
-        found = examine(self._state, key, self._now, history, self._max_wait, in_gang=True)
+        found = examine(self._state, key, self._now, history, self._context.max_wait, in_gang=True)
         if pod is None or pod.terminal or pod.deleting:
             self.own[key] = Idle()
             return
@@ -171,7 +176,7 @@ class GangProgress:
             self.open[key] = found
         else:
             if isinstance(found, NeedsDevices):
-                found = allocate(self._state, found, self._now, history, NO_MEMORY, self._restrictions)
+                found = allocate(self._state, found, self._now, history, self._context)
             self.own[key] = found
             member = self._placed(pod)
             if pod.node_name:

@@ -41,13 +41,14 @@ from controller.gangs import (
 )
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
+from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Unallocatable, Wait
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
-from controller.reconcile.nodes import ANY_NODE, NodeRestrictions, demand_of, reachable_nodes
+from controller.reconcile.nodes import demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import finish, place
 from controller.state import State
@@ -91,18 +92,17 @@ def decide_gang(
     gang: KnownGang,
     now: float,
     choose: Choose,
+    *,
     history_of: Histories = lambda _: NO_HISTORY,
-    max_wait: float = 60,
-    restrictions: NodeRestrictions = ANY_NODE,
+    context: DecisionContext = NO_CONTEXT,
 ) -> GangDecision:
     """What to do about the members of ``gang`` at ``now`` (as of ``State.at``). Changes none of its arguments.
 
     Args:
-        history_of: where each pod was placed in vain.
-        max_wait: most seconds that kube-scheduler gets to bind a pod.
-        restrictions: what other pods mean for the choice of nodes.
+        choose: the search for a domain.
+        history_of: the nodes that refused each pod before.
     """
-    return _GangDecider(state, gang, now, choose, history_of, max_wait, restrictions).decide()
+    return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).decide()
 
 
 def room_for_later(
@@ -110,15 +110,15 @@ def room_for_later(
     gang: KnownGang,
     now: float,
     choose: Choose,
+    *,
     history_of: Histories = lambda _: NO_HISTORY,
-    max_wait: float = 60,
-    restrictions: NodeRestrictions = ANY_NODE,
+    context: DecisionContext = NO_CONTEXT,
 ) -> GangPlan | None:
     """Where members that have no place yet, or do not exist yet, would go beside those that have one, as many as can.
 
     Arguments as of ``decide_gang``. None if there are none, or if there is no room for any.
     """
-    return _GangDecider(state, gang, now, choose, history_of, max_wait, restrictions).room_for_later()
+    return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).room_for_later()
 
 
 def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
@@ -135,17 +135,17 @@ class _GangDecider:
         gang: KnownGang,
         now: float,
         choose: Choose,
+        *,
         history_of: Histories,
-        max_wait: float,
-        restrictions: NodeRestrictions,
+        context: DecisionContext,
     ):
         self._state = state
         self._gang = gang
         self._now = now
         self._choose = choose
         self._history_of = history_of
-        self._restrictions = restrictions
-        self._found = GangProgress(state, gang, now, history_of, max_wait, restrictions)
+        self._restrictions = context.restrictions
+        self._found = GangProgress(state, gang, now, history_of, context)
         self._standing = [(key, member) for key, member in self._found.standing if member.node]
 
     def decide(self) -> GangDecision:
@@ -301,7 +301,14 @@ class _GangDecider:
         ]
         reachable = reachable_nodes(self._state, pod.records)
         avoid = {**refused, **self._restrictions.held}
-        return demand_of(pod.pod, claims, reachable, other_claims, avoid, tuple(history.refused))
+        return demand_of(
+            pod.pod,
+            claims,
+            reachable,
+            other_drivers_claims=other_claims,
+            avoid=avoid,
+            last=tuple(history.refused),
+        )
 
     # Answers
 
@@ -421,5 +428,12 @@ class _GangDecider:
         # A node may help that takes only members that come later.
         lenient = self._gang.later > 0 and not self._found.started
         return Unallocatable(
-            key, claims, pod.shape(self._state), False, own, refused, self._restrictions.held, after, lenient=lenient
+            key,
+            claims,
+            shape=pod.shape(self._state),
+            own=own,
+            refused=refused,
+            held=self._restrictions.held,
+            after=after,
+            lenient=lenient,
         )

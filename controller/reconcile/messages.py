@@ -78,6 +78,7 @@ class Explanation:
 def explanation_of(
     refusals: Mapping[str, NodeRefusal],
     claims: Sequence[str],
+    *,
     bound_to: str = "",
     impossible: bool = False,
     no_nodes: bool = False,
@@ -92,9 +93,15 @@ def explanation_of(
         no_nodes: whether the cluster has no nodes at all.
     """
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
-    summary = refusal_summary(others, claims) if others else None
-    said = _said_by_scheduler(refusals)
-    return Explanation(len(refusals), said, summary, tuple(claims), bound_to, impossible, no_nodes)
+    return Explanation(
+        nodes=len(refusals),
+        said=_said_by_scheduler(refusals),
+        others=refusal_summary(others, claims) if others else None,
+        claims=tuple(claims),
+        bound_to=bound_to,
+        impossible=impossible,
+        no_nodes=no_nodes,
+    )
 
 
 def rests_on_memory(message: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.placement import Plan, PodDemand, Refusal, plan
+from controller.placement import PodDemand
 from controller.state import ClaimRecord, PodView, State
 from driver.model import Claim
 from driver.node_selectors import selects
@@ -26,41 +26,29 @@ def demand_of(
     pod: PodView,
     claims: Sequence[Claim],
     reachable: Collection[str] | None,
+    *,
     other_drivers_claims: Sequence[Claim] = (),
     avoid: Iterable[str] = (),
     last: Sequence[str] = (),
 ) -> PodDemand:
-    """What the pod needs of a node; arguments as of ``choose_node``."""
+    """Combine the needs of the pod: a node with devices for ``claims``, or devices on the node that it is bound to.
+
+    Args:
+        reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
+        other_drivers_claims: unallocated ones that the node must fit, too.
+        avoid: nodes that must not be chosen.
+        last: nodes that are tried after all others, in this order.
+    """
     return PodDemand(
         pod.key,
         pod.needs,
         tuple(claims),
         reachable,
-        frozenset(avoid),
-        pod.node_name,
-        tuple(other_drivers_claims),
-        tuple(dict.fromkeys(last)),
+        avoid=frozenset(avoid),
+        bound_to=pod.node_name,
+        other_drivers_claims=tuple(other_drivers_claims),
+        last=tuple(dict.fromkeys(last)),
     )
-
-
-def choose_node(
-    state: State,
-    pod: PodView,
-    claims: Sequence[Claim],
-    reachable: Collection[str] | None,
-    other_drivers_claims: Sequence[Claim] = (),
-    avoid: Iterable[str] = (),
-    last: Sequence[str] = (),
-) -> Plan | Refusal:
-    """A node for the pod with devices for ``claims``; if the pod is bound already, devices on its node.
-
-    Args:
-        other_drivers_claims: unallocated ones that the node must fit, too.
-        reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
-        avoid: nodes that must not be chosen.
-        last: nodes that are tried after all others, in this order.
-    """
-    return plan([demand_of(pod, claims, reachable, other_drivers_claims, avoid, last)], state.devices, state.nodes)
 
 
 def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:

@@ -30,7 +30,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Placed, Plan, PodCheck, Refusal
+from controller.placement import Placed, Plan, PodCheck, Refusal, plan
+from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import (
     Decision,
     Idle,
@@ -46,7 +47,7 @@ from controller.reconcile.double_allocation import double_use
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
-from controller.reconcile.nodes import ANY_NODE, NodeRestrictions, choose_node, reachable_nodes
+from controller.reconcile.nodes import demand_of, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
     combine,
@@ -56,7 +57,6 @@ from controller.reconcile.podclaims import (
     node_of,
     unreserved,
 )
-from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
 
@@ -71,21 +71,16 @@ def decide(
     key: str,
     now: float,
     history: PlacementHistory = NO_HISTORY,
-    memory: RefusalMemory = NO_MEMORY,
-    max_wait: float = 60,
-    restrictions: NodeRestrictions = ANY_NODE,
+    context: DecisionContext = NO_CONTEXT,
 ) -> Decision:
-    """What to do about the pod ``key`` (namespace/name) at ``now`` (as of ``State.at``); changes no argument.
+    """Decide about the pod ``key`` (namespace/name) at ``now`` (as of ``State.at``). Changes no argument.
 
     Args:
-        history: where the pod was placed in vain.
-        memory: which shapes of pods every node refused.
-        max_wait: most seconds that kube-scheduler gets to bind the pod.
-        restrictions: what other pods mean for the choice of the node.
+        history: the nodes that refused the pod before.
     """
-    match examine(state, key, now, history, max_wait):
+    match examine(state, key, now, history, context.max_wait):
         case NeedsDevices() as pod:
-            return allocate(state, pod, now, history, memory, restrictions)
+            return allocate(state, pod, now, history, context)
         case HasDevices() as pod:
             return finish(state, pod)
         case decision:
@@ -134,7 +129,7 @@ def examine(
     if gated:
         return HasDevices(pod, ours)
     if pod.unschedulable:
-        return _unschedulable(state, pod, ours, now, history, max_wait)
+        return _unschedulable(state, pod, ours, now, history=history, max_wait=max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else PlacePod(node_of(ours))
 
@@ -200,15 +195,10 @@ def _refused(
 
 
 def allocate(
-    state: State,
-    found: NeedsDevices,
-    now: float,
-    history: PlacementHistory,
-    memory: RefusalMemory,
-    restrictions: NodeRestrictions,
+    state: State, found: NeedsDevices, now: float, history: PlacementHistory, context: DecisionContext
 ) -> Decision:
-    """Some claims of the pod have no allocation."""
-    pod, other_drivers_claims = found.pod, found.other_drivers_claims(state)
+    """Find a node and devices for the pod, or decide that it waits. Arguments as of ``decide``."""
+    pod, other_drivers_claims, restrictions = found.pod, found.other_drivers_claims(state), context.restrictions
     needed = (*found.unallocated, *other_drivers_claims)
     reachable = reachable_nodes(state, found.records)
     refused = found.refused(state, history, now)
@@ -217,13 +207,20 @@ def allocate(
     unconstrained = not own_answer and not restrictions.held
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
-    if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
+    if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
         claims, others_claims = [
             [record.claim for record in some] for some in (found.unallocated, other_drivers_claims)
         ]
-        avoid, last = {**refused, **restrictions.held}, (*restrictions.retried, *history.refused)
+        demand = demand_of(
+            pod,
+            claims,
+            reachable,
+            other_drivers_claims=others_claims,
+            avoid={**refused, **restrictions.held},
+            last=(*restrictions.retried, *history.refused),
+        )
         with hold_expected_foreign_use(state, [pod.key]) if other_drivers_claims else nullcontext():
-            answer = choose_node(state, pod, claims, reachable, others_claims, avoid, last)
+            answer = plan([demand], state.devices, state.nodes)
     if isinstance(answer, Plan):
         (placement,) = answer.placements
         return place(state, found, placement)
@@ -237,7 +234,15 @@ def allocate(
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
     return Unallocatable(
-        pod.key, waiting, shape, unconstrained, own_answer, refused, restrictions.held, after, pod.node_name
+        pod.key,
+        waiting,
+        shape=shape,
+        by_every_node=unconstrained,
+        own=own_answer,
+        refused=refused,
+        held=restrictions.held,
+        after=after,
+        bound_to=pod.node_name,
     )
 
 
@@ -248,8 +253,14 @@ def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
     keys = (record.claim.key for record in found.unallocated)
     allocations = tuple(zip(keys, placed.allocations, strict=True))
     reserve = unreserved(state, found.held(state), found.pod)
-    outdates, revision = bool(found.pod.unschedulable), state.revision_of(placed.node, found.pod.needs)
-    return PlacePod(placed.node, allocations, reserve, found.shape(state), outdates, revision)
+    return PlacePod(
+        placed.node,
+        allocations,
+        reserve,
+        shape=found.shape(state),
+        outdates_verdict=bool(found.pod.unschedulable),
+        revision=state.revision_of(placed.node, found.pod.needs),
+    )
 
 
 def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
@@ -293,7 +304,7 @@ def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> st
 
 
 def _unschedulable(
-    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory, max_wait: float
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, *, history: PlacementHistory, max_wait: float
 ) -> Decision:
     """kube-scheduler does not bind the pod where its claims are allocated."""
     own = exclusive(state, ours, pod)
@@ -325,4 +336,11 @@ def _unschedulable(
         after = history.released + RELEASE_SECONDS - now
         return Wait(Reason.REFUSED, refusal, report=False, after=after)
     message = f"kube-scheduler refuses the pod there: {relevant_reason(pod.unschedulable)}"
-    return TakeBack(keys, node, message, True, pod.unschedulable, state.revision_of(node, pod.needs))
+    return TakeBack(
+        keys,
+        node,
+        message,
+        unschedulable=True,
+        verdict=pod.unschedulable,
+        revision=state.revision_of(node, pod.needs),
+    )

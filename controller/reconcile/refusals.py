@@ -68,7 +68,7 @@ class RefusalMemory:
             self._generations[decision.shape] = generation
 
     def remember_refusals(self, shape: Hashable, refusals: Mapping[str, NodeRefusal]) -> None:
-        """Take in the answer of ``node_refusals``."""
+        """Remember the refusals that ``Questions`` found."""
         lasting = {name: refusal for name, refusal in refusals.items() if refusal.version is not None}
         self._refusals[shape] = {**self._refusals.get(shape, {}), **lasting}
 
@@ -141,7 +141,7 @@ class Questions:
             version = state.nodes.version_of(name), common
             refusal = known.get(name)
             if refusal is None or refusal.version != version:
-                refusal = _refusal(state, pod, check, claims, name, version)
+                refusal = _refusal(state, pod, check, claims, name, version=version)
             if refusal is None and name in decision.held:
                 refusal = NodeRefusal((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
             if refusal is not None:
@@ -173,15 +173,8 @@ def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_ME
     return questions
 
 
-def node_refusals(
-    state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY
-) -> Mapping[str, NodeRefusal]:
-    """Why each node that the pod could go to refuses it: ``Questions.refusals`` of ``ask_all``."""
-    return ask_all(state, decision, memory).refusals
-
-
 def _refusal(
-    state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, version: Hashable
+    state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, *, version: Hashable
 ) -> NodeRefusal | None:
     # What the pod itself takes on nodes does not count against it, but does against other pods of its shape.
     valid_for_others = None if state.nodes.node_of(pod.key) else version

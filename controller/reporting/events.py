@@ -1,5 +1,6 @@
 """Events as ``kubectl describe`` shows them. Pure."""
 
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -12,6 +13,23 @@ _NAME_LIMIT: Final = 200
 _DIGEST_LENGTH: Final = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one Event says."""
+
+    resource: Resource
+    key: str
+    """Of the object that the Event is about, ``namespace/name``."""
+    uid: str
+    reason: str
+    message: str
+
+    @property
+    def event(self) -> str:
+        """The key of the Event, ``namespace/name``."""
+        return event_key(self.key, self.uid, self.reason)
+
+
 def event_key(key: str, uid: str, reason: str) -> str:
     """The key (``namespace/name``) of the Event about the object ``key`` with this uid, for a reason."""
     namespace, name = key.split("/")
@@ -19,36 +37,33 @@ def event_key(key: str, uid: str, reason: str) -> str:
     return f"{namespace}/{name[:_NAME_LIMIT]}.{digest}"
 
 
-def warning(
-    resource: Resource, key: str, uid: str, reason: str, message: str, *, reporter: str, instance: str, timestamp: str
-) -> RecordEvent:
-    """A Warning about an object: there is one Event for an object and reason, which is counted up.
+def warning(note: Note, *, reporter: str, instance: str, timestamp: str) -> RecordEvent:
+    """Return a Warning. There is one Event for an object and a reason, and it is counted up.
 
     The Event's name follows from the object's uid and the reason, so a new run of the program counts up the Event of
     an earlier one. It is a core/v1 Event with ``count``, which ``kubectl describe`` shows as ``x5 over 10m``.
 
     Args:
-        key: of the object, ``namespace/name``.
         reporter: the reporting component, ``<driver>/controller``.
         instance: of this run of the program.
         timestamp: RFC 3339 in whole seconds.
     """
-    namespace, name = key.split("/")
-    target = Target(EVENTS, event_key(key, uid, reason), "")
+    namespace, name = note.key.split("/")
+    target = Target(EVENTS, note.event, "")
     event: Object = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {"name": target.name, "namespace": namespace},
         "involvedObject": {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
+            "apiVersion": note.resource.api_version,
+            "kind": note.resource.kind,
             "namespace": namespace,
             "name": name,
-            "uid": uid,
+            "uid": note.uid,
         },
         "type": "Warning",
-        "reason": reason,
-        "message": bounded(message),
+        "reason": note.reason,
+        "message": bounded(note.message),
         "source": {"component": "lode-controller"},
         "reportingComponent": reporter,
         "reportingInstance": instance[:128],

@@ -84,7 +84,11 @@ class Explanations:
             return None
         memory.remember_refusals(decision.shape, questions.refusals)
         explanation = explanation_of(
-            questions.refusals, decision.claims, decision.bound_to, questions.impossible, not state.nodes
+            questions.refusals,
+            decision.claims,
+            bound_to=decision.bound_to,
+            impossible=questions.impossible,
+            no_nodes=not state.nodes,
         )
         found = self._found[shape] = _Found(begun.generation, now, explanation)
         return found

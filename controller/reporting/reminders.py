@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.reporting.events import event_key
-from driver.kube.api import Resource
+from controller.reporting.events import Note
 
 REMIND_SECONDS: Final = 3000.0
 """Least time between two of these writes of one Event. kube-apiserver keeps an Event for an hour after it was written
@@ -18,23 +17,6 @@ _ASK_AGAIN_SECONDS: Final = 600.0
 """When the Event of an earlier run is looked for again, if no answer came."""
 _STALE: Final = 1024
 """Entries of the heap that may be out of date, besides as many as there are Events."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What one Event says."""
-
-    resource: Resource
-    key: str
-    """Of the object that the Event is about, ``namespace/name``."""
-    uid: str
-    reason: str
-    message: str
-
-    @property
-    def event(self) -> str:
-        """The key of the Event, ``namespace/name``."""
-        return event_key(self.key, self.uid, self.reason)
 
 
 @dataclass(slots=True)

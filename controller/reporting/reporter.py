@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
-from controller.reporting.events import warning
+from controller.reporting.events import Note, warning
 from controller.reporting.last_reports import LastReports
-from controller.reporting.reminders import Note, Reminders
+from controller.reporting.reminders import Reminders
 from controller.state import PodView, State, UnreadableObject
 from controller.writing import Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, pod_target
@@ -144,18 +144,16 @@ class Reporter:
 
     def _set_condition(self, pod: PodView, reason: str, message: str) -> None:
         timestamp = rfc3339(self._clock.now())
-        status: Object = {"conditions": [condition(self._state, pod, "False", reason, message, timestamp)]}
+        status: Object = {
+            "conditions": [condition(self._state, pod, timestamp, status="False", reason=reason, message=message)]
+        }
         if pod.nominated:
             status["nominatedNodeName"] = None
         self._write((PODS, pod.key), _CONDITION, PatchPodStatus(pod_target(pod), status))
 
     def _say(self, note: Note) -> None:
         step = warning(
-            note.resource,
-            note.key,
-            note.uid,
-            note.reason,
-            note.message,
+            note,
             reporter=f"{self._state.names.driver}/controller",
             instance=self._identity,
             timestamp=rfc3339(self._clock.now()),

@@ -136,7 +136,8 @@ class Decoder:
             except Exception as error:  # noqa: BLE001 - whatever it is, no object keeps others from being served
                 problem = repr(error)
                 value = self._salvaged(resource, obj, problem)
-        return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem, listed)
+        key, uid = object_key(obj), metadata.get("uid", "")
+        return Decoded(resource, key, uid, version_of(metadata), value, problem=problem, listed=listed)
 
     def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | None:
         """What must be known of a claim whoever wrote the rest of it: what it holds. None for other kinds."""

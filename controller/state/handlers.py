@@ -1,6 +1,6 @@
 """What happens to the indexes when an object of a kind is added, updated or deleted: one handler per kind. Pure."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
@@ -32,6 +32,21 @@ class Handler(Protocol[V]):
     def on_delete(self, key: str, changes: Changes) -> None:
         """The object ``key`` was deleted."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """The indexes that an object of one kind changes together."""
+
+    names: Names
+    devices: Fleet
+    nodes: Nodes
+    revisions: NodeRevisions
+    pods: Pods
+    claims: Claims
+    gangs: Gangs
+    slices: SliceNodes
+    kinds: DeviceKinds
 
 
 class PodCounter:
@@ -199,27 +214,16 @@ class NodeHandler:
 class ClaimHandler:
     """Claims: what they hold is in use, and their pods count on the node of the allocation."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        pods: Pods,
-        counter: PodCounter,
-        gangs: Gangs,
-        nodes: Nodes,
-        revisions: NodeRevisions,
-        slices: SliceNodes,
-        devices: Fleet,
-        driver: str,
-    ):
-        self._claims = claims
-        self._pods = pods
+    def __init__(self, indexes: Indexes, counter: PodCounter):
+        self._claims = indexes.claims
+        self._pods = indexes.pods
+        self._gangs = indexes.gangs
+        self._nodes = indexes.nodes
+        self._revisions = indexes.revisions
+        self._slices = indexes.slices
+        self._devices = indexes.devices
+        self._driver = indexes.names.driver
         self._counter = counter
-        self._gangs = gangs
-        self._nodes = nodes
-        self._revisions = revisions
-        self._driver = driver
-        self._slices = slices
-        self._devices = devices
 
     def on_update(self, record: ClaimRecord, changes: Changes) -> None:
         """See ``Handler``."""
@@ -277,21 +281,13 @@ class ClaimHandler:
 class SliceHandler:
     """Resource slices: the devices that are published. The claims that hold some of them may hold too much now."""
 
-    def __init__(
-        self,
-        slices: SliceNodes,
-        claims: Claims,
-        kinds: DeviceKinds,
-        nodes: Nodes,
-        revisions: NodeRevisions,
-        devices: Fleet,
-    ):
-        self._slices = slices
-        self._claims = claims
-        self._kinds = kinds
-        self._nodes = nodes
-        self._revisions = revisions
-        self._devices = devices
+    def __init__(self, indexes: Indexes):
+        self._slices = indexes.slices
+        self._claims = indexes.claims
+        self._kinds = indexes.kinds
+        self._nodes = indexes.nodes
+        self._revisions = indexes.revisions
+        self._devices = indexes.devices
 
     def on_update(self, part: Slice, changes: Changes) -> None:
         """See ``Handler``."""

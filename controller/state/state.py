@@ -30,6 +30,7 @@ from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
     Handler,
+    Indexes,
     NodeHandler,
     PodCounter,
     PodHandler,
@@ -129,17 +130,18 @@ class State:
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
         self._counter = counter
-        self._claim_handler = ClaimHandler(
-            self.claims,
-            self.pods,
-            counter,
-            self.gangs,
-            self.nodes,
-            self.revisions,
-            self._slices,
-            devices,
-            names.driver,
+        indexes = Indexes(
+            names=names,
+            devices=devices,
+            nodes=self.nodes,
+            revisions=self.revisions,
+            pods=self.pods,
+            claims=self.claims,
+            gangs=self.gangs,
+            slices=self._slices,
+            kinds=self._kinds,
         )
+        self._claim_handler = ClaimHandler(indexes, counter)
         volumes = PodsWithVolumes()
         storage = self.nodes.storage
         groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
@@ -148,7 +150,7 @@ class State:
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.gangs),
-            RESOURCE_SLICES: SliceHandler(self._slices, self.claims, self._kinds, self.nodes, self.revisions, devices),
+            RESOURCE_SLICES: SliceHandler(indexes),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             **{
                 kind: TaintRuleHandler(self.nodes, devices, kind.version)

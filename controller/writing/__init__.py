@@ -13,7 +13,7 @@ metrics       metrics of writes
 """
 
 from controller.writing.metrics import WritingMetrics
-from controller.writing.port import Deliver, Writes, WritesOfTerm
+from controller.writing.port import Channel, Deliver, Writes, WritesOfTerm
 from controller.writing.stepped import Latency, SteppedWrites, UnderWay
 from controller.writing.steps import Answer, Lane, Subject, WriteResult, WriteSequence
 from controller.writing.terms import Terms
@@ -21,6 +21,7 @@ from controller.writing.threaded import ThreadedWrites
 
 __all__ = [
     "Answer",
+    "Channel",
     "Deliver",
     "Lane",
     "Latency",

@@ -1,14 +1,32 @@
 """The port to carrying out: decisions go in as sequences, and what came of them comes back as events."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import WriteResult, WriteSequence
+from controller.writing.terms import Terms
+from driver.clock import Clock
+from driver.kube.api import Api
 
 Deliver = Callable[[WriteResult], None]
 """Takes what came of a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The API that writes go to, and the receiver of their results.
+
+    Attributes:
+        terms: says in which term of leadership writes may be made.
+        deliver: called with each result, in the thread that made the last call of the sequence.
+    """
+
+    api: Api
+    terms: Terms
+    deliver: Deliver
+    clock: Clock
 
 
 class Writes(Protocol):

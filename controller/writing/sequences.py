@@ -70,7 +70,9 @@ def admit_steps(state: State, pod: PodView, decision: PlacePod, timestamp: str) 
     nominated = "" if pod.node_name else node
     if not reported or (nominated and nominated != pod.nominated):
         message = listed((f"on node {node}" if node else "reachable from every node", *_doubts(state, pod)))
-        status: Object = {"conditions": [condition(state, pod, "True", "Allocated", message, timestamp)]}
+        status: Object = {
+            "conditions": [condition(state, pod, timestamp, status="True", reason="Allocated", message=message)]
+        }
         if nominated:
             status["nominatedNodeName"] = nominated
         yield PatchPodStatus(pod_target(pod), status)
@@ -111,7 +113,7 @@ def unbound_step(state: State, pod: PodView) -> Step:
     return ExpectUnbound(pod_target(pod), gate if gate in pod.gates else "")
 
 
-def condition(state: State, pod: PodView, status: str, reason: str, message: str, timestamp: str) -> Object:
+def condition(state: State, pod: PodView, timestamp: str, *, status: str, reason: str, message: str) -> Object:
     """Our condition on the pod (core/v1 PodCondition)."""
     before = pod.allocated
     since = before.since if before and before.status == status and before.since else timestamp

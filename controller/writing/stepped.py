@@ -5,11 +5,8 @@ from dataclasses import dataclass
 
 from controller.writing.execution import Execution
 from controller.writing.lanes import Lanes, ReportKey
-from controller.writing.port import Deliver
+from controller.writing.port import Channel
 from controller.writing.steps import Lane, WriteResult, WriteSequence
-from controller.writing.terms import Terms
-from driver.clock import Clock
-from driver.kube.api import Api
 
 ONE_AFTER_ANOTHER: Mapping[Lane, int] = dict.fromkeys(Lane, 1)
 Latency = Callable[[WriteSequence, WriteResult | None], float]
@@ -46,18 +43,16 @@ class SteppedWrites:
 
     def __init__(
         self,
-        api: Api,
-        terms: Terms,
-        deliver: Deliver,
-        clock: Clock,
+        channel: Channel,
+        *,
         choose: Callable[[Sequence[UnderWay]], UnderWay] = _oldest,
         latency: Latency = _at_once,
         bounds: Mapping[Lane, int] = ONE_AFTER_ANOTHER,
     ):
-        self._api = api
-        self._terms = terms
-        self._deliver = deliver
-        self._clock = clock
+        self._api = channel.api
+        self._terms = channel.terms
+        self._deliver = channel.deliver
+        self._clock = channel.clock
         self._choose = choose
         self._latency = latency
         self._lanes = Lanes(bounds)

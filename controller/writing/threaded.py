@@ -7,11 +7,8 @@ from functools import partial
 from controller.writing.execution import Execution
 from controller.writing.lanes import Lanes, ReportKey
 from controller.writing.metrics import WritingMetrics
-from controller.writing.port import Deliver
+from controller.writing.port import Channel
 from controller.writing.steps import Lane, WriteSequence
-from controller.writing.terms import Terms
-from driver.clock import Clock
-from driver.kube.api import Api
 from driver.threads import start_thread
 
 
@@ -19,25 +16,22 @@ class ThreadedWrites:
     """Implements ``Writes`` with one thread for each write that may be in flight. Thread-safe.
 
     Args:
-        deliver: called in the worker threads.
-        died: called when a worker ends by an error that nobody foresaw.
         bounds: the number of threads of each lane.
+        died: called when a worker ends by an error that nobody foresaw.
     """
 
     def __init__(
         self,
-        api: Api,
-        terms: Terms,
-        deliver: Deliver,
-        died: Callable[[], None],
+        channel: Channel,
         bounds: Mapping[Lane, int],
-        clock: Clock,
         metrics: WritingMetrics,
+        *,
+        died: Callable[[], None],
     ):
-        self._api = api
-        self._terms = terms
-        self._deliver = deliver
-        self._clock = clock
+        self._api = channel.api
+        self._terms = channel.terms
+        self._deliver = channel.deliver
+        self._clock = channel.clock
         self._metrics = metrics
         self._lanes = Lanes(bounds)
         self._lock = threading.Lock()

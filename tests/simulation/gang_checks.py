@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, choose
-from controller.reconcile import KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
+from controller.reconcile import DecisionContext, KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
 from driver.frozen import frozen
@@ -79,7 +79,7 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
             gang,
             cluster.clock.now(),
             lambda one: _decided(one, state),
-            restrictions=restrictions,
+            context=DecisionContext(restrictions),
         )
         if any(isinstance(one, PlacePod) for one in decision.members.values()):
             yield key

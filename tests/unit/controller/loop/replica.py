@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from controller.election import Election
-from controller.loop import Controller
-from controller.writing import SteppedWrites
+from controller.loop import Controller, Ports
+from controller.writing import Channel, SteppedWrites
 from driver.kube.api import NAMESPACES, ApiCall, Resource, Unavailable
 from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics, logger
@@ -47,10 +47,10 @@ class Replica:
             world.api, world.clock, "lode-system", "lode-controller", name, LEASE_SECONDS, LONGEST_WRITE_SECONDS
         )
         self.writes = SteppedWrites(
-            self.network, self.election, lambda result: self.controller.handle(result), world.clock
+            Channel(self.network, self.election, lambda result: self.controller.handle(result), world.clock)
         )
         self.controller = Controller(
-            self.network, self.writes, world.clock, world.settings, Metrics(), logger(name), name
+            Ports(self.network, self.writes, world.clock, Metrics(), logger(name)), world.settings, name
         )
         self._term: int | None = None
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.loop import Controller
+from controller.loop import Controller, Ports
 from controller.state import Decoded, StateDelta
 from driver.kube.api import PODS, RESOURCE_SLICES, ApiCall, Page, Resource
 from driver.kube.decorator import ApiDecorator
@@ -39,7 +39,7 @@ def pages_read(world: ControllerWorld) -> dict[Resource, list[Page]]:
     """The pages that a controller reads when it starts."""
     api = Recording(world.api)
     api.pages = {}
-    controller = Controller(api, world.writes, world.clock, world.settings, Metrics(), logger("test"), "me")
+    controller = Controller(Ports(api, world.writes, world.clock, Metrics(), logger("test")), world.settings, "me")
     for reflector in controller.reflectors:
         reflector.step()
     return api.pages
@@ -89,7 +89,10 @@ def test_a_list_is_taken_in_object_by_object() -> None:
     world = ControllerWorld(nodes=30, cards=1)
     delivered: list[StateDelta] = []
     controller = Controller(
-        world.api, world.writes, world.clock, world.settings, Metrics(), logger("test"), "me", delivered.append
+        Ports(world.api, world.writes, world.clock, Metrics(), logger("test")),
+        world.settings,
+        "me",
+        deliver=delivered.append,
     )
     for reflector in controller.reflectors:
         reflector.step()

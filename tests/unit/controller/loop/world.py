@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from controller.loop import Controller
-from controller.writing import Lane, Latency, SteppedWrites
+from controller.loop import Controller, Ports
+from controller.writing import Channel, Lane, Latency, SteppedWrites
 from driver.kube.api import (
     DEVICE_CLASSES,
     EVENTS,
@@ -92,20 +92,13 @@ class ControllerWorld:
         self.terms = OneTerm()
         self.latency: Latency = lambda sequence, result: 0
         self.writes = SteppedWrites(
-            self.meddler,
-            self.terms,
-            lambda result: self.controller.handle(result),
-            self.clock,
+            Channel(self.meddler, self.terms, lambda result: self.controller.handle(result), self.clock),
             latency=lambda sequence, result: self.latency(sequence, result),
             bounds={Lane.PLACING: 8, Lane.REPORTING: 1},
         )
         self.controller = Controller(
-            self.reading(),
-            self.writes,
-            self.clock,
+            Ports(self.reading(), self.writes, self.clock, self.metrics, logger("test")),
             self.settings,
-            self.metrics,
-            logger("test"),
             "me",
             unsafe=lambda: self.unsafe,
         )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller.reconcile import (
+    DecisionContext,
     NodeRefusal,
     NodeRestrictions,
     Questions,
@@ -13,7 +14,6 @@ from controller.reconcile import (
     Unallocatable,
     ask_all,
     decide,
-    node_refusals,
 )
 from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED
 from driver.kube.api import NODES
@@ -45,7 +45,7 @@ def scene() -> FilledState:
 
 
 def unallocatable(scene: FilledState, pod: str, memory: RefusalMemory) -> Unallocatable:
-    decision = decide(scene.state, f"default/{pod}", NOW, memory=memory)
+    decision = decide(scene.state, f"default/{pod}", NOW, context=DecisionContext(memory=memory))
     assert isinstance(decision, Unallocatable)
     return decision
 
@@ -56,7 +56,7 @@ def test_questions_remember_nothing(scene: FilledState, monkeypatch: pytest.Monk
     for calls in (1, 2):
         decision = unallocatable(scene, "p", memory)
         assert candidates.number == calls
-    assert len(node_refusals(scene.state, decision, memory)) == 2
+    assert len(ask_all(scene.state, decision, memory).refusals) == 2
     assert memory.refusals_of(decision.shape) == {}
 
 
@@ -79,15 +79,15 @@ def test_reasons_are_found_again_only_for_nodes_that_changed(
     memory, allocate = RefusalMemory(), Calls(scene.state.devices.allocate)
     monkeypatch.setattr(scene.state.devices, "allocate", allocate)
     decision = unallocatable(scene, "p", memory)
-    refusals = node_refusals(scene.state, decision, memory)
+    refusals = ask_all(scene.state, decision, memory).refusals
     memory.remember_refusals(decision.shape, refusals)
     assert allocate.number == 2
     other = unallocatable(scene, "q", memory)
-    assert node_refusals(scene.state, other, memory) == refusals
+    assert ask_all(scene.state, other, memory).refusals == refusals
     assert allocate.number == 2
     scene.claim("held0")
     scene.claim("new", at="n1/gpu-0", by=("other",))
-    assert set(node_refusals(scene.state, other, memory)) == {"n1", "n2"}
+    assert set(ask_all(scene.state, other, memory).refusals) == {"n1", "n2"}
     assert allocate.number == 3
 
 
@@ -105,9 +105,9 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
     scene.claim("a")
     scene.pod("p", "a")
     held = {"n1": first, "n2": first}
-    decision = decide(scene.state, "default/p", NOW, restrictions=NodeRestrictions(held=held))
+    decision = decide(scene.state, "default/p", NOW, context=DecisionContext(NodeRestrictions(held=held)))
     assert isinstance(decision, Unallocatable)
-    refusal = node_refusals(scene.state, decision)["n1"]
+    refusal = ask_all(scene.state, decision).refusals["n1"]
     assert refusal.reasons == (f"held back for {named}, which comes first",)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
+    DecisionContext,
     NodeRestrictions,
     PlacementHistory,
     PlacePod,
@@ -201,14 +202,21 @@ def test_allocating_makes_an_earlier_verdict_old() -> None:
 
 def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: FilledState) -> None:
     restrictions = NodeRestrictions(held={"n1": "default/first"})
-    assert about(decide(unplaced.state, "default/p", NOW, restrictions=restrictions)) == "place n2 a=n2/gpu-0"
+    assert (
+        about(decide(unplaced.state, "default/p", NOW, context=DecisionContext(restrictions))) == "place n2 a=n2/gpu-0"
+    )
 
 
 def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(unplaced: FilledState) -> None:
     restrictions = NodeRestrictions(retried=("n2",))
     history = refused_on(unplaced, "n1", "n3")
     retried_first = NodeRestrictions(retried=("n1",))
-    assert about(decide(unplaced.state, "default/p", NOW, restrictions=retried_first)) == "place n2 a=n2/gpu-0"
+    assert (
+        about(decide(unplaced.state, "default/p", NOW, context=DecisionContext(retried_first))) == "place n2 a=n2/gpu-0"
+    )
     for name in ("n1", "n3"):
         unplaced.put(NODES, node(name, cpu="16"))
-    assert about(decide(unplaced.state, "default/p", NOW, history, restrictions=restrictions)) == "place n2 a=n2/gpu-0"
+    assert (
+        about(decide(unplaced.state, "default/p", NOW, history, context=DecisionContext(restrictions)))
+        == "place n2 a=n2/gpu-0"
+    )

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from controller.election import Deposed
-from controller.writing import Lane, ThreadedWrites, WriteResult, WriteSequence, WritingMetrics
+from controller.writing import Channel, Lane, ThreadedWrites, WriteResult, WriteSequence, WritingMetrics
 from controller.writing.steps import PatchPodStatus, Target
 from driver.clock import SystemClock
 from driver.kube.api import PODS, Api, ApiCall, Object
@@ -58,13 +58,10 @@ class ManyWrites:
         self.died = threading.Event()
         self.metrics = Metrics()
         self.writes = ThreadedWrites(
-            self.api,
-            self.terms,
-            self.results.put,
-            self.died.set,
+            Channel(self.api, self.terms, self.results.put, SystemClock()),
             {Lane.PLACING: 3, Lane.REPORTING: 1},
-            SystemClock(),
             WritingMetrics(self.metrics),
+            died=self.died.set,
         )
 
     def sequence(self, name: str, node: str = "n1", lane: Lane = Lane.PLACING, times: int = 1) -> WriteSequence:

@@ -1,0 +1,35 @@
+"""The objects that all parts of one controller use."""
+
+from dataclasses import dataclass
+
+from controller.loop.metrics import ControllerMetrics
+from controller.loop.turns import Turns
+from controller.loop.writes_in_flight import WritesInFlight
+from controller.reconcile import RefusalMemory
+from controller.reporting import Reporter
+from controller.state import State
+from controller.waiting import HoldLimits
+from driver.clock import Clock
+from driver.observe import Logger
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The objects that all parts of one controller use; what they remember is forgotten at the end of a term.
+
+    Attributes:
+        memory: the nodes that refused pods.
+        max_wait: the longest back-off in seconds.
+        limits: how long, how often and how many nodes may be held back.
+    """
+
+    state: State
+    queue: Turns
+    in_flight: WritesInFlight
+    reporter: Reporter
+    memory: RefusalMemory
+    clock: Clock
+    metrics: ControllerMetrics
+    log: Logger
+    max_wait: float
+    limits: HoldLimits
