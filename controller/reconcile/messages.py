@@ -176,7 +176,7 @@ def _named_within(claims: Sequence[str], namespaces: Collection[str]) -> tuple[s
 def refusal_summary(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:
     """The same as a value, for JSON: ``Summary.to_json`` documents its keys."""
     return summarise(
-        {name: NodeReasons(refusal.reasons, _device_reasons(refusal, claims)) for name, refusal in refusals.items()}
+        {name: NodeReasons(refusal.predicates, _device_reasons(refusal, claims)) for name, refusal in refusals.items()}
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from controller.allocation import Unsatisfiable
+from controller.allocation import NodeReasons
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
 from controller.reconcile.expected import hold_expected_foreign_use
@@ -28,11 +28,9 @@ _MAX_SHAPES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRefusal:
-    """Why one node does not take a pod: because of what the pod needs of it, or else because of devices."""
+class NodeRefusal(NodeReasons):
+    """The reasons of one node, and what decides how long and for which pods they hold."""
 
-    reasons: tuple[str, ...] = ()
-    devices: Unsatisfiable | None = None
     claims: tuple[str, ...] = ()
     """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
     clause: str = ""

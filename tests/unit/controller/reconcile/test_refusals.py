@@ -108,7 +108,7 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
     decision = decide(scene.state, "default/p", NOW, context=DecisionContext(NodeRestrictions(held=held)))
     assert isinstance(decision, Unallocatable)
     refusal = ask_all(scene.state, decision).refusals["n1"]
-    assert refusal.reasons == (f"held back for {named}, which comes first",)
+    assert refusal.predicates == (f"held back for {named}, which comes first",)
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
@@ -169,7 +169,7 @@ def test_beyond_a_limit_nodes_are_not_looked_at_and_nobody_is_told_that_waiting_
     while not questions.ask(scene.state, decision, looks=LOOKS_PER_NODE):
         turns += 1
     assert turns <= 4
-    left_out = [name for name, refusal in questions.refusals.items() if refusal.reasons == (NOT_ASKED,)]
+    left_out = [name for name, refusal in questions.refusals.items() if refusal.predicates == (NOT_ASKED,)]
     assert len(questions.refusals) == NODE_COUNT
     assert len(left_out) >= 10
     assert not questions.impossible
