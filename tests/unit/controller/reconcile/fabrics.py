@@ -18,7 +18,7 @@ from controller.reconcile import (
     GangDecision,
     KnownGang,
     KnownMember,
-    Place,
+    PlacePod,
     PlacementHistory,
     decide_gang,
 )
@@ -64,7 +64,7 @@ class Fabrics(FilledState):
             gang,
             NOW,
             more.pop("choose", self.choose),
-            lambda key: self.histories.get(key, NO_HISTORY),
+            history_of=lambda key: self.histories.get(key, NO_HISTORY),
         )
 
 
@@ -79,7 +79,7 @@ def told(decision: GangDecision) -> dict[str, str]:
 
 
 def _line(one: Decision) -> str:
-    keeps = " keep gate" if isinstance(one, Place) and not one.admit else ""
+    keeps = " keep gate" if isinstance(one, PlacePod) and not one.admit else ""
     return about(one) + keeps
 
 
