@@ -163,7 +163,7 @@ def verdict(
     """What the controller reports of a decision.
 
     Args:
-        refusals: for ``Unallocatable``, the answer of ``node_refusals``.
+        refusals: for ``Unallocatable``, the refusals of ``ask_all``.
         in_vain: for ``Unallocatable``, ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
     """

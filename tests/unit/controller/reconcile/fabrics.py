@@ -18,8 +18,8 @@ from controller.reconcile import (
     GangDecision,
     KnownGang,
     KnownMember,
-    PlacePod,
     PlacementHistory,
+    PlacePod,
     decide_gang,
 )
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
