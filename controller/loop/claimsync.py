@@ -34,9 +34,9 @@ class ClaimSync:
         self._log = shared.log
         self._unused_since: dict[str, float] = {}
         self._double_uses: dict[str, DoubleUse] = {}
-        """The double uses that were told, by the youngest claim."""
+        """The double uses that were reported, by the youngest claim."""
         self._unhealthy: dict[str, UnhealthyUse] = {}
-        """The unhealthy devices in use that were told, by claim."""
+        """The unhealthy devices in use that were reported, by claim."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the claim ``key``, and have the decision carried out.
@@ -68,7 +68,7 @@ class ClaimSync:
         return DecisionOutcome.CLAIM_IDLE
 
     def _look_for_double_use(self, key: str, changes: Changes) -> None:
-        """Tell what the claim ``key`` and others hold together beyond what there is; the pods of the youngest act."""
+        """Report over-allocation of the claim ``key`` and others; re-decide the pods of the newest claim."""
         concerned = [known.claim for known in self._double_uses.values() if key in known.rivals]
         for claim in dict.fromkeys((key, *concerned)):
             found, known = double_use(self._state, claim), self._double_uses.get(claim)
@@ -85,7 +85,7 @@ class ClaimSync:
         self._metrics.double_uses(len(self._double_uses))
 
     def _look_for_unhealthy(self, key: str) -> None:
-        """Tell the pods that use the claim ``key`` which of its devices do not work, if they were not told."""
+        """Report the broken devices of the claim ``key`` to its pods, if that was not done yet."""
         found, known = unhealthy_use(self._state, key), self._unhealthy.get(key)
         if found is None:
             if self._unhealthy.pop(key, None):
@@ -98,7 +98,7 @@ class ClaimSync:
             self._reporter.report_unhealthy(found, news)
 
     def written(self, key: str, progress: Progress, error: Exception | None, changes: Changes) -> DecisionOutcome:
-        """Take in what came of the writes for the claim ``key``; returns what is known about the decision now.
+        """Take in the result of the writes for the claim ``key``; return the outcome of the decision.
 
         Args:
             changes: what has to be looked at again; without the claim, if it is tried again after a pause.

@@ -1,4 +1,4 @@
-"""Whether what is known of the cluster is still kept up to date: nothing may be decided from what is not."""
+"""Follows which kinds of objects are still kept up to date: nothing may be decided from those that are not."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,13 +16,18 @@ from driver.kube.api import (
 from driver.kube.reflector import Reflector
 
 _RULES: Final = frozenset({DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA})
-"""A cluster need not serve these. But while they may not be read, devices could be handed out against them."""
+"""Kinds that a cluster need not serve. But while they may not be read, devices could be handed out against them."""
 _NEEDED: Final = frozenset({RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, *_RULES})
-"""Kinds without which nothing may be decided: what is in use, what there is, and what requests mean. A decision from
-pods and nodes that are out of date is at worst refused, by kube-scheduler or by the precondition of a write."""
+"""Kinds without which nothing may be decided: devices in use, published devices, and meanings of requests.
+
+A decision from pods and nodes that are out of date is at worst refused, by kube-scheduler or by the precondition of a
+write.
+"""
 LASTING_SECONDS: Final = 30.0
-"""How long a kind may be out of contact before the program is not ready. A missing right is a matter for an operator at
-once."""
+"""Time that a kind may be out of contact before the program is not ready.
+
+A missing right is a matter for an operator at once.
+"""
 
 
 class Contact:
@@ -34,9 +39,9 @@ class Contact:
         self._told: list[str] = []
         """Plurals of the kinds that were out of contact at the last check."""
         self.stale = ""
-        """Why nothing may be decided; "" if everything that decisions rest on is up to date."""
+        """Reason why nothing may be decided; "" if everything that decisions rest on is up to date."""
         self.lasting = ""
-        """Why an operator has to look; "" if nothing, or if it may pass by itself."""
+        """Reason why an operator has to look; "" if there is none, or if it may pass by itself."""
 
     def check(self, reflectors: Iterable[Reflector], now: float) -> None:
         """Take in which reflectors are in contact at ``now`` (monotonic seconds)."""

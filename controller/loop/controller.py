@@ -42,21 +42,21 @@ from driver.settings import HoldSettings, Settings
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
 _CLAIMS_FIRST: Final = -(2**40)
-"""Before every priority."""
+"""Level before every priority."""
 _READ_AGAIN_SECONDS = 1.0
-"""Pause before the claims are read anew at the start of a term, after they could not be read."""
+"""Pause before the claims are read anew at the start of a term, after a failure."""
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
 """A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
 either, but counts as a member of its gang."""
 _MOST_LOGGED: Final = 100
-"""Of the unreadable objects of a kind that are logged and told on the object; a metric counts all."""
+"""Most unreadable objects of a kind that are logged and reported on the object; a metric counts all."""
 _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a controller reads from and writes to.
+    """The outside world of a controller.
 
     Attributes:
         api: read by the reflectors; nothing else goes through it.
@@ -71,7 +71,7 @@ class Ports:
 
 
 class Controller:
-    """One controller.
+    """A controller that its owner steps.
 
     Args:
         identity: of this run of the program, for Events.
@@ -124,10 +124,10 @@ class Controller:
     def _forget(self) -> None:
         """Forget what was decided. What is being written is not counted any more: a later term reads it first."""
         self._caught_up = False
-        """Whether the claims were read in this term."""
+        """True if the claims were read in this term."""
         self._deciding = False
         self._read_at: float | None = None
-        """When the claims are read anew, after they could not be read."""
+        """Time at which the claims are read anew after a failure."""
         state, clock, log, settings = self._state, self._clock, self._log, self._settings.controller
         self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
         self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
@@ -152,13 +152,14 @@ class Controller:
     # Leading
 
     def lead(self, term: int) -> None:
-        """Leadership is won. Claims are read once more before anything is decided: watches may lag behind writes."""
+        """Begin a term of leadership. Claims are read once more before anything is decided: watches may lag behind
+        writes."""
         self.follow()
         self._term = term
         self._read_claims("")
 
     def follow(self) -> None:
-        """Leadership is lost: decide nothing more, and go on keeping the state up to date."""
+        """End the term of leadership: decide nothing more, and go on keeping the state up to date."""
         if self._term is not None:
             self._term = None
             self._state.end_promises()
@@ -179,7 +180,7 @@ class Controller:
             self._begin()
 
     def _begin(self) -> None:
-        """Decide from now on, if everything is known that decisions need."""
+        """Start deciding, if everything is known that decisions need."""
         if self._deciding or not (self._caught_up and self._state.complete):
             return
         self._deciding = True
@@ -192,7 +193,7 @@ class Controller:
     # Running
 
     def handle(self, event: StateDelta | WriteResult) -> None:
-        """Take in what a reflector saw or what came of a write, as it was delivered. Not while ``step`` runs."""
+        """Take in what a reflector saw, or the result of a write. Not while ``step`` runs."""
         if isinstance(event, WriteResult):
             self._written(event)
         else:
@@ -237,7 +238,7 @@ class Controller:
         return changes
 
     def step(self) -> bool:
-        """Do the next due piece of work; False if nothing is due, or if nothing may be decided."""
+        """Do the next due piece of work; return False if nothing is due, or if nothing may be decided."""
         now = self._clock.monotonic()
         if self._read_at is not None and self._read_at <= now:
             self._read_at = None
@@ -272,7 +273,7 @@ class Controller:
         self._waits.look(pod)
 
     def next_due(self) -> float | None:
-        """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
+        """Return when ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
             times += [self._queue.next_due(), self._in_flight.next_due(), self._reporter.next_due()]
@@ -281,27 +282,27 @@ class Controller:
 
     @property
     def decides(self) -> bool:
-        """Whether something may be decided now."""
+        """True if something may be decided now."""
         return self._deciding and not (self._contact.stale or self._unsafe() or self._unreadable_rules())
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write may have been made, or may yet be, without this program knowing; keep the lease then."""
+        """True if a write may have been made, or may yet be, without an answer; keep the lease then."""
         return self._in_flight.in_doubt
 
     @property
     def ready(self) -> bool:
-        """Whether everything has been listed."""
+        """True if everything has been listed."""
         return self._state.complete
 
     @property
     def unready(self) -> str:
-        """Why this program cannot do its work, and an operator may have to act; "" if it can."""
+        """Reason why this program cannot do its work, and an operator may have to act; "" if it can."""
         listing = "" if self._state.complete else "not all objects have been listed yet"
         return self._contact.lasting or self._unsafe() or self._unreadable_rules() or listing
 
     def _unreadable_rules(self) -> str:
-        """Why devices could be handed out against a rule: it cannot be decoded."""
+        """Return the taint rule that cannot be decoded, against which devices could be handed out; "" if none."""
         unreadable = self._state.unreadable
         if not unreadable.count(DEVICE_TAINT_RULES.plural):
             return ""
@@ -312,30 +313,30 @@ class Controller:
 
     @property
     def state(self) -> State:
-        """Everything decisions are made from, to be read only."""
+        """The state that decisions are made from, to be read only."""
         return self._state
 
     @property
     def held_nodes(self) -> Collection[HeldNode]:
-        """The nodes that are held back for single pods from those that come after them."""
+        """The holds of nodes for single pods."""
         return self._waits.held
 
     @property
     def most_held(self) -> int:
-        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        """Most nodes that may be held back for gangs at a time, and as many for single pods."""
         return self._waits.most_held
 
     @property
     def held_domains(self) -> Collection[HeldDomain]:
-        """The nodes that are held back for gangs."""
+        """The holds of nodes for gangs."""
         return self._waits.domains.held
 
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
-        """The devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
+        """Return the devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
         return self._fleet.usage_snapshot()
 
     def in_use(self) -> dict[str, str]:
-        """The same for people: ``pool/device/shareID`` of every device of ours in use, to the claim that holds it.
+        """Return ``pool/device/shareID`` of every device of ours in use, with the key of the claim that holds it.
 
         A holder that no known claim confirms appears by its uid, without shareID.
         """
@@ -372,7 +373,7 @@ class Controller:
         self._waits.wake(changes)
 
     def _rank(self, key: Key) -> Rank:
-        """The order of service."""
+        """Return the place of the key in the order of service."""
         kind, name = key
         name = (self._state.gangs.of(name) or name) if kind == "wake" else name
         if kind == "gang" or name != key[1]:
@@ -383,7 +384,7 @@ class Controller:
         return rank_of(self._state, pod) if pod else Rank(0, "", name)
 
     def _level(self, key: Key) -> int:
-        """Claims are decided first, because they may free devices; then pods and gangs by priority."""
+        """Return the level of the key: claims first, because they may free devices; then pods and gangs by priority."""
         return _CLAIMS_FIRST if key[0] == "claim" else self._rank(key).below
 
     def _measure(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that are held back for gangs that have waited long (``controller.waiting.held`` has the rule)."""
+"""Holds nodes back for gangs that have waited long (``controller.waiting.held`` has the rule)."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from controller.state import PodView
 from controller.waiting import HeldDomain, Rank, first_of_its_priority, rank_of, rank_of_gang
 
 Decide = Callable[[NodeRestrictions], GangDecision]
-"""What would be decided about the gang with these nodes held back from it."""
+"""Decides about the gang with these nodes held back from it."""
 
 
 class GangHolds:
@@ -24,16 +24,17 @@ class GangHolds:
         self._limits = shared.limits
         self._waits = waits
         self._since: dict[str, float] = {}
-        """Since when each gang waits for room (monotonic seconds)."""
+        """Time from which each gang waits for room (monotonic seconds)."""
         self._again: dict[str, float] = {}
-        """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
+        """Time at which nodes to hold back are looked for again (monotonic seconds): a search that finds none costs
+        most."""
         self._due: dict[str, float] = {}
-        """When something changes for a gang because time passes (monotonic seconds): a hold or a pause ends."""
+        """Time at which a hold or a pause ends and the gang is decided again (monotonic seconds)."""
         self._later: dict[str, int] = {}
-        """Gangs that have started and hold nodes back for members that are made later, and how many these are."""
+        """Gangs that have started and hold nodes back for members to come, each with their number."""
 
     def waits(self, gang: str, pods: Sequence[PodView], restrictions: NodeRestrictions, decide: Decide) -> None:
-        """The gang waits for room: hold nodes back if it has waited long, or end that if it could not start there."""
+        """Hold nodes back for a gang that has waited long for room, or end the hold if it could not start there."""
         if not self._limits.enabled:
             return
         now, rank = self._clock.monotonic(), rank_of_gang(self._state, pods)
@@ -77,11 +78,11 @@ class GangHolds:
     # Room for members that are made later
 
     def reserves(self, gang: str) -> bool:
-        """Whether nodes are held back for members of the gang that are made later."""
+        """Return whether nodes are held back for members of the gang that are made later."""
         return gang in self._later
 
     def reserve(self, gang: str, pods: Sequence[PodView], later: int, find: Callable[[], GangPlan | None]) -> None:
-        """The gang has started, and some of its members are made later: hold back the nodes where these would go.
+        """Hold back nodes for members that are made later, of a gang that has started.
 
         It comes before all of its priority, as a gang does that has lost a member, but what is held back for others
         does not end for it.
@@ -121,14 +122,14 @@ class GangHolds:
 
     @staticmethod
     def _domain(gang: str, rank: Rank, found: GangPlan, ends: float) -> HeldDomain | None:
-        """What has to be held back for the plan; None if no member needs devices."""
+        """Return the hold for the plan; None if no member needs devices."""
         nodes = frozenset(one.node for one in found.placements if one.allocations)
         others = frozenset(one.node for one in found.placements) - nodes
         outermost = found.domain.path[0][1] if found.domain.path else ""
         return HeldDomain(gang, rank, outermost, nodes, ends, nodes_without_devices=others) if nodes else None
 
     def end(self, gang: str, *, placed: bool = False) -> None:
-        """The gang waits for room no longer, because it was placed or for another reason."""
+        """End the gang's wait for room, because it was placed or for another reason."""
         self._since.pop(gang, None)
         self._again.pop(gang, None)
         self._due.pop(gang, None)
@@ -138,7 +139,7 @@ class GangHolds:
     def _start(
         self, rank: Rank, restrictions: NodeRestrictions, decide: Decide, among: Collection[str] | None = None
     ) -> GangPlan | None:
-        """Where the gang would start if pods ended: those that come after it, or all of no higher priority."""
+        """Return the places of the gang if pods ended: those that come after it, or all of no higher priority."""
         restrictions = restrictions if among is None else self._only(among, restrictions)
         for ends in (
             lambda pod: rank_of(self._state, pod) > rank,
@@ -149,13 +150,13 @@ class GangHolds:
         return None
 
     def _predict(self, held: HeldDomain, restrictions: NodeRestrictions, decide: Decide) -> bool:
-        """Hold the nodes back, if that may be, and say from when on the gang can use them."""
+        """Hold the nodes back, if that may be, with a prediction of the gang's start."""
         nodes = held.all_nodes
         restrictions = self._only(nodes, restrictions)
         starts = predicted_start(self._state, nodes, lambda: decide(restrictions))
         return self._waits.hold_domain(held.predicting(starts, self._clock.monotonic()))
 
     def _only(self, nodes: Collection[str], restrictions: NodeRestrictions) -> NodeRestrictions:
-        """The restrictions with all other nodes held back."""
+        """Return the restrictions with all other nodes held back."""
         others = {name: "" for name in self._state.nodes if name not in nodes}
         return replace(restrictions, held={**restrictions.held, **others})

@@ -1,4 +1,4 @@
-"""Decides about one gang at a time, and has what is decided about its members carried out."""
+"""Decides about one gang at a time, and has the decisions about its members carried out."""
 
 from controller.gangs import STEPS, GangPlan, Memory, Unfinished, choose
 from controller.loop.gangholds import GangHolds
@@ -33,7 +33,7 @@ second.
 
 
 class GangSync:
-    """Syncs gangs, one decision at a time; what it means for a pod is carried out as for any pod."""
+    """Syncs gangs, one decision at a time; each member's decision is carried out as for any pod."""
 
     def __init__(self, shared: Shared, waits: PodWaits, pods: PodSync):
         self._state = shared.state
@@ -45,12 +45,14 @@ class GangSync:
         self._holds = GangHolds(shared, waits)
         self._memory = Memory()
         self._unfinished: dict[str, Unfinished] = {}
-        """Searches that were not finished since members were placed last, by gang. What needed many steps needs them
-        again, and otherwise the gang would be told each time that it is not decided."""
+        """Searches that were not finished since members were placed last, by gang.
+
+        What needed many steps needs them again; otherwise the gang would be reported as undecided each time.
+        """
         self._expected: dict[str, tuple[str, ...]] = {}
         """Members of each gang that need no claim and have a place by the last decision."""
         self._taken_back: set[str] = set()
-        """Gangs of which it was told that they lost what they held, and that were not placed since."""
+        """Gangs that were reported to have lost what they held, and that were not placed since."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the gang ``key``, and have the decision carried out.
@@ -115,7 +117,7 @@ class GangSync:
         )
 
     def _expect(self, key: str, plan: GangPlan) -> None:
-        """Members with claims count on their nodes because of these. The others would not until they are bound."""
+        """Count members without claims on their nodes until they are bound. Claims make the others count."""
         pods = self._state.pods
         exist = [one for one in plan.placements if one.pod in pods]
         nodes = {one.pod: one.node for one in exist if not pods[one.pod].references}
@@ -130,7 +132,7 @@ class GangSync:
         )
 
     def _carry_out(self, key: str, decision: GangDecision, changes: Changes) -> None:
-        """What is said about a gang is in the conditions of all its members, and in one Event."""
+        """Carry out each member's decision; set one condition per member, and write one Event per gang."""
         if decision.plan is not None:
             self._taken_back.discard(key)
         told: set[tuple[Reason, str]] = set()

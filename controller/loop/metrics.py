@@ -9,7 +9,7 @@ from driver.observe import Metrics
 
 
 class DecisionOutcome(StrEnum):
-    """What came of one decision; a pod that waits has a ``Reason`` instead. The values are documented for operators."""
+    """The outcome of one decision; a pod that waits has a ``Reason`` instead. The values are documented."""
 
     POD_GONE = "gone"
     POD_IDLE = "idle"
@@ -50,27 +50,27 @@ class ControllerMetrics:
         self._known: set[str] = set()
 
     def decided(self, outcome: DecisionOutcome | Reason) -> None:
-        """This came of one decision; of one that means writes, it is known when they have ended."""
+        """Count a decision by its outcome; one that means writes is counted when these have ended."""
         self._decisions.labels(outcome.value).inc()
 
     def took(self, seconds: float) -> None:
-        """One decision was made."""
+        """Record the time of one decision."""
         self._seconds.observe(seconds)
 
     def failed(self, error: Exception) -> None:
-        """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""
+        """Count a call of the API that failed; the label is the class of the error (``driver.kube.api``)."""
         self._errors.labels(type(error).__name__).inc()
 
     def double_uses(self, count: int) -> None:
-        """The number of claims that hold what older claims hold, too."""
+        """Set the number of claims that hold what older claims hold, too."""
         self._double_uses.set(count)
 
     def out_of_contact(self, resource: str, seconds: float) -> None:
-        """For how long a kind of object cannot be listed or watched; 0 if it can."""
+        """Set the time for which a kind of object cannot be listed or watched; 0 if it can."""
         self._out_of_contact.labels(resource).set(seconds)
 
     def count(self, queued: Callable[[], int], waiting: Callable[[], int], held: Callable[[], int]) -> None:
-        """From now on, count the keys that are due, the pods that cannot be placed and the nodes that are held back.
+        """Count from now on the keys that are due, the pods that cannot be placed and the nodes that are held back.
 
         They are counted when the metrics are read, in another thread than the one that decides.
         """
@@ -79,12 +79,12 @@ class ControllerMetrics:
         self._held.set_function(held)
 
     def count_unreadable(self, plurals: Iterable[str], count: Callable[[str], int]) -> None:
-        """From now on, count the objects of each kind that cannot be decoded, when the metrics are read."""
+        """Count from now on the objects of each kind that cannot be decoded, when the metrics are read."""
         for plural in plurals:
             self._unreadable.labels(plural).set_function(partial(count, plural))
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
-        """The number of allocated devices by kind; kinds that are gone are set to 0."""
+        """Set the number of allocated devices by kind; kinds that are gone are set to 0."""
         for kind in self._known | set(by_kind):
             self._allocated.labels(kind).set(by_kind.get(kind, 0))
         self._known |= set(by_kind)

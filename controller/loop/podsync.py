@@ -57,16 +57,16 @@ Written = LetGo | PlacePod | Release | TakeBack
 
 @dataclass(slots=True)
 class _RetryState:
-    """What is remembered about one pod between decisions. Never what is allocated."""
+    """The memory about one pod between decisions. Never what is allocated."""
 
     uid: str
     attempts: int = 0
-    """Writes that failed, one after the other."""
+    """The number of writes that failed, one after the other."""
     history: PlacementHistory = field(default_factory=PlacementHistory)
     carrying_out: Written | None = None
     """The decision that is being written."""
     event: bool = True
-    """Whether an Event says so if it takes something back."""
+    """True if an Event reports devices that are taken back."""
 
 
 class PodSync:
@@ -110,14 +110,14 @@ class PodSync:
         return self.carry_out_decision(pod, decision, changes)
 
     def history_of(self, key: str) -> PlacementHistory:
-        """Where the pod ``key`` was placed in vain."""
+        """Return the history of the pod ``key``."""
         retry, pod = self._retries.get(key), self._state.pods.get(key)
         return retry.history if retry and pod and retry.uid == pod.uid else NO_HISTORY
 
     def carry_out_decision(
         self, pod: PodView, decision: Decision, changes: Changes, *, event: bool = True
     ) -> DecisionOutcome | Reason | None:
-        """Have a decision about the pod carried out; returns as ``sync``.
+        """Have a decision about the pod carried out; return as ``sync``.
 
         Args:
             event: whether an Event says why the pod waits (``Reporter.report_wait``), or what is taken back from it.
@@ -178,7 +178,7 @@ class PodSync:
     def written(
         self, key: str, progress: Progress, error: Exception | None, changes: Changes
     ) -> DecisionOutcome | None:
-        """Take in what came of the writes for the pod ``key``; returns what is known about the decision now.
+        """Take in the result of the writes for the pod ``key``; return the outcome of the decision.
 
         Args:
             changes: what has to be looked at again; without the pod, if it is tried again after a pause.

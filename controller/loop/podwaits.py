@@ -1,4 +1,4 @@
-"""The pods that wait: what wakes them, what is said about them, and the nodes that are held back for them."""
+"""The pods that wait: wakes them, has their reasons reported, and holds nodes back for them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _HELP: Final = {
     Reason.NODE_UNUSABLE: Help.NODES,
     Reason.REFUSED: Help.NODES,
 }
-"""What helps pods that wait for these reasons; for all others, a change of the pod or of its claims."""
+"""The change that helps pods which wait for these reasons; for all others, a change of the pod or of its claims."""
 _REPORT_AGAIN_SECONDS: Final = 10.0
 _TERMS: Final = "terms of other pods"
 """Stands beside names of nodes for a change of pods that affinity and spread look at."""
@@ -52,11 +52,11 @@ class _Waiting:
     """A pod that waits."""
 
     since: float
-    """Monotonic seconds."""
+    """Time from which the pod waits (monotonic seconds)."""
     answer: Unallocatable | None = None
-    """The last answer if it waits for a node."""
+    """The last answer if the pod waits for a node."""
     reported_at: int = -1
-    """``Nodes.generation`` for which its words were found."""
+    """``Nodes.generation`` for which the words were found."""
 
 
 class PodWaits:
@@ -72,7 +72,7 @@ class PodWaits:
         self._limits = shared.limits
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
-        """Pods that are to be told why no node takes them, by namespace, that first whose turn it is."""
+        """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
         self._parked = ParkedPods()
         self._helping: dict[str, dict[str, None]] = {}
         """The nodes whose changes may help a pod, "" for all of them, until it is looked at."""
@@ -91,32 +91,32 @@ class PodWaits:
 
     @property
     def held_nodes(self) -> int:
-        """How many nodes are held back."""
+        """The number of nodes that are held back."""
         return len(self._held) + self.domains.count
 
     @property
     def held(self) -> Collection[HeldNode]:
-        """The nodes that are held back for single pods."""
+        """The holds of nodes for single pods."""
         return self._held.held
 
     @property
     def most_held(self) -> int:
-        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        """Most nodes that may be held back for gangs at a time, and as many for single pods."""
         with_devices = sum(bool(slot.pools) for slot in self._state.devices.node_slots.values())
         return self._limits.most(with_devices or len(self._state.nodes))
 
     def restrictions(self, pod: PodView) -> NodeRestrictions:
-        """What other pods mean for the nodes of this one."""
+        """Return the nodes that this pod may not use, or should use last."""
         return NodeRestrictions(self._held_from(pod), self.retried.of_others(pod.key))
 
     def restrictions_of_gang(self, gang: str) -> NodeRestrictions:
-        """What other pods mean for the nodes of a gang."""
+        """Return the nodes that the gang may not use."""
         return NodeRestrictions(self._held_from_gang(gang))
 
     # Waiting
 
     def wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> Reason:
-        """The pod waits for something else than a node; arguments as of ``Reporter.report_wait``."""
+        """Let the pod wait for something else than a node; arguments as of ``Reporter.report_wait``."""
         now = self._clock.monotonic()
         if wait.after is not None:
             self._queue.add(("pod", pod.key), now + wait.after)
@@ -129,12 +129,12 @@ class PodWaits:
         return wait.reason
 
     def wait_in_gang(self, answer: Unallocatable) -> None:
-        """The pod, which waits, and its gang are tried again when a node can take the pod."""
+        """Park the pod; when a node can take it, its gang is woken."""
         if pod := self._state.pods.get(answer.pod):
             self._park(pod, answer, Help.NODES)
 
     def wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
-        """The pod waits until a node can take it. The reasons are costly to find, so that is done only to tell them."""
+        """Let the pod wait until a node can take it. The reasons are costly to find, so they are found later."""
         now = self._clock.monotonic()
         self._memory.remember(answer, self._state.nodes.generation)
         self._park(pod, answer, Help.NODES)
@@ -146,11 +146,11 @@ class PodWaits:
 
     @property
     def has_unexplained(self) -> bool:
-        """Whether there is a pod for ``explain_next``."""
+        """True if there is a pod for ``explain_next``."""
         return bool(self._unexplained)
 
     def explain_next(self) -> bool:
-        """Tell one more pod why no node takes it, or go on finding that; False if all were told.
+        """Report to one more pod why no node takes it, or go on finding that; return False if there is no such pod.
 
         For when no decision is due. Namespaces take turns: to find the words may cost more than to decide.
         """
@@ -166,7 +166,7 @@ class PodWaits:
         return True
 
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
-        """Tell the pod why no node takes it, if that is news; False if finding that takes further turns."""
+        """Report why no node takes the pod, if that is news; return False if finding that takes further turns."""
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
         shown = next(
             (reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._reporter.shows(pod, reason)), None
@@ -191,7 +191,7 @@ class PodWaits:
             self._queue.add(("pod", pod.key), reword)
 
     def report_again(self, pod: str) -> None:
-        """Telling failed; the pod is looked at once more."""
+        """Look at the pod once more after a report could not be written."""
         self._reporter.forget(pod)
         if pod in self._parked:
             self._queue.add(("pod", pod), self._clock.monotonic() + _REPORT_AGAIN_SECONDS)
@@ -204,7 +204,7 @@ class PodWaits:
         self._try_soon(self._parked.park(rank_of(self._state, pod), by, group))
 
     def end(self, pod: str, *, placed: bool = False) -> None:
-        """The pod waits no longer.
+        """End the pod's wait.
 
         Args:
             placed: whether it has a node, so that what was held back for it has served its purpose.
@@ -225,7 +225,7 @@ class PodWaits:
             self._unexplained.pop(namespace, None)
 
     def settle(self, pod: str) -> None:
-        """The pod is bound, has ended or is gone: nothing about it is remembered."""
+        """Forget the pod, which is bound, has ended or is gone."""
         self.end(pod)
         self._reporter.forget(pod)
         self.retried.settled(pod)
@@ -249,13 +249,13 @@ class PodWaits:
             self._queue.add(("gang", gang), self._clock.monotonic())
 
     def _wake_on(self, changed: Collection[str]) -> None:
-        """Have those looked at whom changes of these nodes may help; each in the turn of its namespace (``look``)."""
+        """Have the pods looked at that changes of these nodes may help, each in the turn of its namespace."""
         for pod in self._parked.woken(changed):
             self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
             self._queue.add(("wake", pod), self._clock.monotonic())
 
     def look(self, pod: str) -> None:
-        """Have the pod tried if what has changed since it was looked at last can help it."""
+        """Have the pod tried if the changes since it was looked at last can help it."""
         changed = self._helping.pop(pod, {})
         if pod not in self._parked:
             return
@@ -276,7 +276,7 @@ class PodWaits:
     # Holding nodes back
 
     def _hold_node(self, pod: PodView, answer: Unallocatable, now: float) -> None:
-        """Hold a node back for the pod if it has waited long, or end that if it is over or the node cannot take it."""
+        """Hold a node back for the pod if it has waited long, or end the hold if the node cannot take the pod."""
         rank, held = rank_of(self._state, pod), self._held.of(pod.key)
         if held is not None and now < held.ends and self._serves(pod.key):
             self._queue.add(("pod", pod.key), held.ends)
@@ -298,7 +298,7 @@ class PodWaits:
             self._queue.add(("pod", pod.key), min(resting.values()))
 
     def _held_from(self, pod: PodView) -> Mapping[str, str]:
-        """The nodes that are held back for pods that come before this one. Whoever binds a pod does not get past it."""
+        """Return the nodes that are held back for pods that come before this one, which may be bound already."""
         if not self.held_nodes:
             return {}
         if gang := self._state.gangs.of(pod.key):
@@ -316,7 +316,7 @@ class PodWaits:
         return {**self.domains.from_pod(rank, ends, gang), **self._held.from_pod(rank)}
 
     def _serves(self, key: str) -> bool:
-        """Whether a node is held back for the pod that can take it if the pods that come after it end there."""
+        """Return whether the node held back for the pod would fit once later pods end."""
         held, pod = self._held.of(key), self._state.pods.get(key)
         answer = self._waiting[key].answer if key in self._waiting else None
         if held is None or pod is None or answer is None:
@@ -326,7 +326,7 @@ class PodWaits:
         )
 
     def hold_domain(self, held: HeldDomain, *, displaces: bool = True) -> bool:
-        """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``).
+        """Hold nodes back for a gang; return False if too many are held back for gangs that come first.
 
         Args:
             displaces: whether what is held back for gangs that come after it may end for it.
@@ -348,7 +348,7 @@ class PodWaits:
         return True
 
     def end_domain(self, gang: str, *, placed: bool = False) -> None:
-        """Hold no nodes back for the gang any more; there is a pause unless it was placed."""
+        """End the hold of the gang; there is a pause unless the gang was placed."""
         held = self.domains.of(gang)
         if held is None:
             return

@@ -1,4 +1,5 @@
-"""Keys with due times: each key at most once; of those that are due, the one that comes first. Pure."""
+"""A queue of keys with due times, each key at most once. Of those that are due, the first in the order comes up.
+Pure."""
 
 import heapq
 from collections.abc import Callable
@@ -8,8 +9,7 @@ from controller.waiting import Shares
 
 K = TypeVar("K")
 Key = tuple[Literal["pod", "claim", "gang", "wake"], str]
-"""What the controller decides about: the kind of object and its key (``namespace/name``). "wake": whether a change may
-help a pod that waits."""
+"""The kind of object and its key (``namespace/name``). "wake": look whether a change may help a pod that waits."""
 
 _Ready = tuple[Any, float, int, K]
 
@@ -38,7 +38,7 @@ class KeyedQueue(Generic[K]):
         self._due: dict[K, tuple[float, int]] = {}
         self._later: list[tuple[float, int, K]] = []
         self._ready: dict[tuple[int, str], list[_Ready[K]]] = {}
-        """Heaps of what is due, by level and namespace."""
+        """Heaps of the keys that are due, by level and namespace."""
         self._shares = Shares()
         self._sequence = 0
 
@@ -62,11 +62,11 @@ class KeyedQueue(Generic[K]):
         self._due.pop(key, None)
 
     def due(self, now: float) -> int:
-        """How many keys are due at ``now`` (monotonic seconds). Safe to call in any thread."""
+        """Return how many keys are due at ``now`` (monotonic seconds). Safe to call in any thread."""
         return sum(due <= now for due, _ in list(self._due.values()))
 
     def next_due(self) -> float | None:
-        """When the next key is due (monotonic seconds); None if the queue is empty."""
+        """Return when the next key is due (monotonic seconds); None if the queue is empty."""
         self._drop_stale()
         times = [due for due, _, _ in self._later[:1]] + [heap[0][1] for heap in self._ready.values()]
         return min(times, default=None)
@@ -87,11 +87,11 @@ class KeyedQueue(Generic[K]):
         return first
 
     def charge(self, key: K, seconds: float) -> None:
-        """What was done for the key took so long. Its namespace has the less left of its turn."""
+        """Charge the namespace of the key for work that took so long; it has less left of its turn."""
         self._shares.charge(self._namespace(key), seconds)
 
     def _next_heap(self) -> tuple[int, str]:
-        """The level and namespace of the key that comes first."""
+        """Return the level and namespace of the key that comes first."""
         level = min(level for level, _ in self._ready)
         waiting = [namespace for one, namespace in self._ready if one == level]
         having = [namespace for namespace in waiting if self._shares.has_left(namespace)]

@@ -1,4 +1,4 @@
-"""When what objects say was written happened, on the clock of this program that never goes back."""
+"""Translates time stamps of objects to the clock of this program, which never goes back."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from driver.bounded import BoundedCache
 from driver.clock import Clock
 
 _MOST: Final = 1 << 16
-"""Time stamps that are remembered; they have whole seconds, so there is one for each second in which objects came."""
+"""Most time stamps that are remembered. They have whole seconds: one for each second in which objects came."""
 
 
 class Timeline:
@@ -23,7 +23,7 @@ class Timeline:
         self._seen: BoundedCache[str, float] = BoundedCache(_MOST)
 
     def at(self, timestamp: str) -> float:
-        """When the RFC 3339 time stamp was written, never later than now; long ago if it is not one."""
+        """Return when the RFC 3339 time stamp was written, never later than now; long ago if it is not one."""
         known = self._seen.get(timestamp)
         if known is None:
             elapsed = max(0.0, self._clock.now() - epoch_seconds(timestamp))

@@ -1,4 +1,4 @@
-"""When pods, gangs and claims are decided. The members of a gang are decided together, and not more often than needed.
+"""The queue of the controller: the members of a gang are decided together, and not more often than needed.
 
 Most changes of a gang come in as many pieces as it has members: its pods are made, its claims written, its gates
 removed, its pods bound. A decision about a gang looks at all members, so one for each piece would cost the square of
@@ -16,7 +16,7 @@ from driver.clock import Clock
 from driver.kube.api import PODS, RESOURCE_CLAIMS
 
 AT_ONCE: Final = 32
-"""Gangs of so many members are decided at every change."""
+"""Size up to which gangs are decided at every change."""
 SECONDS_PER_MEMBER: Final = 0.001
 """Least time between two decisions about a larger gang because of changes of its members, for each member. A decision
 takes about a twentieth of that. Changes of nodes are never put off."""
@@ -45,7 +45,7 @@ class Turns(KeyedQueue[Key]):
         self._busy: dict[str, list[str]] = {}
         """Members of gangs that were being written when somebody looked; at most all of them, at least the last one."""
         self._decided: dict[str, float] = {}
-        """When gangs were decided last (monotonic seconds)."""
+        """Time of the last decision about each gang (monotonic seconds)."""
 
     def add(self, key: Key, due: float) -> None:
         """Make ``key`` due at ``due`` (monotonic seconds), unless it is due sooner already.
@@ -59,23 +59,23 @@ class Turns(KeyedQueue[Key]):
             super().add(key, due)
 
     def add_changed(self, gang: str, due: float) -> None:
-        """Make ``gang`` due because of its members: large ones some time after the last decision at the earliest."""
+        """Make ``gang`` due because of its members: a large one not before some time after its last decision."""
         members = len(self._state.gangs.members(gang))
         if members > AT_ONCE and gang in self._decided:
             due = max(due, self._decided[gang] + members * SECONDS_PER_MEMBER)
         self.add(("gang", gang), due)
 
     def decided(self, gang: str) -> None:
-        """The gang was decided now."""
+        """Note that the gang was decided now."""
         self._decided[gang] = self._clock.monotonic()
 
     def gone(self, gang: str) -> None:
-        """There is no such gang any more."""
+        """Forget the gang."""
         self._decided.pop(gang, None)
         self._busy.pop(gang, None)
 
     def is_busy(self, gang: str) -> bool:
-        """Whether an object of any member is being written."""
+        """Return whether an object of any member is being written."""
         if not self._is_known_busy(gang):
             pods = (self._state.pods[key] for key in self._state.gangs.members(gang))
             if busy := [pod.key for pod in pods if self._in_flight.is_busy(objects_of(pod))]:
@@ -83,7 +83,7 @@ class Turns(KeyedQueue[Key]):
         return gang in self._busy
 
     def _is_known_busy(self, gang: str) -> bool:
-        """Whether one of the members that were being written still is. Those that are not any more are forgotten."""
+        """Return whether a member that was being written still is. Others are forgotten."""
         busy = self._busy.get(gang)
         while busy:
             pod = self._state.pods.get(busy[-1])
@@ -99,5 +99,5 @@ def _namespace_of(key: Key) -> str:
 
 
 def objects_of(pod: PodView) -> Iterable[ObjectKey]:
-    """The pod and its claims."""
+    """Return the pod and its claims."""
     return ((PODS, pod.key), *((RESOURCE_CLAIMS, key) for key in pod.claim_keys))

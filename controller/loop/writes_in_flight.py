@@ -1,4 +1,4 @@
-"""What was decided and is being written, and what counts meanwhile."""
+"""The decisions that are being written: they count meanwhile, and are repeated while it is not known how they ended."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from driver.observe import Logger
 
 _LONGEST_PAUSE_SECONDS = 10.0
 _LONGEST_ASKED_SECONDS = 300.0
-"""How long a server may ask to wait (``Retry-After``). Only what is being written waits; nothing else does."""
+"""Longest wait that a server may ask for (``Retry-After``). Only the sequence that is being written waits."""
 
 
 class Progress(Enum):
-    """What came of a sequence."""
+    """The state of a sequence after a result."""
 
     DONE = auto()
     FAILED = auto()
     """A step was not made. The state has the objects as they are now, and nothing counts that was only decided."""
     IN_DOUBT = auto()
-    """Nobody knows whether a write was made. What was decided goes on counting, and the write is repeated."""
+    """Nobody knows whether a write was made. The decision goes on counting, and the write is repeated."""
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class _Pending:
     promised: tuple[str, ...]
     """Keys of the claims to which something is given."""
     rest: tuple[Step, ...] = ()
-    """What has to be repeated because the answer to its first step was lost."""
+    """Steps that have to be repeated because the answer to the first one was lost."""
     doubt_ends: float = 0.0
-    """When a write without an answer cannot take effect any more (monotonic seconds)."""
+    """Time from which a write without an answer cannot take effect any more (monotonic seconds)."""
     doubtful: PatchClaimStatus | None = None
     """The change of a claim that may take effect until then."""
     repeats: int = 0
     failure: Exception | None = None
-    """Why a step was not made, while the objects cannot be read again."""
+    """The error of a step that was not made, while the objects cannot be read again."""
 
 
 class WritesInFlight:
@@ -72,15 +72,15 @@ class WritesInFlight:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write may have been made, or may yet be, without this program knowing."""
+        """True if a write may have been made, or may yet be, without this program knowing."""
         return any(pending.repeats for pending in self._pending.values())
 
     def is_busy(self, objects: Iterable[ObjectKey]) -> bool:
-        """Whether one of the objects is being written, so that nothing can be decided about it now."""
+        """Return whether one of the objects is being written, so that nothing can be decided about it now."""
         return not self._busy.isdisjoint(objects)
 
     def submit(self, sequence: WriteSequence, promises: Mapping[str, Promise] | None = None) -> Changes:
-        """Have the sequence carried out; what it gives to claims counts from now on."""
+        """Have the sequence carried out; the devices that it gives to claims are in use from now on."""
         changes = Changes()
         for key, value in (promises or {}).items():
             changes.add(self._state.promise(key, value))
@@ -93,7 +93,7 @@ class WritesInFlight:
         return changes
 
     def on_result(self, result: WriteResult, changes: Changes) -> tuple[Progress, Exception | None]:
-        """Take in what came of a sequence, after its answers; returns also the error that kept a step from being made.
+        """Take in the result of a sequence, after its answers; return its state, and the error of a step that failed.
 
         Args:
             changes: what has to be looked at again is added.
@@ -112,7 +112,7 @@ class WritesInFlight:
         return (Progress.DONE if error is None else Progress.FAILED), error
 
     def repeat_due(self) -> bool:
-        """Repeat the next sequence that is in doubt and due; False if none is."""
+        """Repeat the next sequence that is in doubt and due; return False if none is."""
         subject = self._repeats.pop(self._clock.monotonic())
         if subject is None:
             return False
@@ -120,7 +120,7 @@ class WritesInFlight:
         return True
 
     def next_due(self) -> float | None:
-        """When ``repeat_due`` has something to do (monotonic seconds)."""
+        """Return when ``repeat_due`` has something to do (monotonic seconds)."""
         return self._repeats.next_due()
 
     def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
@@ -142,7 +142,7 @@ class WritesInFlight:
         self._log.info("repeating a write", subject=subject[1], error=str(error), attempt=pending.repeats)
 
     def _may_still_be_made(self, pending: _Pending) -> bool:
-        """Whether a write without an answer may still take effect: its time is not over, and the claim is the same.
+        """Return whether a write without an answer may still take effect.
 
         Every write of a claim carries the version that was decided on, so a claim that has changed ends the doubt.
         """

@@ -1,29 +1,29 @@
-"""What to do about one pod, gang or claim, from what is known and nothing else: deciding changes no state. Pure.
+"""Decides about one pod, gang or claim. A decision is a value, and making one changes no state. Pure.
 
-What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
-``PlacementHistory`` for each pod, and one ``RefusalMemory``.
+The owner of the decisions keeps what is remembered between them: a ``PlacementHistory`` for each pod, and one
+``RefusalMemory``.
 
-deadlines           when pods have ended at the latest, and when a gang can start
-prospects           what could help a pod that no node takes
-gangs               what to do about the members of a gang, all of them or none
-later               members of a gang that do not exist yet, as demands
-gangprogress        how far the members of a gang have come
-pods                what to do about a pod
-| claims            what to do about a claim that nobody uses
-| messages          why no node takes a pod, as text and as JSON
-context             what a decision takes into account besides the state
-refusals            why each node refuses a pod, remembered while nothing changes
-double_allocation   claims that together hold more than there is
-| expected          what kube-scheduler is expected to allocate for pods that were let go
-| unhealthy         the pods that use devices which do not work
-examined            how far a pod has come that is about to be placed
-history             where kube-scheduler refused a pod
-| nodes             which node a pod goes to
-| podclaims         the claims of a pod, and what is wrong with them
-| updates           what a decision means for claims, as changes of their ``status``
-| verdicts          what kube-scheduler says about a pod that it does not bind
-decisions           what can be decided, as values
-| enforcement       what keeps containers on a shared card within their parts
+deadlines           predicts the latest end of pods, and from these the start of a gang
+prospects           finds changes that could help a pod that no node takes
+gangs               decides about the members of a gang, all of them or none
+later               the demands of gang members that do not exist yet
+gangprogress        the progress of the members of a gang
+pods                decides about a pod
+| claims            decides about a claim that nobody uses
+| messages          renders why no node takes a pod, as text and for JSON
+context             the value that a decision takes into account besides the state
+refusals            finds the reasons why nodes refuse a pod, and remembers them
+double_allocation   finds claims that together hold more than there is
+| expected          counts the devices that kube-scheduler is about to allocate
+| unhealthy         finds pods whose devices do not work
+examined            a pod that is about to be placed
+history             the nodes where kube-scheduler refused a pod
+| nodes             the nodes that a pod may be placed on, and its demand
+| podclaims         the claims of a pod, and their faults
+| updates           turns a decision into changes of the ``status`` of claims
+| verdicts          reads the messages of kube-scheduler about pods that it does not bind
+decisions           decisions, as values
+| enforcement       says how containers are kept within their part of a shared card
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim

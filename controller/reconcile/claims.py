@@ -1,14 +1,14 @@
-"""What to do about one claim that nobody uses. Pure."""
+"""Decides about one claim that nobody uses. Pure."""
 
 from controller.reconcile.decisions import ClaimDecision, FreeClaim, Idle, Reason, Wait
 from controller.state import ClaimRecord, State
 
 ORPHAN_SECONDS = 5.0
-"""How long an allocation must have had no consumer before it is cleared; the resource-claim-controller goes first."""
+"""Least time without a consumer before an allocation is cleared; the resource-claim-controller goes first."""
 
 
 def decide_claim(state: State, key: str, now: float, since: float | None) -> ClaimDecision:
-    """Whether the claim's allocation has to be cleared because nobody uses it.
+    """Decide whether to clear the claim's allocation because nobody uses it.
 
     The resource-claim-controller clears the allocation of a deleted claim, and of one whose last consumer ended. Nobody
     else clears an allocation that lost its reservation in another way: kube-scheduler gave up binding the pod, then the

@@ -1,4 +1,4 @@
-"""What a decision takes into account besides the state. Pure."""
+"""The value that a decision takes into account besides the state and the history. Pure."""
 
 from dataclasses import dataclass
 from typing import Final

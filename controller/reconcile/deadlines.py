@@ -1,4 +1,4 @@
-"""When pods have ended at the latest, and when a gang can start because of that. Pure.
+"""Predicts the latest end of pods from their deadlines, and from these the start of a gang. Pure.
 
 ``activeDeadlineSeconds`` of a pod counts from ``status.startTime``, when the kubelet accepts the pod. When it has
 passed, the kubelet ends the pod, which gets its grace period (core/v1 PodSpec).
@@ -13,25 +13,30 @@ from controller.reconcile.prospects import start_without
 from controller.state import PodView, State
 
 START_SECONDS: Final = 30.0
-"""How long it may take from a decision about a pod until the kubelet has accepted it."""
+"""Longest time from a decision about a pod until the kubelet has accepted it."""
 
 
 def latest_end(state: State, pod: PodView) -> float | None:
-    """When (``State.at``) a pod on a node has ended at the latest; None without a deadline or before its start."""
+    """Return the time (``State.at``) at which a pod on a node has ended at the latest; None if it is not known.
+
+    It is known of a pod that has a deadline and has started.
+    """
     if pod.limit_seconds is None or not pod.started:
         return None
     return state.at(pod.started) + pod.limit_seconds
 
 
 def latest_end_of_new(pods: Collection[PodView], now: float) -> float | None:
-    """When (``State.at``) pods that are placed at ``now`` have all ended at the latest; None without a deadline."""
+    """Return the latest end (``State.at``) of pods that are placed at ``now``; None if one has no deadline."""
     limits = [pod.limit_seconds for pod in pods]
     known = [limit for limit in limits if limit is not None]
     return now + START_SECONDS + max(known) if known and len(known) == len(limits) else None
 
 
 def predicted_start(state: State, nodes: Collection[str], decide: Callable[[], GangDecision]) -> float | None:
-    """When (as of ``State.at``) a gang can start on these nodes at the latest, because pods there have ended by then.
+    """Return the time (as of ``State.at``) at which enough pods on these nodes have ended for the gang to start.
+
+    None if pods without a deadline, or pods that have not started yet, have to end, too. The state is as before.
 
     None if pods without a deadline, or such that have not started yet, have to end, too. The state is as before.
 

@@ -1,4 +1,4 @@
-"""What can be decided about a pod or a claim, as values. Pure."""
+"""Decisions about a pod or a claim, as values. Pure."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from driver.model import Allocation, Consumer
 
 
 class Reason(StrEnum):
-    """Why a pod or claim waits: the reason of conditions and Events, and a label value of metrics."""
+    """The reason why a pod or claim waits, in conditions, in Events and as a label value of metrics."""
 
     AMBIGUOUS_CLASS = "AmbiguousClass"
     BOUND_WITHOUT_DEVICES = "BoundWithoutDevices"
@@ -51,9 +51,9 @@ class Wait:
     reason: Reason
     message: str
     claims: tuple[str, ...] = ()
-    """Keys of claims that are at fault themselves; each gets an Event, too."""
+    """Keys of claims that have the fault themselves; each gets an Event, too."""
     report: bool = True
-    """Whether the pod gets a condition and an Event; False for what passes without anybody acting."""
+    """True if the pod gets a condition and an Event. False if the wait passes without anybody acting."""
     after: float | None = None
     """Seconds after which to try again; None leaves it to the back-off."""
 
@@ -64,37 +64,37 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Unallocatable:
-    """No node takes the pod now. ``ask_all`` finds the reasons, which is costly, when they are reported."""
+    """No node takes the pod now. ``ask_all`` finds the reasons; it is costly, so it is called to report them."""
 
     pod: str
     """Key."""
     claims: tuple[str, ...]
-    """Keys of the claims that need devices: ours, then those of other drivers that the node must fit, too."""
+    """Keys of the claims that need devices: ours, then those of other drivers, which the node must fit, too."""
     shape: Hashable = None
     """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
     by_every_node: bool = False
-    """Whether every node refuses every pod of this shape, until something changes."""
+    """True if every node refuses every pod of this shape, until something changes."""
     own: bool = False
-    """Whether the answer is about this pod alone: kube-scheduler refused it somewhere, or its claims name nodes."""
+    """True if the answer is about this pod alone: kube-scheduler refused it somewhere, or its claims name nodes."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that are not tried because kube-scheduler refused the pod there, and its message."""
+    """Nodes that are not tried because kube-scheduler refused the pod there, each with its message."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that are not tried because they are held back for a pod that comes first, and that pod."""
+    """Nodes that are not tried because they are held back for a pod that comes first, each with that pod."""
     after: float | None = None
-    """As in ``Wait``."""
+    """Seconds after which to try again; None leaves it to the back-off."""
     bound_to: str = ""
     """The node that the pod is bound to already, and cannot leave; "" for none."""
     lenient: bool = False
-    """Whether a node may help that does not take the pod itself, so that only deciding can tell."""
+    """True if a node may help without taking the pod itself. Then only another decision can tell."""
 
     @property
     def reason(self) -> Reason:
-        """Why the pod waits."""
+        """The reason why the pod waits."""
         return Reason.BOUND_WITHOUT_DEVICES if self.bound_to else Reason.UNALLOCATABLE
 
     @property
     def group(self) -> Hashable:
-        """Equal for pods that wait together: if the first in the order is refused, so are the others."""
+        """Equal for pods that wait together: if the first one in the order is refused, so are the others."""
         return (self.shape, self.pod) if self.own else self.shape
 
 
@@ -113,15 +113,15 @@ class PlacePod:
     reserve: tuple[str, ...] = ()
     """Claims that are allocated already and must be reserved for the pod."""
     shape: Hashable = None
-    """As in ``Unallocatable``."""
+    """As ``Unallocatable.shape``."""
     outdates_verdict: bool = False
-    """Whether the pod has a verdict of kube-scheduler that this allocation makes old (``PodView.unschedulable``)."""
+    """True if the pod has a verdict of kube-scheduler, which is old from now on (``PodView.unschedulable``)."""
     revision: Revision = ()
-    """Of the node (``State.revision_of``), if there are allocations."""
+    """Revision of the node (``State.revision_of``), if there are allocations."""
     admit: bool = True
-    """Whether the pod is let go when that is written; not if it has to wait for other members of its gang."""
+    """True if the pod is let go afterwards. False if it has to wait for other members of its gang."""
     sharers: tuple[tuple[str, tuple[Consumer, ...]], ...] = ()
-    """Keys of claims that are allocated here, and the other members of the gang that each is reserved for at once."""
+    """Keys of claims that are allocated here, each with the other gang members that it is reserved for at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,11 @@ class TakeBack:
     node: str
     message: str
     unschedulable: bool = False
-    """Whether the reason is that kube-scheduler does not bind the pod there; then the node counts as refused."""
+    """True if kube-scheduler does not bind the pod there; then the node counts as refused."""
     verdict: str = ""
     """kube-scheduler's message in that case."""
     revision: Revision = ()
-    """Of the node (``State.revision_of``)."""
+    """Revision of the node (``State.revision_of``)."""
 
 
 @dataclass(frozen=True, slots=True)

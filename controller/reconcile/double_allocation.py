@@ -1,4 +1,4 @@
-"""Claims that together hold more than there is. It never happens while this controller is the only allocator. Pure."""
+"""Finds claims that together hold more than there is. It never happens while only this controller allocates. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,24 +6,24 @@ from controller.state import State, epoch_seconds
 from driver.model import Claim
 
 SETTLING_SECONDS = 5.0
-"""How long a double use must last: a claim may have been read ahead of the watch that reports the end of another."""
+"""Least time that a double use must last: a claim may be read ahead of the watch that reports another's end."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleUse:
-    """A claim that holds what other claims held before it."""
+    """A claim with devices that older claims hold, too."""
 
     claim: str
-    """Key of the youngest claim, which has to give its devices back."""
+    """Key of the youngest claim. It has to give its devices back."""
     rivals: tuple[str, ...]
-    """Keys of the others."""
+    """Keys of the other claims."""
     what: str
-    """What is held by more than there is of it."""
+    """The device or counter of which more is held than there is."""
     settled_at: float
-    """From when on (as of ``State.at``) it is to be acted on."""
+    """Time (as of ``State.at``) from which the claim has to act."""
 
     def message(self, reader: str) -> str:
-        """The text for the author of the claim ``reader``; claims of other namespaces are not named."""
+        """Return the text for the author of the claim ``reader``. Claims of other namespaces are not named."""
         namespace = reader.split("/")[0]
         others = [key for key in (self.claim, *self.rivals) if key != reader]
         named = [key for key in others if key.split("/")[0] == namespace]
@@ -33,7 +33,7 @@ class DoubleUse:
 
 
 def double_use(state: State, key: str) -> DoubleUse | None:
-    """Whether the claim ``key`` is the youngest of claims that together hold more than there is; None if it is not."""
+    """Return the double use in which the claim ``key`` is the youngest claim; None if there is none."""
     record = state.claims.get(key)
     if record is None or not state.holds_ours(record.claim):
         return None
@@ -46,6 +46,9 @@ def double_use(state: State, key: str) -> DoubleUse | None:
 
 
 def _age(claim: Claim) -> tuple[bool, float, str]:
-    """Larger for a younger allocation; one without a time stamp, which only another program writes, is the youngest."""
+    """Return a key that is larger for a younger allocation.
+
+    One without a time stamp, which only another program writes, is the youngest.
+    """
     stamp = claim.allocation.timestamp if claim.allocation else ""
     return not stamp, epoch_seconds(stamp), claim.uid

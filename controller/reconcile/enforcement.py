@@ -1,4 +1,4 @@
-"""What keeps the containers that share a card within their parts, as ``status.devices`` of a claim says it. Pure."""
+"""Says in ``status.devices`` of a claim how its containers are kept within their part of a shared card. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,11 +19,11 @@ _STRATEGIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         "environment are not limited",
     ),
 }
-"""What each strategy of ``GpuConfig`` enforces, and what to know about it. docs/nvidia.md has the same table."""
+"""The amounts that each strategy of ``GpuConfig`` enforces, and a note. docs/nvidia.md has the same table."""
 
 
 def device_statuses(allocation: Allocation) -> list[dict[str, Any]]:
-    """The entries of ``status.devices`` for what is shared; nothing is said about other devices.
+    """Return the entries of ``status.devices`` for shares of cards; other devices have none.
 
     ``data`` has ``sharing``, the strategy; ``enforces``, the amounts that it enforces for this claim (``time``,
     ``memory``, ``cores``); and ``note``. Limits are those of shares: a whole card under MPS has none.
@@ -51,6 +51,6 @@ def _enforced(sharing: str, result: Result) -> list[str]:
 
 
 def _key(result: Result) -> dict[str, str]:
-    """What the API knows the entry by."""
+    """Return the key by which the API knows the entry."""
     key = {"driver": result.device.driver, "pool": result.device.pool, "device": result.device.device}
     return {**key, "shareID": result.share_id} if result.share_id else key

@@ -1,4 +1,4 @@
-"""How far a pod has come that is about to be placed. Pure."""
+"""A pod that is about to be placed: one that needs devices, or one that has them. Pure."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from controller.state import ClaimRecord, PodView, State
 
 @dataclass(frozen=True, slots=True)
 class NeedsDevices:
-    """A pod that needs a node, and devices there for the claims of ours that have no allocation."""
+    """A pod that needs a node, and devices there for its claims that we have to allocate."""
 
     pod: PodView
     records: tuple[ClaimRecord, ...]
-    """All its claims."""
+    """All claims of the pod."""
     unallocated: tuple[ClaimRecord, ...]
     """Claims that this controller has to allocate."""
     others: tuple[ClaimRecord, ...]
-    """Claims that kube-scheduler has to allocate, from devices of other drivers."""
+    """Claims that kube-scheduler has to allocate from devices of other drivers."""
 
     def other_drivers_claims(self, state: State) -> tuple[ClaimRecord, ...]:
-        """The claims of other drivers that the node must fit, too.
+        """Return the claims of other drivers that the node must fit, too.
 
         kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here.
         If no slice has a device for one, its driver may have other means, and kube-scheduler will tell.
@@ -30,17 +30,17 @@ class NeedsDevices:
         return tuple(record for record in self.others if state.devices.publishes(record.claim))
 
     def held(self, state: State) -> tuple[ClaimRecord, ...]:
-        """Its claims that hold devices of ours."""
+        """Return the claims that hold devices of ours."""
         return tuple(record for record in self.records if state.holds_ours(record.claim))
 
     def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, str]:
-        """The nodes where kube-scheduler's refusal of the pod holds at ``now`` (``State.at``), and its message."""
+        """Return the nodes where a refusal by kube-scheduler holds at ``now`` (``State.at``), each with its message."""
         if self.pod.node_name:
             return {}
         return history.standing(lambda name: state.revision_of(name, self.pod.needs), now)
 
     def shape(self, state: State) -> Hashable:
-        """Equal for pods that the same nodes refuse for the same reasons (``Unallocatable.shape``)."""
+        """Return a value that is equal for pods that the same nodes refuse for the same reasons."""
         claims = tuple(record.shape for record in (*self.unallocated, *self.other_drivers_claims(state)))
         return self.pod.node_name or state.nodes.shape_of(self.pod.needs), claims
 
@@ -51,4 +51,4 @@ class HasDevices:
 
     pod: PodView
     ours: tuple[ClaimRecord, ...]
-    """Its claims that hold devices of ours."""
+    """Claims that hold devices of ours."""

@@ -1,4 +1,4 @@
-"""What kube-scheduler is expected to allocate for pods that were let go with claims of other drivers. Pure."""
+"""Counts the devices that kube-scheduler is about to allocate for claims of other drivers. Pure."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from controller.state import State
 
 @contextmanager
 def hold_expected_foreign_use(state: State, pods: Collection[str]) -> Iterator[None]:
-    """Count as in use what kube-scheduler is about to allocate for every pod that was let go but ``pods``.
+    """Count as in use the devices that kube-scheduler is about to allocate for all pods let go but ``pods``.
 
     Otherwise all pods that are decided before kube-scheduler gets to the first would go to the same node for the same
     device. kube-scheduler's allocator is the same, so it will take as many devices, if not exactly these.

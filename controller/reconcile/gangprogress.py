@@ -1,4 +1,4 @@
-"""How far the members of a gang have come. Pure."""
+"""The progress of the members of a gang. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 
 Histories = Callable[[str], PlacementHistory]
-"""What is remembered about a pod (key)."""
+"""Returns the history of a pod (key)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class KnownMember:
 
 @dataclass(frozen=True, slots=True)
 class KnownGang:
-    """A gang as it is known.
+    """A gang as the state knows it.
 
     Attributes:
         key: ``namespace/name``.
@@ -55,13 +55,15 @@ class KnownGang:
 
     @property
     def later(self) -> int:
-        """How many members are made later for which there has to be room, too: none beyond the minimum."""
+        """The number of members that are made later and must have room now, at most up to the minimum."""
         if self.coming is None or not isinstance(self.terms, GangTerms):
             return 0
         return max(0, min(self.coming.count, self.terms.minimum - self.ended - len(self.members)))
 
     def lacking(self, pods: Collection[str]) -> str:
-        """Of which tasks and sub-groups more have to start than these members and those that have succeeded are.
+        """Return the tasks and sub-groups of which too few members are in ``pods`` or have succeeded, as text.
+
+        "" if there are enough of each.
 
         "" if that are enough.
         """
@@ -82,7 +84,7 @@ class KnownGang:
 
 
 def known_gang(state: State, key: str) -> KnownGang:
-    """The gang ``key`` as the state knows it; without members if it is gone."""
+    """Return the gang ``key`` as the state knows it; without members if it is gone."""
     gangs = state.gangs
     pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural_sort_key(pod)))
     terms = gangs.terms(key) if pods else ()
@@ -113,26 +115,26 @@ def known_gang(state: State, key: str) -> KnownGang:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMember:
-    """A member that has a node, and devices there unless it needs none."""
+    """A member that has a node, and has devices there unless it needs none."""
 
     pod: PodView
     held: tuple[ClaimRecord, ...]
     reserved: tuple[ClaimRecord, ...]
-    """Those of them that are reserved for it, or for its PodGroup."""
+    """Those of ``held`` that are reserved for the member, or for its PodGroup."""
 
     @property
     def node(self) -> str:
-        """The node; "" if it is not known, because its devices can be reached from several."""
+        """The member's node; "" if its devices can be reached from several nodes."""
         return self.pod.node_name or node_of(self.held) or self.pod.nominated
 
     @property
     def placed(self) -> Placed:
-        """Where it is, as the choice of a domain sees it."""
+        """The member as the search for a domain takes it."""
         return Placed(self.node, tuple(record.claim.allocation for record in self.held if record.claim.allocation))
 
 
 class GangProgress:
-    """The members that exist and do not end, by how far they have come. Each dict has keys of pods, in rank order.
+    """The members that exist and do not end, sorted by their progress. Each dict has keys of pods, in rank order.
 
     Attributes:
         open: those that need a place.
@@ -189,18 +191,18 @@ class GangProgress:
         return PlacedMember(pod, held, tuple(one for one in held if is_reserved(self._state, one.claim, pod)))
 
     def held_by(self, pod: PodView) -> tuple[ClaimRecord, ...]:
-        """The pod's claims that hold devices of ours."""
+        """Return the pod's claims that hold devices of ours."""
         records = (self._state.claims.get(key) for key in pod.claim_keys)
         return tuple(record for record in records if record is not None and self._state.holds_ours(record.claim))
 
     @property
     def evaluating(self) -> bool:
-        """Whether what members ask for is not known yet, because their selectors are being evaluated."""
+        """True while selectors of members are being evaluated, so that their requests are not known yet."""
         return any(isinstance(one, Wait) and one.reason is Reason.EVALUATING for one in self.own.values())
 
     @property
     def is_ours(self) -> bool:
-        """Whether a member needs devices of ours, says with our label that it is in a gang, or cannot be judged yet."""
+        """True if a member needs devices of ours, has our gang label, or cannot be judged yet."""
         if self.full or any(pod.unallocated for pod in self.open.values()):
             return True
         if any(member.held for _, member in self.standing) or any(isinstance(one, Wait) for one in self.own.values()):
@@ -209,12 +211,12 @@ class GangProgress:
 
     @property
     def running(self) -> bool:
-        """Whether a member that holds devices is bound."""
+        """True if a member with devices is bound."""
         return any(member.held for member in self.bound.values())
 
     @property
     def started(self) -> bool:
-        """Whether the gate of a member that holds devices is removed, so that there was a place for each."""
+        """True if a member with devices has lost its gate, so that there was a place for each member."""
         return self.running or any(member.held for member in self.let_go.values())
 
     @property
@@ -227,20 +229,23 @@ class GangProgress:
 
     @property
     def unready(self) -> dict[str, Decision]:
-        """What keeps members from being placed, by key."""
+        """The decisions about members that cannot be placed, by key."""
         return {key: self.own[key] for key in self.pods if not self.is_ready(key)}
 
     def is_ready(self, pod: str) -> bool:
-        """Whether the member has a place or can be given one."""
+        """Return whether the member has a place or can be given one."""
         return any(pod in some for some in (self.open, self.full, self.let_go, self.bound))
 
     @property
     def ready(self) -> int:
-        """How many members have a place or can be given one."""
+        """The number of members that have a place or can be given one."""
         return len(self.pods) - len(self.unready)
 
     def shared_by_too_many(self, gang: str) -> Wait | None:
-        """A claim can be reserved for so many pods, so more can never start together. A PodGroup counts as one."""
+        """Return a wait if a claim has more users than it can be reserved for: they can never start together.
+
+        A PodGroup counts as one user.
+        """
         users: dict[str, set[str]] = {}
         for pod in self.pods.values():
             for key in pod.claim_keys:
@@ -255,7 +260,7 @@ class GangProgress:
     # Taking back
 
     def taken_back(self, message: str) -> dict[str, Decision]:
-        """What takes back all that is held by members that have not started, and what is left of their own decisions.
+        """Return decisions that take back all that is held by members that have not started.
 
         Gated members lose everything at once. Those without a gate lose it in two steps, and only while no member runs.
         """
@@ -274,7 +279,7 @@ class GangProgress:
         return decisions
 
     def leaving(self, message: str) -> dict[str, Decision]:
-        """What to do about members whose reservations were dropped, before anything is placed on what they leave."""
+        """Return decisions that finish taking back devices of members whose reservations were dropped."""
         released = {
             key: self._released(key, message)
             for key, member in self.let_go.items()

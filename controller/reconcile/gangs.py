@@ -1,4 +1,4 @@
-"""What to do about the members of one gang. Pure.
+"""Decides about the members of one gang. Pure.
 
 All or nothing, without a record of its own
     A gang is placed in two phases. First the claims of all members of its plan are allocated, and every gate stays. The
@@ -55,10 +55,14 @@ from controller.state import State
 from driver.model import Consumer
 
 QUIET_SECONDS = 2.0
-"""How long no further member must have appeared before a gang starts with fewer than all its members. Time stamps of
-pods have whole seconds, so this is at least one second; Kubernetes' own controllers create pods faster than that."""
+"""Least time without a new member before a gang starts with fewer than all its members.
+
+Time stamps of pods have whole seconds, so this is at least one second; Kubernetes' own controllers create pods faster
+than that.
+"""
 INCOMPLETE_SECONDS = 10.0
-"""How long after its last member appeared it is told that a gang is incomplete. Until then it is most likely made."""
+"""Time after its last member appeared at which a gang is reported as incomplete. Until then it is most likely being
+made."""
 
 Choose = Callable[[Gang], GangPlan | GangRefusal]
 """``controller.gangs.choose`` on the state that is decided on."""
@@ -66,7 +70,7 @@ Choose = Callable[[Gang], GangPlan | GangRefusal]
 
 @dataclass(frozen=True, slots=True)
 class GangDecision:
-    """What to do about each member.
+    """The decisions about all members of a gang.
 
     Attributes:
         members: by key, in the order in which it is carried out.
@@ -80,11 +84,11 @@ class GangDecision:
     after: float | None = None
     decided: bool = True
     plan: GangPlan | None = None
-    """Where members go that had no place yet, and those that do not exist yet."""
+    """The places of members that had none yet, and of members that do not exist yet."""
     refusal: GangRefusal | None = None
-    """Why no domain takes them."""
+    """The reason why no domain takes the gang."""
     started: bool = False
-    """Whether as many members have or get their place as have to start."""
+    """True if as many members have or get their place as have to start."""
 
 
 def decide_gang(
@@ -96,7 +100,7 @@ def decide_gang(
     history_of: Histories = lambda _: NO_HISTORY,
     context: DecisionContext = NO_CONTEXT,
 ) -> GangDecision:
-    """What to do about the members of ``gang`` at ``now`` (as of ``State.at``). Changes none of its arguments.
+    """Decide about the members of ``gang`` at ``now`` (as of ``State.at``). Changes none of its arguments.
 
     Args:
         choose: the search for a domain.
@@ -114,7 +118,7 @@ def room_for_later(
     history_of: Histories = lambda _: NO_HISTORY,
     context: DecisionContext = NO_CONTEXT,
 ) -> GangPlan | None:
-    """Where members that have no place yet, or do not exist yet, would go beside those that have one, as many as can.
+    """Return places for members without one, also for those to come, beside the members that stand; as many as fit.
 
     Arguments as of ``decide_gang``. None if there are none, or if there is no room for any.
     """
@@ -122,12 +126,12 @@ def room_for_later(
 
 
 def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
-    """Why no domain takes the gang, at ``now`` (epoch seconds)."""
+    """Return the text of a gang's refusal at ``now`` (epoch seconds)."""
     return f"gang {terms.key}: {render_gang(refusal, now=now)}"
 
 
 class _GangDecider:
-    """One decision about one gang."""
+    """Makes one decision about one gang."""
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ class _GangDecider:
         self._standing = [(key, member) for key, member in self._found.standing if member.node]
 
     def decide(self) -> GangDecision:
-        """See ``decide_gang``."""
+        """Decide about all members; see ``decide_gang``."""
         found, terms = self._found, self._gang.terms
         if found.evaluating:
             return self._decision({}, after=EVALUATION_PAUSE_SECONDS)
@@ -176,7 +180,7 @@ class _GangDecider:
         return self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
 
     def room_for_later(self) -> GangPlan | None:
-        """See ``room_for_later``."""
+        """Find places for members to come; see ``room_for_later``."""
         terms, later = self._gang.terms, self._later()
         if not isinstance(terms, GangTerms) or not self._standing or isinstance(later, Wait):
             return None
@@ -203,12 +207,12 @@ class _GangDecider:
     # Whether the gang can start
 
     def _needed(self, terms: GangTerms) -> int:
-        """How many of the members that exist have to have a place."""
+        """Return how many of the members that exist must have a place."""
         least, made = terms.minimum - self._gang.ended, self._gang.coming
         return max(1, least if made is None else min(least, len(self._found.pods) + made.missing))
 
     def _missing(self, terms: GangTerms) -> Wait | None:
-        """Why a gang that has not started has to wait for members."""
+        """Return why a gang that has not started has to wait for members; None if it need not."""
         found, unready = self._found, self._found.unready
         if terms.awaited and found.pods:
             return self._incomplete(f"gang {terms.key}: {terms.awaited}")
@@ -235,22 +239,22 @@ class _GangDecider:
         return self._incomplete(text)
 
     def _incomplete(self, text: str) -> Wait:
-        """A gang that is most likely being made is told nothing."""
+        """Return a wait for members. It is not reported while the gang is most likely being made."""
         remaining = self._since + INCOMPLETE_SECONDS - self._now
         return Wait(Reason.GANG_INCOMPLETE, text, report=remaining <= 0, after=remaining if remaining > 0 else None)
 
     @property
     def _since(self) -> float:
-        """When the last member appeared, or was left by gates of others (seconds)."""
+        """Time at which the last member appeared, or lost its last gate of others (seconds)."""
         return max(map(self._state.servable_since, self._found.pods.values()))
 
     def _stands(self, terms: GangTerms) -> bool:
-        """Whether as many members have their place as have to start."""
+        """Return whether as many members have their place as have to start."""
         placed = {key for key, _ in self._standing}
         return len(placed) >= self._needed(terms) and not self._gang.lacking(placed)
 
     def _task_minimums(self, terms: GangTerms) -> TaskMinimums:
-        """How many members of some tasks have to have a place."""
+        """Return how many members of each task with a minimum must have a place."""
         return tuple((task, least - self._gang.ended_of_tasks.get(task, 0)) for task, least in terms.task_minimums)
 
     # Asking
@@ -313,7 +317,7 @@ class _GangDecider:
     # Answers
 
     def _planned(self, terms: GangTerms, plan: GangPlan) -> GangDecision:
-        """There is a place for as many members as have to be placed, or for more."""
+        """Decide from a plan that has a place for at least as many members as must have one."""
         found = self._found
         placed = self._places(one for one in plan.placements if one.pod in found.open)
         left = [key for key in found.open if key not in placed]
@@ -327,11 +331,14 @@ class _GangDecider:
         return replace(self._decision(decisions | carried, left), plan=plan, started=True)
 
     def _first_phase(self, key: str, decision: PlacePod) -> PlacePod:
-        """The devices, and no more: the gate stays."""
+        """Return the decision without letting the member go: its gate stays."""
         return replace(decision, admit=self._state.names.gate not in self._found.open[key].pod.gates)
 
     def _places(self, placements: Iterable[Placement]) -> dict[str, PlacePod]:
-        """What each member gets: gated members first. The first of those that share a claim gets it for all."""
+        """Return the placement of each member, gated members first.
+
+        The first of the members that share a claim gets it for all of them.
+        """
         gate = self._state.names.gate
         chosen = sorted(placements, key=lambda one: gate not in self._found.open[one.pod].pod.gates)
         users: dict[str, dict[Consumer, None]] = {}
@@ -352,7 +359,7 @@ class _GangDecider:
         return places
 
     def _refused(self, terms: GangTerms, refusal: GangRefusal) -> GangDecision:
-        """No domain takes as many members as have to be placed."""
+        """Decide when no domain takes as many members as must be placed."""
         found = self._found
         if refusal.faults:
             faulty = tuple(dict.fromkeys(fault.claim for fault in refusal.faults))
@@ -368,7 +375,7 @@ class _GangDecider:
         return replace(decision, after=after, decided=refusal.decided, refusal=refusal)
 
     def _in_use(self) -> str:
-        """What holds devices that a member could have; claims of other namespaces are counted, not named."""
+        """Return text about claims that hold devices for a member. Claims of other namespaces are not named."""
         for pod in self._found.open.values():
             if pod.unallocated:
                 return in_use(self._state, [record.claim for record in pod.unallocated], pod.pod.namespace)
@@ -377,7 +384,10 @@ class _GangDecider:
     # Decisions about all members
 
     def _finished(self) -> dict[str, Decision]:
-        """What lets the members go that have all their devices; of a gang that has not started, all of them or none."""
+        """Return the decisions of the second phase: remove the gates of members that have all their devices.
+
+        A gang that has not started lets all of them go, or none.
+        """
         finished = {key: finish(self._state, full) for key, full in self._found.full.items()}
         hindered = {key: one for key, one in finished.items() if not isinstance(one, PlacePod)}
         if self._found.started or not hindered:
@@ -386,14 +396,14 @@ class _GangDecider:
         return self._found.taken_back(waits[0].message) if waits else dict(hindered)
 
     def _give_up(self, wait: Wait, left: Iterable[str] = ()) -> GangDecision:
-        """The gang cannot start: nothing is held for it. What runs goes on."""
+        """Return decisions that hold nothing for a gang that cannot start. Members that run go on."""
         gated = (*self._found.open, *self._found.full)
         return self._decision(dict.fromkeys(gated, wait) | self._found.taken_back(wait.message), left, wait.after)
 
     def _decision(
         self, members: Mapping[str, Decision], left: Iterable[str] = (), after: float | None = None
     ) -> GangDecision:
-        """What was decided, and about the other members what is decided about any pod, in the order of ranks.
+        """Combine the decisions about ``members`` with those that hold for any pod, in the order of ranks.
 
         Args:
             left: members for which there is no room.

@@ -1,4 +1,4 @@
-"""What is remembered about one pod between decisions: where kube-scheduler refused it. Pure.
+"""The history of one pod: the nodes where kube-scheduler refused it. Pure.
 
 The rules
     A node that refused the pod is not tried again until others change something on it, or the pod's volumes
@@ -22,25 +22,25 @@ from controller.state import NEVER, Revision
 from driver.backoff import delay
 
 PATIENCE_SECONDS = 3.0
-"""How long kube-scheduler may find a placed pod unschedulable before its devices are taken back, at first."""
+"""Time that kube-scheduler may find a placed pod unschedulable before its devices are taken back, at first."""
 QUICK_REFUSALS = 6
 """Refusals after which the patience doubles each time, so that a pod that fits nowhere is moved ever more rarely."""
 LAST_RESORT_SECONDS = 300.0
-"""How long a pod that every node refused waits for a change before one node is tried again without any."""
+"""Time that a pod refused by every node waits for a change before one node is tried again without one."""
 RAREST_RESORT_SECONDS = 3600.0
 """Bound of that time, which doubles with each refusal of a node that had refused before."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """That kube-scheduler refused the pod on a node."""
+    """A refusal of the pod by kube-scheduler on a node."""
 
     at: float
     """Seconds as of ``State.at``, like all times here."""
     revision: Revision
-    """Of the node when the pod was placed there: kube-scheduler may not have seen what changed afterwards."""
+    """Revision of the node when the pod was placed there: kube-scheduler may not have seen later changes."""
     message: str
-    """kube-scheduler's."""
+    """The message of kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +50,33 @@ class WriteRefusal:
     reason: Reason
     message: str
     until: float
-    """When the placement is tried again."""
+    """Time at which the placement is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementHistory:
-    """Where the pod was placed in vain. Losing it costs retries, never correctness."""
+    """The placements of a pod that failed. Losing it costs retries, never correctness."""
 
     failures: int = 0
-    """How often kube-scheduler found the pod unschedulable on the node where its devices were."""
+    """The number of times that kube-scheduler found the pod unschedulable on the node of its devices."""
     refused: Mapping[str, NodeVerdict] = field(default_factory=dict)
     """The last verdict of each node that refused the pod, the oldest first."""
     placed: Revision | None = None
     """The revision of the node on which the pod was placed, when it was; None if that is not known."""
     released: float | None = None
-    """When the pod's reservations were dropped by a ``Release``."""
+    """Time at which a ``Release`` dropped the pod's reservations."""
     spared: float = NEVER
-    """When kube-scheduler was last seen making room for the pod where its devices are."""
+    """Time at which kube-scheduler was last seen making room for the pod on the node of its devices."""
     preempting: bool = False
-    """Whether kube-scheduler was making room at the last decision."""
+    """True if kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
 
     def patience(self, max_wait: float) -> float:
-        """Seconds that kube-scheduler gets to bind the pod after its devices were allocated."""
+        """Return the seconds that kube-scheduler gets to bind the pod after its devices were allocated."""
         return delay(max(1, self.failures - QUICK_REFUSALS + 2), base=PATIENCE_SECONDS, bound=max_wait)
 
     def standing(self, revision_of: Callable[[str], Revision], now: float) -> Mapping[str, str]:
-        """The nodes whose refusal holds at ``now``, the oldest first, and kube-scheduler's message.
+        """Return the nodes whose refusal holds at ``now``, the oldest first, each with kube-scheduler's message.
 
         None holds at the last resort: the node refused longest ago may have no devices by then.
         """
@@ -88,13 +88,13 @@ class PlacementHistory:
 
     @property
     def last_resort_at(self) -> float:
-        """When a node that refused is tried again although nothing has changed."""
+        """Time at which a node that refused is tried again although nothing has changed."""
         repeated = self.failures - len(self.refused)
         pause = delay(max(1, repeated + 1), base=LAST_RESORT_SECONDS, bound=RAREST_RESORT_SECONDS)
         return max((verdict.at for verdict in self.refused.values()), default=NEVER) + pause
 
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
-        """The history once the decision was carried out at ``now``."""
+        """Return the history once the decision was carried out at ``now``."""
         match decision:
             case PlacePod(allocations=allocations, revision=revision):
                 return replace(self, refusal=None, placed=revision if allocations else self.placed)

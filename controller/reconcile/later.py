@@ -1,4 +1,4 @@
-"""Members of a gang that do not exist yet, as demands, so that room is found for all members at once. Pure.
+"""The demands of gang members that do not exist yet, so that room is found for all members at once. Pure.
 
 What they ask for is in the JobSet that makes them, and in the ResourceClaimTemplates that it names. What admission adds
 to a pod later, such as the overhead of a runtime class, is not known.
@@ -25,7 +25,7 @@ MOST_LATER: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the pods of a part will ask for: entries of the template, and the claim that each stands for."""
+    """The claims that the pods of a part will have: each with its entry in the pod template."""
 
     ours: Sequence[tuple[str, ClaimRecord]]
     other_drivers: Sequence[tuple[str, ClaimRecord]]
@@ -36,7 +36,7 @@ class _Asked:
 def later_members(
     state: State, gang: KnownGang, most: int, restrictions: NodeRestrictions, priority: int
 ) -> Sequence[Member] | Wait:
-    """The members that come later, in the order of ranks; or why it is not known what they ask for.
+    """Return the members to come, in the order of ranks; a wait if their claims are not known yet.
 
     Members that could not start whatever room there is, because something is wrong with their claims, are left out, and
     so are those whose templates this program may not read.
@@ -75,7 +75,7 @@ def later_members(
 
 
 def _places(gang: KnownGang, later: LaterPart, taken: set[int]) -> Iterator[tuple[int, str]]:
-    """The ranks that no member has, each with a key that no pod can have."""
+    """Yield the ranks that no member has, each with a key that no pod can have."""
     name = gang.key.replace("/JobSet/", "/")
     for rank, job, index in later.part.ranks():
         if rank not in taken:
@@ -83,13 +83,13 @@ def _places(gang: KnownGang, later: LaterPart, taken: set[int]) -> Iterator[tupl
 
 
 def _made(pod: str, entry: str, record: ClaimRecord) -> Claim:
-    """The claim of a pod: one of its own if it is made from a template, which has no uid."""
+    """Return the claim of a pod. One that is made from a template, which has no uid, is made for this pod."""
     claim = record.claim
     return claim if claim.uid else replace(claim, name=f"{pod} {entry}", uid=f"{pod} {entry}")
 
 
 def _asked_by(state: State, gang: KnownGang, part: Part, template: PodTemplate) -> _Asked | Wait | None:
-    """What the pods of the part will ask for; None if they cannot start, or that is not known."""
+    """Return the claims of the pods of the part; None if these cannot start, or their claims cannot be known."""
     namespace, known, missing = gang.key.partition("/")[0], list[tuple[str, ClaimRecord]](), list[str]()
     for use in template.claims:
         if use.template and not state.templates.readable:

@@ -1,4 +1,4 @@
-"""Why no node takes a pod, as the text of the pod's condition and Event and as a value for JSON. Pure."""
+"""Renders why no node takes a pod: as the text of its condition and Event, and as a value for JSON. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -18,37 +18,37 @@ IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, ev
 _NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
 _MOST_HOLDERS: Final = 3
 _MOST_CLAUSES: Final = 3
-"""Different clauses of kube-scheduler that a message has."""
+"""Most clauses of kube-scheduler in one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why no node takes a pod, in a form that holds for all pods of its shape."""
+    """The reasons why no node takes a pod, in a form that holds for all pods of its shape."""
 
     nodes: int
-    """How many were tried."""
+    """The number of nodes that were tried."""
     said: str
-    """What kube-scheduler said about nodes; "" if it said nothing."""
+    """The text about nodes that kube-scheduler refused; "" if there are none."""
     others: Summary | None
-    """Why the other nodes refuse it; None if there are none."""
+    """The reasons of the other nodes; None if there are none."""
     claims: tuple[str, ...]
     """Keys of the claims that are named."""
     bound_to: str = ""
     """The node that the pod is bound to already; "" for none."""
     impossible: bool = False
-    """Whether the pod waits in vain, as the nodes are (``Questions.impossible``)."""
+    """True if the pod waits in vain, as the nodes are (``Questions.impossible``)."""
     no_nodes: bool = False
-    """Whether the cluster has no nodes at all."""
+    """True if the cluster has no nodes at all."""
 
     @property
     def reason(self) -> Reason:
-        """Why the pod waits: the reason of its condition and Event."""
+        """The reason of the pod's condition and Event."""
         if self.bound_to:
             return Reason.BOUND_WITHOUT_DEVICES
         return Reason.IMPOSSIBLE if self.impossible else Reason.UNALLOCATABLE
 
     def message(self, claims: Sequence[str]) -> str:
-        """The text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
+        """Return the text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
 
         What kube-scheduler said comes first. Nodes with equal reasons are grouped. Claims of other namespaces are
         counted, not named, because a reader of the pod may not be allowed to list them.
@@ -83,7 +83,7 @@ def explanation_of(
     impossible: bool = False,
     no_nodes: bool = False,
 ) -> Explanation:
-    """The reasons of all nodes together.
+    """Combine the reasons of all nodes.
 
     Args:
         refusals: every node tried, and why it refuses the pod.
@@ -105,7 +105,7 @@ def explanation_of(
 
 
 def rests_on_memory(message: str) -> bool:
-    """Whether a message names nodes that refused the pod or are held back, which only a running controller knows.
+    """Return whether a message names nodes that refused the pod or are held back.
 
     No object of the API has them: the pod's condition and Events count such nodes, and name the last one at most.
     """
@@ -123,7 +123,7 @@ def _nodes(count: int) -> str:
 
 
 def _with_names(summary: Summary, names: Mapping[str, str], namespaces: Collection[str]) -> Summary:
-    """The summary for claims of these names, without names of claims of other namespaces."""
+    """Return the summary with these names of claims, and without names of claims of other namespaces."""
     groups = tuple(replace(group, reasons=_reasons_with(group.reasons, names, namespaces)) for group in summary.groups)
     closest = summary.closest
     if closest is not None:
@@ -151,7 +151,7 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
 
 
 def in_use(state: State, claims: Sequence[Claim], namespace: str) -> str:
-    """How many of the devices that match the claims are in use, and by which claims of the namespace; "" if none is."""
+    """Return how many matching devices are in use, and by which claims of the namespace; "" if none is."""
     matching, used, holders = state.devices.in_use(claims)
     if not used:
         return ""
@@ -174,14 +174,14 @@ def _named_within(claims: Sequence[str], namespaces: Collection[str]) -> tuple[s
 
 
 def refusal_summary(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:
-    """The same as a value, for JSON: ``Summary.to_json`` documents its keys."""
+    """Return the reasons of all nodes as a value for JSON; ``Summary.to_json`` documents its keys."""
     return summarise(
         {name: NodeReasons(refusal.predicates, _device_reasons(refusal, claims)) for name, refusal in refusals.items()}
     )
 
 
 def _device_reasons(refusal: NodeRefusal, claims: Sequence[str]) -> Unsatisfiable | None:
-    """The reasons found for claims with equal specs, with the names of these claims."""
+    """Return the reasons that were found for claims with equal specs, with the names of these claims."""
     devices = refusal.devices
     if devices is None or refusal.claims == tuple(claims):
         return devices

@@ -1,4 +1,4 @@
-"""Which node a pod goes to. Pure."""
+"""The nodes that a pod may be placed on, and its demand. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from driver.node_selectors import selects
 
 @dataclass(frozen=True, slots=True)
 class NodeRestrictions:
-    """Which nodes a pod may be placed on besides those that refused it, and which are tried last."""
+    """The nodes that are closed to a pod because of other pods, and those that are tried last."""
 
     held: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that are held back for pods that come first, and for which pod each."""
+    """Nodes that are held back for pods that come first, each with that pod."""
     retried: tuple[str, ...] = ()
-    """Nodes where kube-scheduler is being asked about another pod of the shape; they are tried after others."""
+    """Nodes where kube-scheduler is trying another pod of the shape; they are tried after others."""
 
 
 ANY_NODE = NodeRestrictions()
@@ -52,7 +52,7 @@ def demand_of(
 
 
 def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:
-    """The nodes, in order, from which everything that the claims hold can be reached; None if they hold nothing."""
+    """Return the nodes, in order, that reach everything the claims hold; None if the claims hold nothing."""
     allocations = (record.claim.allocation for record in records)
     selectors = [allocation.nodes for allocation in allocations if allocation and allocation.nodes]
     if not selectors:

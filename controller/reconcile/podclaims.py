@@ -1,4 +1,4 @@
-"""The claims of a pod: which exist, which are ours to allocate, and what is wrong with them. Pure."""
+"""The claims of a pod: which exist, which are ours to allocate, and their faults. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from driver.model import Claim
 from driver.parameters import parameters_of
 
 GENERATION_SECONDS = 5.0
-"""How long the resource-claim-controller may take to create a claim from its template before the wait is reported."""
+"""Time that the resource-claim-controller may take to create a claim from its template before the wait is reported."""
 EVALUATION_PAUSE_SECONDS = 0.5
-"""How long others are served before the selectors of a pod's claims are evaluated further."""
+"""Time that others are served before the selectors of a pod's claims are evaluated further."""
 
 
 def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
-    """The pod's claims that exist and are its own, each once, and what is wrong with the others."""
+    """Return the pod's claims that exist and are its own, each once, and a wait for each of the others."""
     records, problems = [], []
     for reference in pod.references:
         key = f"{pod.namespace}/{reference.claim}"
@@ -67,18 +67,18 @@ def _creation_time_left(state: State, pod: PodView, now: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsByDriver:
-    """The claims of a pod, by who allocates them."""
+    """The claims of a pod, grouped by the program that allocates them."""
 
     ours: tuple[ClaimRecord, ...]
     """Claims that this controller allocates."""
     others: tuple[ClaimRecord, ...]
     """Claims that kube-scheduler has yet to allocate, from devices of other drivers."""
     problems: tuple[Wait, ...]
-    """Why claims belong to neither."""
+    """The faults of claims that are in neither group."""
 
 
 def too_costly(state: State, records: Iterable[ClaimRecord]) -> Mapping[str, Wait] | Wait:
-    """The claims, by key, whose selectors take more work than a claim may; or a wait, while that is not known yet.
+    """Return the claims, by key, whose selectors take more work than a claim may; a wait while that is not known.
 
     Claims that can be nobody's but other drivers' are not looked at, unless they are beside one that may be ours.
     """
@@ -103,7 +103,9 @@ def _may_be_ours(state: State, claim: Claim) -> bool:
 def split_by_driver(
     state: State, records: Iterable[ClaimRecord], costly: Mapping[str, Wait] | None = None
 ) -> ClaimsByDriver:
-    """The claims by who allocates them. A claim is ours if each of its requests can get only devices of our driver.
+    """Group the claims by the program that allocates them.
+
+    A claim is ours if each of its requests can get only devices of our driver.
 
     Args:
         costly: why claims (by key) are refused whose selectors must not be looked at.
@@ -124,7 +126,7 @@ def split_by_driver(
 
 
 def measured_by_driver(state: State, records: Sequence[ClaimRecord]) -> ClaimsByDriver | Wait:
-    """The same, once it is known that the selectors of the claims take no more work than they may."""
+    """Group the claims as ``split_by_driver`` once their selectors are known to take no more work than they may."""
     costly = too_costly(state, records)
     return costly if isinstance(costly, Wait) else split_by_driver(state, records, costly)
 
@@ -163,12 +165,12 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
 
 
 def _classes_of(claim: Claim) -> Sequence[str]:
-    """Names of the device classes that the claim asks for, each once."""
+    """Return the names of the device classes that the claim asks for, each once."""
     return tuple(dict.fromkeys(want.device_class for request in claim.spec.requests for want in request.wants))
 
 
 def faults_of(state: State, ours: Iterable[ClaimRecord]) -> list[Wait]:
-    """Why claims of ours cannot be used: they are being deleted, or their parameters are not valid."""
+    """Return the faults of claims of ours: they are being deleted, or their parameters are not valid."""
     faults = []
     for record in ours:
         claim = record.claim
@@ -193,7 +195,7 @@ def _parameter_faults(state: State, claim: Claim) -> Iterable[Wait]:
 
 
 def combine(problems: Sequence[Wait]) -> Wait:
-    """One wait for all: the reason of the first that is reported, and the messages of all that are."""
+    """Return one wait for all: the reason of the first that is reported, and the messages of all that are."""
     reported = [problem for problem in problems if problem.report]
     if not reported:
         return problems[0]
@@ -208,12 +210,15 @@ def combine(problems: Sequence[Wait]) -> Wait:
 
 
 def exclusive(state: State, records: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:
-    """The claims that are reserved for no other pod."""
+    """Return the claims that are reserved for no other pod."""
     return [record for record in records if reserved_only_for(state, record.claim, (pod,))]
 
 
 def reserved_only_for(state: State, claim: Claim, pods: Iterable[PodView]) -> bool:
-    """Whether the claim is reserved for nobody else. A PodGroup stands for all of its pods that use the claim."""
+    """Return whether the claim is reserved for nobody but these pods.
+
+    A PodGroup stands for all of its pods that use the claim.
+    """
     chosen = {pod.key: pod for pod in pods}
     own = {state.consumer(pod, claim.key).uid for pod in chosen.values()}
     others = (state.pods[key] for key in state.pods.using(claim.key) if key not in chosen)
@@ -222,17 +227,17 @@ def reserved_only_for(state: State, claim: Claim, pods: Iterable[PodView]) -> bo
 
 
 def is_reserved(state: State, claim: Claim, pod: PodView) -> bool:
-    """Whether the claim is reserved for the pod, or for the PodGroup in whose name the pod uses it."""
+    """Return whether the claim is reserved for the pod, or for the PodGroup in whose name the pod uses it."""
     uid = state.consumer(pod, claim.key).uid
     return any(consumer.uid == uid for consumer in claim.reserved_for)
 
 
 def unreserved(state: State, records: Iterable[ClaimRecord], pod: PodView) -> tuple[str, ...]:
-    """Keys of the claims that are not reserved for the pod."""
+    """Return the keys of the claims that are not reserved for the pod."""
     return tuple(record.claim.key for record in records if not is_reserved(state, record.claim, pod))
 
 
 def node_of(records: Iterable[ClaimRecord]) -> str:
-    """The node of the first claim that is allocated on one; "" if there is none."""
+    """Return the node of the first claim that is allocated on one; "" if there is none."""
     names = (record.claim.allocation.node_name for record in records if record.claim.allocation)
     return next((name for name in names if name), "")

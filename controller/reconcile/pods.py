@@ -1,4 +1,4 @@
-"""What to do about one pod. Pure.
+"""Decides about one pod. Pure.
 
 How a pod is kept on its node
     An allocation names its one node, and kube-scheduler binds a pod only where all its allocations can be reached. That
@@ -61,7 +61,7 @@ from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
 
 RELEASE_SECONDS = 1.0
-"""How long a dropped reservation must have been visible before the allocation is cleared."""
+"""Least time that a dropped reservation must have been visible before the allocation is cleared."""
 MAX_CONSUMERS = 256
 """Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
 
@@ -90,7 +90,7 @@ def decide(
 def examine(
     state: State, key: str, now: float, history: PlacementHistory, max_wait: float, *, in_gang: bool = False
 ) -> Decision | NeedsDevices | HasDevices:
-    """How far the pod has come, if it is about to be placed; else what to do about it. Arguments as of ``decide``.
+    """Return the pod as one that is about to be placed, or another decision about it. Arguments as of ``decide``.
 
     Args:
         in_gang: whether the pod needs a node even if it has no claims of ours, because it starts together with others.
@@ -135,14 +135,17 @@ def examine(
 
 
 def _bound(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> Decision | None:
-    """What to do about a pod on a node; None if it lacks devices there."""
+    """Decide about a pod on a node; None if it lacks devices there."""
     if held_elsewhere := _bound_elsewhere(state, pod, ours, in_gang):
         return held_elsewhere
     return Idle() if all(record.claim.allocation for record in ours) else None
 
 
 def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> TakeBack | Wait | None:
-    """A bound pod cannot use what it holds on another node.
+    """Take back the devices that a bound pod holds alone on another node, where it cannot use them.
+
+    It gets devices on its own node afterwards. A member of a gang does not: the others were placed beside these
+    devices, and its own node may be outside of their domain.
 
     What it alone holds there is taken back, and it gets devices on its own node afterwards. A member of a gang does
     not: the others were placed beside these devices, and its own node may be outside of their domain.
@@ -164,7 +167,7 @@ def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in
 def _give_back(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory
 ) -> Decision | None:
-    """Claims of the pod hold what older claims hold, too: they give it back, unless others use them as well."""
+    """Take back devices that older claims hold, too, unless other pods use the claims as well."""
     found = [double for record in ours if (double := double_use(state, record.claim.key))]
     records = [state.claims[double.claim] for double in found]
     if not found or len(exclusive(state, records, pod)) < len(records):
@@ -185,7 +188,7 @@ def _give_back(
 def _refused(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, refusal: WriteRefusal
 ) -> Decision | None:
-    """The API server refused a write of the pod's placement, so the pod cannot use what its claims hold."""
+    """Take back the pod's devices after the API server refused a write of its placement, or wait."""
     own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
     if own and not pod.node_name:
         return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
@@ -247,7 +250,7 @@ def allocate(
 
 
 def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
-    """Give the pod what was chosen for it."""
+    """Return the decision that gives the pod the chosen node and devices."""
     chosen = [result.device.driver for one in placed.allocations for result in one.results]
     assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {found.pod.key}: {chosen}"
     keys = (record.claim.key for record in found.unallocated)
@@ -264,7 +267,7 @@ def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
 
 
 def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
-    """All claims of a gated pod are allocated."""
+    """Let a pod go whose claims are all allocated, if it can run on their node."""
     pod, ours = found.pod, found.ours
     problem = _misplacement(state, pod, ours)
     if problem:
@@ -276,7 +279,7 @@ def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
 
 
 def _full(state: State, reserve: Sequence[str]) -> Wait | None:
-    """Why one more consumer cannot be added to these claims; None if it can."""
+    """Return a wait if one of these claims cannot take one more consumer; None if all can."""
     full = tuple(key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS)
     if not full:
         return None
@@ -288,7 +291,7 @@ def _full(state: State, reserve: Sequence[str]) -> Wait | None:
 
 
 def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:
-    """Why the pod cannot run where its claims are allocated; "" if it can."""
+    """Return why the pod cannot run on the node of its claims; "" if it can."""
     nodes = dict.fromkeys(record.claim.allocation.node_name for record in ours if record.claim.allocation)
     names = [name for name in nodes if name]
     if len(names) > 1:
@@ -306,7 +309,7 @@ def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> st
 def _unschedulable(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, *, history: PlacementHistory, max_wait: float
 ) -> Decision:
-    """kube-scheduler does not bind the pod where its claims are allocated."""
+    """Decide about a pod that kube-scheduler does not bind on the node of its claims."""
     own = exclusive(state, ours, pod)
     if len(own) < len(ours):
         message = (

@@ -1,4 +1,4 @@
-"""What could help a pod that no node takes: a changed node, or the end of pods that come after it. Pure."""
+"""Finds changes that could help a pod that no node takes: of a node, or the end of pods that come after it. Pure."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,14 +13,14 @@ from controller.reconcile.podclaims import reserved_only_for
 from controller.state import ClaimRecord, PodView, State
 
 _MOST_TRIED: Final = 64
-"""Nodes that are tried for one answer of ``node_to_hold``."""
+"""Most nodes that are tried for one answer of ``node_to_hold``."""
 
 ComesAfter = Callable[[PodView], bool]
-"""Whether a pod comes after the one that waits, in the order in which pods are served."""
+"""Tells whether a pod comes after the one that waits, in the order in which pods are served."""
 
 
 def could_take(state: State, decision: Unallocatable, node: str) -> bool:
-    """Whether this node, if it is not held back, might take the pod now. True if only deciding can tell."""
+    """Return whether this node, if it is not held back, might take the pod now. True if only deciding can tell."""
     pod = state.pods.get(decision.pod)
     claims = _claims(state, decision)
     if pod is None or claims is None or decision.lenient:
@@ -29,14 +29,14 @@ def could_take(state: State, decision: Unallocatable, node: str) -> bool:
 
 
 def depends_on_other_pods(state: State, pod: PodView) -> bool:
-    """Whether pods on other nodes decide where the pod can run: affinity between pods, topology spread."""
+    """Return whether pods on other nodes restrict the pod: by affinity between pods, or by topology spread."""
     needs = pod.needs
     own = needs.pod_affinity or needs.pod_anti_affinity or needs.spread
     return bool(own or state.nodes.pods.terms_against(needs.pod))
 
 
 def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
-    """The node to hold back for a pod that waits (``controller.waiting.held`` has the rule); "" if there is none.
+    """Return the node to hold back for a pod that waits (rule in ``controller.waiting.held``); "" if there is none.
 
     Preemption of devices would be decided here: the pods that come after on this node would be the victims.
 
@@ -62,7 +62,7 @@ def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter,
 def start_without(
     state: State, ends: ComesAfter, decide: Callable[[], GangDecision], among: Collection[str] | None = None
 ) -> GangPlan | None:
-    """Where a gang would start if other pods ended. The state is as before.
+    """Return the places of a gang if other pods ended. The state is as before.
 
     Args:
         ends: which pods.
@@ -77,7 +77,7 @@ def start_without(
 
 
 def fits_without_later_pods(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:
-    """Whether the node could take the pod if what pods that come after it use there ended. The state is as before."""
+    """Return whether the node could take the pod if pods that come after it ended there. The state is as before."""
     pod, claims = state.pods.get(decision.pod), _claims(state, decision)
     if pod is None or claims is None or node not in state.nodes:
         return False
@@ -93,7 +93,10 @@ def _takes(state: State, pod: PodView, claims: Sequence[ClaimRecord], node: str)
 
 
 def _can_be_on(state: State, pod: PodView, node: str) -> bool:
-    """Whether the node takes the pod apart from its claims; where it is bound, only cordons and taints count."""
+    """Return whether the node takes the pod apart from its claims.
+
+    Where the pod is bound, only cordons and taints count.
+    """
     check = PodCheck(pod.key, pod.needs, state.nodes)
     if pod.node_name:
         return node == pod.node_name and not check.closed(node)
@@ -107,14 +110,14 @@ def _claims(state: State, decision: Unallocatable) -> Sequence[ClaimRecord] | No
 
 
 def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[PodView]:
-    """The pods that count on the node and come after the pod that waits."""
+    """Return the pods on the node that come after the pod that waits."""
     pods = (state.pods.get(key) for key, _ in state.nodes.view(node).held())
     return [pod for pod in pods if pod is not None and comes_after(pod)]
 
 
 @contextmanager
 def _without(state: State, node: str, pods: Sequence[PodView]) -> Iterator[None]:
-    """The state as it would be if these pods ended, and with them the claims that only they use."""
+    """Change the state as if these pods, and the claims that only they use, had ended."""
     ending = []
     for key in dict.fromkeys(key for pod in pods for key in pod.claim_keys):
         record = state.claims.get(key)

@@ -1,4 +1,4 @@
-"""Why each node refuses a pod, and the memory that spares asking again while nothing has changed. Pure."""
+"""Finds the reasons why nodes refuse a pod, and remembers them while nothing changes. Pure."""
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
 HELD_BACK: Final = "held back for"
-"""Begins the reason of a node that is held back for another pod."""
+"""Start of the reason of a node that is held back for another pod."""
 NOT_ASKED: Final = "not looked at: to find the reasons on every node takes too much work; simplify the claims"
-"""The reason of a node for which the work of an explanation did not suffice."""
+"""The reason of a node that was left out because an explanation had used up its work."""
 LOOKS_PER_NODE: Final = 20
-"""What asking a node counts as besides what is looked at there, in the unit of ``Fleet.looks``."""
+"""Work that counts for each node besides the devices that are looked at, in the unit of ``Fleet.looks``."""
 _MAX_SHAPES: Final = 64
-"""Shapes of pods that are remembered."""
+"""Most shapes of pods that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class NodeRefusal(NodeReasons):
     claims: tuple[str, ...] = ()
     """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
     clause: str = ""
-    """What kube-scheduler said when it refused the pod there; "" if it did not."""
+    """The message of kube-scheduler that refused the pod there; "" if there is none."""
     version: Hashable = None
-    """Of the node and of the pod's ``PodCheck`` then; None if the refusal does not hold for other pods of the shape."""
+    """Versions of the node and of the pod's ``PodCheck`` then; None if the refusal holds for this pod alone."""
     asked: bool = True
     """False if the node was not looked at."""
 
 
 class RefusalMemory:
-    """Which nodes refused pods of which shape. Filled by its owner from what is decided, never by questions.
+    """The nodes that refused pods, by shape of pod. Its owner fills it from decisions; ``Questions`` only reads it.
 
     With it, a shape of pod that every node refused is not tried again until something changes, and a node's reasons
     are found again only when something there has changed.
@@ -53,15 +53,15 @@ class RefusalMemory:
         self._refusals: BoundedCache[Hashable, dict[str, NodeRefusal]] = BoundedCache(_MAX_SHAPES)
 
     def refused_by_all(self, shape: Hashable, generation: int) -> bool:
-        """Whether every node refused pods of this shape, and ``Nodes.generation`` is the same since."""
+        """Return whether every node refused pods of this shape, and ``Nodes.generation`` is the same since."""
         return self._generations.get(shape) == generation
 
     def refusals_of(self, shape: Hashable) -> Mapping[str, NodeRefusal]:
-        """The refusals found for pods of this shape, by node; each holds as long as its ``version`` is the node's."""
+        """Return the refusals of pods of this shape, by node. Each holds while its ``version`` is the node's."""
         return self._refusals.get(shape, {})
 
     def remember(self, decision: Unallocatable, generation: int) -> None:
-        """Take in that a pod was decided to be unallocatable at this ``Nodes.generation``."""
+        """Remember a decision that found a pod unallocatable at this ``Nodes.generation``."""
         if decision.by_every_node:
             self._generations[decision.shape] = generation
 
@@ -72,11 +72,11 @@ class RefusalMemory:
 
 
 NO_MEMORY = RefusalMemory()
-"""For one decision on its own. Nobody fills it."""
+"""An empty memory, for a decision on its own. Nobody fills it."""
 
 
 class Questions:
-    """Asks each node that a pod could go to why it refuses the pod, over as many turns as that takes.
+    """Asks each node that a pod could go to why it refuses the pod, in as many turns as that takes.
 
     Args:
         most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
@@ -95,7 +95,7 @@ class Questions:
         self._open = deque([pod.node_name] if pod.node_name else names)
         self._left = most
         self._unsure: deque[str] | None = None
-        """Nodes that refuse the pod for other reasons, and are still to be asked whether they have the devices."""
+        """Nodes that refuse the pod for other reasons, and still have to be asked for the devices."""
         self.refusals: dict[str, NodeRefusal] = {}
         self.impossible = False
         self._asked = 0
@@ -104,7 +104,7 @@ class Questions:
         return state.devices.looks + self._asked * LOOKS_PER_NODE
 
     def ask(self, state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
-        """Ask further nodes; whether that was all.
+        """Ask further nodes; return whether all have been asked.
 
         Args:
             decision: about this pod, or another one of its shape.
@@ -165,7 +165,7 @@ class Questions:
 
 
 def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY) -> Questions:
-    """Every node asked in one turn. Costly on many nodes; needed only to report the reasons."""
+    """Ask every node in one turn. Costly on many nodes; needed only to report the reasons."""
     questions = Questions(state, decision)
     questions.ask(state, decision, memory)
     return questions
@@ -186,7 +186,7 @@ def _refusal(
 
 
 def _named(key: str, reader: PodView) -> str:
-    """A pod or ``gang <key>`` by its key, for a reader of another pod."""
+    """Return a pod, or ``gang <key>``, by its key, for a reader of another pod."""
     kind, _, gang = key.partition(" ")
     if gang:
         return key if gang.partition("/")[0] == reader.namespace else f"a {kind} in another namespace"

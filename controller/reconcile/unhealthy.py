@@ -1,4 +1,4 @@
-"""Pods whose devices do not work any more. Pure."""
+"""Finds pods whose devices do not work any more. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from controller.state import State
 
 @dataclass(frozen=True, slots=True)
 class UnhealthyUse:
-    """Devices of a claim that do not work, and who uses them."""
+    """The devices of a claim that do not work, and the pods that use them."""
 
     claim: str
-    """Key."""
+    """Key of the claim."""
     devices: tuple[str, ...]
     """``<pool>/<device>``, in the order of the allocation."""
     pods: tuple[str, ...]
@@ -28,7 +28,7 @@ class UnhealthyUse:
 
 
 def unhealthy_use(state: State, key: str) -> UnhealthyUse | None:
-    """The devices of the claim ``key`` that their node calls unhealthy, by a taint; None if there are none."""
+    """Return the devices of the claim ``key`` that their node taints as unhealthy; None if there are none."""
     record = state.claims.get(key)
     if record is None or record.claim.allocation is None:
         return None

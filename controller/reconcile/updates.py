@@ -1,4 +1,4 @@
-"""What a decision means for the claims it is about: the change of the ``status`` of each. Pure.
+"""Turns a decision into changes of the ``status`` of each of its claims. Pure.
 
 The one interpretation of decisions: the controller writes these changes through the API, ``lode simulate`` and ``lode
 explain`` apply them to their own state.
@@ -19,19 +19,19 @@ class Allocate:
     """Allocate the claim and reserve it for its first consumer. The claim must have the finalizer before."""
 
     claim: str
-    """Key."""
+    """Key of the claim."""
     allocation: Allocation
     consumer: Consumer
     sharers: tuple[Consumer, ...] = ()
-    """More consumers, which start together with the first."""
+    """Further consumers that start together with the first one."""
 
     @property
     def consumers(self) -> tuple[Consumer, ...]:
-        """All that the claim is reserved for."""
+        """All consumers that the claim is reserved for."""
         return (self.consumer, *self.sharers)
 
     def status_patch(self, claim: Claim) -> Object:
-        """The merge patch of the claim's status."""
+        """Return the merge patch of the claim's status."""
         reserved = [consumer_to(consumer) for consumer in self.consumers]
         patch: Object = {"allocation": allocation_to(self.allocation), "reservedFor": reserved}
         devices = device_statuses(self.allocation)
@@ -46,7 +46,7 @@ class Reserve:
     consumer: Consumer
 
     def status_patch(self, claim: Claim) -> Object:
-        """The merge patch of the claim's status."""
+        """Return the merge patch of the claim's status."""
         return {"reservedFor": [consumer_to(consumer) for consumer in (*claim.reserved_for, self.consumer)]}
 
 
@@ -58,7 +58,7 @@ class Unreserve:
     consumer: Consumer
 
     def status_patch(self, claim: Claim) -> Object:
-        """The merge patch of the claim's status; empty if the claim is not reserved for the consumer."""
+        """Return the merge patch of the claim's status; empty if the claim is not reserved for the consumer."""
         kept = [consumer for consumer in claim.reserved_for if consumer.uid != self.consumer.uid]
         if len(kept) == len(claim.reserved_for):
             return {}
@@ -72,7 +72,7 @@ class Deallocate:
     claim: str
 
     def status_patch(self, claim: Claim) -> Object:
-        """The merge patch of the claim's status; empty if the claim holds nothing."""
+        """Return the merge patch of the claim's status; empty if the claim holds nothing."""
         if claim.allocation is None and not claim.reserved_for:
             return {}
         return {"allocation": None, "reservedFor": None, "devices": None}
@@ -82,7 +82,7 @@ ClaimUpdate = Allocate | Reserve | Unreserve | Deallocate
 
 
 def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], timestamp: str) -> tuple[ClaimUpdate, ...]:
-    """The updates of claims that carry the decision out, in order.
+    """Return the updates of claims that carry the decision out, in order.
 
     Args:
         consumer: what a claim (key) is reserved for when the pod that the decision is about uses it.
@@ -104,5 +104,5 @@ def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], times
 
 
 def patched_status(before: Object, patch: Object) -> Object:
-    """A claim's status after a merge patch of its fields."""
+    """Return a claim's status after a merge patch of its fields."""
     return {name: value for name, value in {**before, **patch}.items() if value is not None}

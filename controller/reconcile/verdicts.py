@@ -1,4 +1,4 @@
-"""What kube-scheduler says about a pod that it does not bind. Pure."""
+"""Reads the messages of kube-scheduler about pods that it does not bind. Pure."""
 
 import re
 from typing import Final
@@ -8,18 +8,18 @@ _NODES: Final = re.compile(r"0/\d+ nodes are available: (?P<clauses>.*?)(?:\.(?:
 _BETWEEN: Final = re.compile(r"[,;] (?=\d+ |node\(s\)|[A-Z])")
 _COUNT: Final = re.compile(r"\d+ ")
 _FROM_THE_ALLOCATION: Final = ("resourceclaim not available on the node", "cannot allocate all claims")
-"""What the plugin DynamicResources says about all nodes but the one that the allocation names."""
+"""Clauses of the plugin DynamicResources about all nodes but the one that the allocation names."""
 _ABOUT_OTHER_NODES: Final = (
     "node(s) had untolerated taint",
     "node(s) were unschedulable",
     "node(s) didn't match Pod's node affinity/selector",
 )
-"""What the controller checks by the same rules, so that it is not said about a node where it allocated devices."""
+"""Clauses about rules that the controller checks itself, so that no node of its choice can have caused them."""
 _MOST_CHARACTERS: Final = 300
 
 
 def relevant_reason(message: str) -> str:
-    """The part of kube-scheduler's message that says why it refuses the node which the pod's allocation names.
+    """Return the part of kube-scheduler's message that is about the node of the pod's allocation.
 
     The message counts the reasons of all nodes: ``0/6 nodes are available: 1 node(s) didn't match pod anti-affinity
     rules, 5 resourceclaim not available on the node. preemption: ...``. The allocation itself rules out all nodes but

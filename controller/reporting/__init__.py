@@ -1,4 +1,4 @@
-"""Says why pods wait, after placing: a condition on the pod, and one Event for each object and reason, counted up.
+"""Reports why pods wait: a condition on the pod, and one Event for each object and reason, counted up.
 
 reporter         has conditions and Events written in the reporting lane, if they are news
 reminders        when Events about what lasts are written again

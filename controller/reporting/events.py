@@ -15,23 +15,23 @@ _DIGEST_LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What one Event says."""
+    """The content of one Event."""
 
     resource: Resource
     key: str
-    """Of the object that the Event is about, ``namespace/name``."""
+    """Key of the object that the Event is about, ``namespace/name``."""
     uid: str
     reason: str
     message: str
 
     @property
     def event(self) -> str:
-        """The key of the Event, ``namespace/name``."""
+        """Key of the Event, ``namespace/name``."""
         return event_key(self.key, self.uid, self.reason)
 
 
 def event_key(key: str, uid: str, reason: str) -> str:
-    """The key (``namespace/name``) of the Event about the object ``key`` with this uid, for a reason."""
+    """Return the key (``namespace/name``) of the Event about the object ``key`` with this uid, for a reason."""
     namespace, name = key.split("/")
     digest = sha256(f"{uid} {reason}".encode()).hexdigest()[:_DIGEST_LENGTH]
     return f"{namespace}/{name[:_NAME_LIMIT]}.{digest}"

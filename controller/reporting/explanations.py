@@ -1,4 +1,4 @@
-"""Why no node takes a pod, found once for all pods of a shape, in turns. Pure."""
+"""Explains why no node takes a pod, once for all pods of a shape, in turns. Pure."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from controller.state import State
 from driver.bounded import BoundedCache
 
 FRESH_SECONDS: Final = 10.0
-"""How long an explanation is used for other pods of the shape although the cluster has changed since."""
+"""Time that an explanation is used for other pods of the shape although the cluster has changed since."""
 TURN_LOOKS: Final = 30_000
-"""The work of one turn, in the unit of ``Fleet.looks``: about 0.1 s of one core of 2024, at most 0.4 s."""
+"""Work of one turn, in the unit of ``Fleet.looks``: about 0.1 s of one core of 2024, at most 0.4 s."""
 MOST_LOOKS: Final = 60 * TURN_LOOKS
-"""The work of one explanation. Other nodes are not looked at."""
+"""Work of one explanation. Nodes that are left then are not looked at."""
 _ABANDONED_SECONDS: Final = 60.0
-"""An explanation that was not gone on with for so long is begun anew."""
+"""Time after which an explanation that was not continued is begun anew."""
 _MOST_SHAPES: Final = 256
 
 
@@ -38,15 +38,15 @@ class _Begun:
     """An explanation that takes several turns."""
 
     group: Hashable
-    """Of the pods that it holds for (``Unallocatable.group``)."""
+    """Group of the pods that it holds for (``Unallocatable.group``)."""
     generation: int
     at: float
-    """When the last turn was."""
+    """Time of the last turn."""
     questions: Questions
 
 
 class Explanations:
-    """The explanation of each shape of pods, as it was found last.
+    """The last explanation of each shape of pods.
 
     To find one costs as much as asking every node. A thousand pods of one shape get the same one, in their own words.
     """
@@ -56,7 +56,7 @@ class Explanations:
         self._begun: _Begun | None = None
 
     def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int] | None:
-        """What the pod is told, and the generation of the nodes (``Nodes.generation``) that it was found for.
+        """Return the wait to report, and the generation of the nodes (``Nodes.generation``) that it is about.
 
         None if that takes further turns: ask again, and about no other shape before.
 

@@ -1,4 +1,4 @@
-"""What was told about each pod last, and whether something is news. Pure."""
+"""Remembers the last report about each pod, and tells whether another one is news. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from controller.state import PodView
 
 REWORD_SECONDS: Final = 600.0
-"""How long a message stays as it is while only its words change: in a busy cluster its numbers change all the time."""
+"""Time that a message stays while only its words change: in a busy cluster its numbers change all the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,13 @@ class Report:
     reason: str
     message: str
     at: float
-    """When the words were told, or looked at again (monotonic seconds)."""
+    """Time at which the words were reported, or looked at again (monotonic seconds)."""
 
 
 class LastReports:
-    """What was told about pods that wait.
+    """The last reports about pods that wait.
+
+    After a start, the pod's own condition has the report of an earlier run.
 
     After a start, the pod's own condition says what an earlier run has told.
     """
@@ -30,12 +32,12 @@ class LastReports:
         self._reports: dict[str, Report] = {}
 
     def reword_at(self, pod: PodView, reason: str, now: float) -> float | None:
-        """From when on (monotonic seconds) other words of the reason are news; None if any words are news now."""
+        """Return when (monotonic seconds) other words of the reason become news; None if any words are news now."""
         last = self._last(pod, now)
         return last.at + REWORD_SECONDS if last is not None and last.reason == reason else None
 
     def report(self, pod: PodView, reason: str, message: str, now: float) -> bool:
-        """Take in that the message is to be told; returns whether it is news."""
+        """Remember a message that is to be reported; return whether it is news."""
         last, reword = self._last(pod, now), self.reword_at(pod, reason, now)
         if last is not None and reword is not None and (last.message == message or now < reword):
             if now >= reword:
@@ -45,12 +47,12 @@ class LastReports:
         return True
 
     def words(self, pod: PodView) -> str:
-        """The last words about the pod; "" if there are none."""
+        """Return the last words about the pod; "" if there are none."""
         last = self._reports.get(pod.key)
         return last.message if last is not None else ""
 
     def forget(self, pod: str) -> None:
-        """The pod waits no longer, or the write failed: whatever comes next is news."""
+        """Forget the pod, which waits no longer or whose write failed: whatever comes next is news."""
         self._reports.pop(pod, None)
 
     def _last(self, pod: PodView, now: float) -> Report | None:

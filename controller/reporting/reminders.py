@@ -1,4 +1,4 @@
-"""When Events about what lasts are said again, because the API server forgets Events after a while. Pure."""
+"""Repeats Events about waits that last, because the API server forgets Events after a while. Pure."""
 
 import heapq
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ from typing import Final
 from controller.reporting.events import Note
 
 REMIND_SECONDS: Final = 3000.0
-"""Least time between two of these writes of one Event. kube-apiserver keeps an Event for an hour after it was written
-last (``--event-ttl``)."""
+"""Least time between two repetitions of one Event. kube-apiserver keeps an Event for an hour after its last write
+(``--event-ttl``)."""
 PACE_SECONDS: Final = 0.1
-"""Least time between any two of them, so that thousands of pods that began to wait at one moment are no burst: 5,000
-are told in the ten minutes that are left of the hour."""
+"""Least time between any two repetitions. Thousands of pods that began to wait at one moment are no burst: 5,000 Events
+are written in the ten minutes that are left of the hour."""
 _ASK_AGAIN_SECONDS: Final = 600.0
-"""When the Event of an earlier run is looked for again, if no answer came."""
+"""Time after which the Event of an earlier run is looked for again, if no answer came."""
 _STALE: Final = 1024
 """Entries of the heap that may be out of date, besides as many as there are Events."""
 
@@ -24,13 +24,15 @@ class _Kept:
     note: Note
     due: float
     said: bool
-    """Whether this run knows when it was said last."""
+    """True if this run knows the time of the last write."""
     pods: set[str] = field(default_factory=set)
     """The pods that wait because of it."""
 
 
 class Reminders:
-    """The Events that are said again, each once however many pods wait because of it.
+    """The Events that are repeated, each once however many pods wait because of it.
+
+    An Event that an earlier run of the program may have written is looked for before it is repeated.
 
     An Event that an earlier run of the program may have said is looked for before it is said again.
     """
@@ -42,10 +44,10 @@ class Reminders:
         self._later: list[tuple[float, str]] = []
         """A heap of due times and Events; one that is not the Event's is out of date."""
         self._free_at = 0.0
-        """When the next one may be written or looked for."""
+        """Time at which the next Event may be written or looked for."""
 
     def keep(self, pod: str, notes: Iterable[Note], now: float, *, said: bool) -> None:
-        """The pod waits because of this, and of nothing else any more.
+        """Keep the Events of a pod that waits, and no other Events of the pod.
 
         Args:
             said: whether it is said now; if not, and if nothing is known about it, it is looked for.
@@ -64,16 +66,17 @@ class Reminders:
         self._of[pod] = tuple(events)
 
     def forget(self, pod: str) -> None:
-        """The pod waits no longer, or says nothing."""
+        """Forget the pod, which waits no longer or has no Event."""
         self._release(pod, self._of.pop(pod, ()))
 
     def next_due(self) -> float | None:
-        """When ``pop`` has an answer (monotonic seconds); None if nothing lasts."""
+        """Return when ``pop`` has an answer (monotonic seconds); None if there is no Event to repeat."""
         self._drop_stale()
         return max(self._later[0][0], self._free_at) if self._later else None
 
     def pop(self, now: float) -> tuple[Note, bool] | None:
-        """What comes next, and whether it is to be said; if not, it is to be looked for. None if nothing is due."""
+        """Return the next Event, and True if it is to be written or False if it is to be looked for; None if none is
+        due."""
         due = self.next_due()
         if due is None or due > now:
             return None
@@ -84,7 +87,7 @@ class Reminders:
         return kept.note, kept.said
 
     def found(self, event: str, said_at: float | None, now: float) -> None:
-        """The Event was looked for.
+        """Note the answer of the API server that was asked for the Event.
 
         Args:
             said_at: when it was said last (monotonic seconds); None if there is none, so that it is said now.

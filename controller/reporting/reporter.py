@@ -1,4 +1,4 @@
-"""Says why pods wait: a condition on the pod, an Event on the pod and on claims that are at fault."""
+"""Reports why pods wait: a condition on the pod, an Event on the pod and on claims that have a fault."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -19,7 +19,7 @@ _CONDITION: Final = "condition"
 
 
 class Reporter:
-    """Has conditions and Events written in the reporting lane, so that no pod waits for words to be served.
+    """Has conditions and Events written in the reporting lane, so placing never waits for Events.
 
     Only news is written: another reason at once, other words for the same reason after ``REWORD_SECONDS``. As long as a
     reason lasts, its Event is said again before the API server forgets it (``Reminders``).
@@ -38,16 +38,17 @@ class Reporter:
         self._log = log
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
-        """Whether the pod's condition says so. It may not: a write for the pod drops what was still to be told."""
+        """Return whether the pod's condition has the reason. It may not: a write that places the pod drops waiting
+        reports."""
         known = pod.allocated
         return known is not None and (known.status, known.reason) == ("False", reason.value)
 
     def reword_at(self, pod: PodView, reason: Reason) -> float | None:
-        """From when on (monotonic seconds) other words of the reason are told; None if any words are told now."""
+        """Return from when on (monotonic seconds) other words of the reason are reported; None if any words are now."""
         return self._last.reword_at(pod, reason.value, self._clock.monotonic())
 
     def report_wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> float | None:
-        """Say why the pod waits if that is news; returns when other words may be told, if these are not told now.
+        """Report why the pod waits if that is news; return when other words may be reported, if these are not yet.
 
         Args:
             event: whether there is an Event, too; not if another pod has it, because the wait is about several pods.
@@ -72,7 +73,7 @@ class Reporter:
         return None
 
     def keep_said(self, pod: PodView, reason: Reason, claims: Collection[str] = ()) -> None:
-        """The pod was told so and still waits for this reason: its Events are said again before they expire."""
+        """Repeat the Events of a pod that still waits for a reported reason before they expire."""
         notes = self._notes(pod, claims, reason.value, self._last.words(pod))
         self._reminders.keep(pod.key, notes, self._clock.monotonic(), said=False)
 
@@ -83,7 +84,7 @@ class Reporter:
                 yield Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, message)
 
     def remind(self) -> bool:
-        """Say one more thing again, or look for the Event of an earlier run; False if nothing is due."""
+        """Repeat one Event, or look for the Event of an earlier run; return False if nothing is due."""
         due = self._reminders.pop(self._clock.monotonic())
         if due is None:
             return False
@@ -95,11 +96,11 @@ class Reporter:
         return True
 
     def next_due(self) -> float | None:
-        """When ``remind`` has something to do (monotonic seconds); None if nothing lasts."""
+        """Return when ``remind`` has something to do (monotonic seconds); None if there is no Event to repeat."""
         return self._reminders.next_due()
 
     def on_result(self, result: WriteResult) -> bool:
-        """Take in what came of something that was told; False if it was not written.
+        """Take in the result of a report; return False if it was not written.
 
         Whether an earlier run wrote an Event is looked for again later, if no answer came.
         """
@@ -110,35 +111,35 @@ class Reporter:
         return result.error is None or isinstance(result.sequence.steps[0], ReadObject)
 
     def report_taken_back(self, pod: PodView, node: str, message: str) -> None:
-        """Say that the pod lost its devices on a node. The condition follows when it is placed anew or has to wait."""
+        """Report that the pod lost its devices on a node. A condition follows when it is placed anew or waits."""
         text = f"took back the devices on node {node}: {message}"
         self._say(Note(PODS, pod.key, pod.uid, "AllocationTakenBack", text))
 
     def report_double_use(self, double: DoubleUse) -> None:
-        """Say on every claim that takes part that something is held by more claims than there is of it."""
+        """Report on every claim of a double use that more is held than there is."""
         for key in (double.claim, *double.rivals):
             if record := self._state.claims.get(key):
                 reason = Reason.DOUBLE_USE.value
                 self._say(Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key)))
 
     def report_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
-        """Say on these pods, which use it, that a device does not work."""
+        """Report on these pods, which use it, that a device does not work."""
         for key in pods:
             if pod := self._state.pods.get(key):
                 self._say(Note(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message))
 
     def report_unreadable(self, found: UnreadableObject) -> None:
-        """Say on the object that it cannot be decoded, if it is in a namespace, where its author may look."""
+        """Report on an object in a namespace, where its author may look, that it cannot be decoded."""
         if found.resource.namespaced and found.uid:
             message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
             self._say(Note(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message))
 
     def stop_reminding(self, pod: str) -> None:
-        """The pod does not wait now: nothing about it is said again."""
+        """Stop repeating Events about a pod that does not wait now."""
         self._reminders.forget(pod)
 
     def forget(self, pod: str) -> None:
-        """The pod has its devices, or the write failed; whatever is to be said next is news."""
+        """Forget the pod, which has its devices or whose write failed: the next report is news."""
         self._last.forget(pod)
         self._reminders.forget(pod)
 

@@ -1,4 +1,4 @@
-"""Nodes that are held back for pods that have waited long, so that pods which come after them do not starve them. Pure.
+"""Holds nodes back for pods that have waited long, so that pods which come after them do not starve them. Pure.
 
 The rule
     A pod that waits longer than a settable time, and that is the first of its shape, gets one node held back: pods that
@@ -34,7 +34,7 @@ from typing import Final
 from controller.waiting.order import Rank
 
 MOST_HELD: Final = 8
-"""Nodes that are held back for single pods at a time."""
+"""Most nodes that are held back for single pods at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +42,24 @@ class HeldNode:
     """A node that is held back for a pod."""
 
     rank: Rank
-    """Of the pod."""
+    """Rank of the pod."""
     node: str
     ends: float
-    """When it ends at the latest (monotonic seconds)."""
+    """Latest end of the hold (monotonic seconds)."""
 
 
 class HeldNodes:
-    """Which node is held back for which pod."""
+    """The nodes that are held back for single pods."""
 
     def __init__(self) -> None:
         self._held: dict[str, HeldNode] = {}
 
     def __len__(self) -> int:
-        """How many pods have a node that is held back for them."""
+        """Return the number of pods with a node that is held back for them."""
         return len(self._held)
 
     def is_full(self, namespace: str, most: int) -> bool:
-        """Whether as many nodes are held back as may be, in all or for pods of the namespace.
+        """Return whether no further node may be held back, in all or for pods of the namespace.
 
         Args:
             most: how many nodes may be held back in the whole cluster.
@@ -69,7 +69,7 @@ class HeldNodes:
         return len(self._held) >= most or own >= max(1, most // 2)
 
     def of(self, pod: str) -> HeldNode | None:
-        """What is held back for the pod."""
+        """Return the hold of the pod; None if there is none."""
         return self._held.get(pod)
 
     def hold(self, held: HeldNode) -> None:
@@ -77,20 +77,20 @@ class HeldNodes:
         self._held[held.rank.pod] = held
 
     def end(self, pod: str) -> str:
-        """Hold nothing back for the pod any more; returns the node that was held back, "" if none was."""
+        """End the hold of the pod; return its node, "" if there was none."""
         return self._held.pop(pod).node if pod in self._held else ""
 
     def holders(self, node: str) -> list[str]:
-        """The pods for which the node is held back; for "" all pods with one."""
+        """Return the pods for which the node is held back; for "" all pods with a hold."""
         return [pod for pod, one in self._held.items() if node in ("", one.node)]
 
     @property
     def held(self) -> Collection[HeldNode]:
-        """What is held back."""
+        """All holds for single pods."""
         return self._held.values()
 
     def from_pod(self, rank: Rank) -> Mapping[str, str]:
-        """The nodes that are held back from a pod, and the pod that each is held back for."""
+        """Return the nodes that are held back from a pod, each with the pod that it is held back for."""
         ordered = sorted(self._held.values(), key=lambda one: (one.rank, one.node), reverse=True)
         return {one.node: one.rank.pod for one in ordered if one.rank < rank}
 
@@ -100,18 +100,18 @@ class HeldDomain:
     """Nodes that are held back for a gang."""
 
     gang: str
-    """Key."""
+    """Key of the gang."""
     rank: Rank
-    """Of the gang."""
+    """Rank of the gang."""
     outermost: str
     """The outermost domain of the nodes; "" for the whole cluster."""
     nodes: frozenset[str]
     ends: float = inf
-    """When it ends at the latest (monotonic seconds)."""
+    """Latest end of the hold (monotonic seconds)."""
     nodes_without_devices: frozenset[str] = frozenset()
     """The nodes of members without devices. They are not held back."""
     starts: float | None = None
-    """When the gang can start there at the latest (monotonic seconds), if the deadlines of pods tell; else None."""
+    """Latest start of the gang there (monotonic seconds), if the deadlines of pods tell it; else None."""
 
     @property
     def all_nodes(self) -> frozenset[str]:
@@ -119,7 +119,7 @@ class HeldDomain:
         return self.nodes | self.nodes_without_devices
 
     def predicting(self, starts: float | None, now: float) -> "HeldDomain":
-        """The same with another prediction, made at ``now`` (monotonic seconds).
+        """Return the hold with another prediction, made at ``now`` (monotonic seconds).
 
         A prediction is put off only when it has passed, so pods that use the nodes meanwhile never delay the gang by
         turns.
@@ -130,27 +130,27 @@ class HeldDomain:
 
 
 class HeldDomains:
-    """Which nodes are held back for which gang."""
+    """The nodes that are held back for gangs."""
 
     def __init__(self) -> None:
         self._held: dict[str, HeldDomain] = {}
 
     @property
     def count(self) -> int:
-        """How many nodes are held back."""
+        """The number of nodes that are held back."""
         return sum(len(one.nodes) for one in self._held.values())
 
     @property
     def held(self) -> Collection[HeldDomain]:
-        """What is held back."""
+        """All holds for gangs."""
         return self._held.values()
 
     def of(self, gang: str) -> HeldDomain | None:
-        """What is held back for the gang."""
+        """Return the hold of the gang; None if there is none."""
         return self._held.get(gang)
 
     def displaced(self, held: HeldDomain, most: int) -> Sequence[str] | None:
-        """The gangs for which nothing can be held back any more if these nodes are held; None if these may not be.
+        """Return the gangs whose holds would have to end for this one; None if it may not be made.
 
         Args:
             most: how many nodes may be held back in the whole cluster.
@@ -168,20 +168,20 @@ class HeldDomains:
         return ended
 
     def hold(self, held: HeldDomain) -> None:
-        """Hold nodes back for a gang. Those that are ``displaced`` have to be ended."""
+        """Hold nodes back for a gang. The holds of gangs that are ``displaced`` have to be ended."""
         self._held[held.gang] = held
 
     def end(self, gang: str) -> frozenset[str]:
-        """Hold nothing back for the gang any more; returns the nodes that were held back."""
+        """End the hold of the gang; return its nodes."""
         held = self._held.pop(gang, None)
         return held.nodes if held else frozenset()
 
     def on(self, nodes: Collection[str]) -> list[str]:
-        """The gangs for which one of these nodes is held back; all gangs with nodes if "" is one of them."""
+        """Return the gangs for which one of these nodes is held back; all gangs with a hold if "" is one of them."""
         return [gang for gang, held in self._held.items() if "" in nodes or not held.nodes.isdisjoint(nodes)]
 
     def from_pod(self, rank: Rank, ends: float | None = None, gang: str = "") -> Mapping[str, str]:
-        """The nodes that are held back from a pod, and ``gang <key>`` of the gang that each is held back for.
+        """Return the nodes that are held back from a pod, each with ``gang <key>`` of its gang.
 
         Args:
             ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if nothing tells.
@@ -193,7 +193,7 @@ class HeldDomains:
 
 
 def _exclude(one: HeldDomain, other: HeldDomain) -> bool:
-    """Whether nodes are held back for one of the two gangs at a time."""
+    """Return whether only one of the two holds may exist at a time."""
     return one.outermost == other.outermost or one.rank.namespace == other.rank.namespace
 
 

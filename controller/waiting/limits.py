@@ -1,4 +1,4 @@
-"""How long, how often and how many nodes may be held back. Pure."""
+"""Limits how long, how often and how many nodes are held back. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from controller.waiting.order import Rank
 
 _TURNS: Final = 2
-"""How many pauses a namespace waits after a hold of its own that ran out, so that those of others come first."""
+"""Pauses that a namespace waits after a hold of its own ran out, so that those of others come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class HoldLimits:
     share: float = 0.5
 
     def most(self, nodes: int) -> int:
-        """How many of so many nodes may be held back at a time; at least one."""
+        """Return how many of so many nodes may be held back at a time; at least one."""
         return max(1, int(self.share * nodes))
 
 
 class Pauses:
-    """Nodes and namespaces for which nothing is held back for a while, because a hold ran out.
+    """The nodes and namespaces for which nothing is held back for a while, because a hold ran out.
 
     The rule
         A hold that ran out keeps its nodes open for one pause and its namespace waiting for two. So pods that come
@@ -50,10 +50,10 @@ class Pauses:
         self._seconds = seconds
         self._nodes: dict[str, tuple[float, int]] = {}
         self._namespaces: dict[str, tuple[float, int]] = {}
-        """When each pause ends (monotonic seconds), and ``Rank.below`` of the one whose hold ran out."""
+        """Each pause as its end (monotonic seconds) and ``Rank.below`` of the one whose hold ran out."""
 
     def ended(self, rank: Rank, nodes: Collection[str], now: float, part: float = 1) -> None:
-        """A hold ended, and the one that it was for still waits or is gone.
+        """Start a pause after a hold that ended while the one that it was for still waits or is gone.
 
         Args:
             part: of its longest time that has passed.
@@ -65,10 +65,10 @@ class Pauses:
         self._namespaces[rank.namespace] = now + _TURNS * pause, rank.below
 
     def nodes(self, rank: Rank, now: float) -> dict[str, float]:
-        """The nodes that may not be held back for this rank now, and when each pause ends."""
+        """Return the nodes that may not be held back for this rank now, each with the end of its pause."""
         return {name: ends for name, (ends, below) in self._nodes.items() if ends > now and rank.below >= below}
 
     def of_namespace(self, rank: Rank, now: float) -> float | None:
-        """When (monotonic seconds) something may be held back for this rank, by its namespace; None for now."""
+        """Return when (monotonic seconds) this rank's namespace may have nodes held back; None for now."""
         ends, below = self._namespaces.get(rank.namespace, (now, 0))
         return ends if ends > now and rank.below >= below else None

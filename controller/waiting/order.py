@@ -18,18 +18,18 @@ class Rank:
     below: int
     """Minus the pod's priority (``spec.priority``)."""
     created: str
-    """Since when the pod could be served; compared as text."""
+    """Time stamp from which the pod could be served; compared as text."""
     pod: str
     """Key (namespace/name)."""
 
     @property
     def namespace(self) -> str:
-        """Of the pod."""
+        """Namespace of the pod."""
         return self.pod.partition("/")[0]
 
 
 def rank_of(state: State, pod: PodView) -> Rank:
-    """By priority, then age, then key.
+    """Return the pod's rank: by priority, then age, then key.
 
     A pod is as old as the youngest of its claims: before that, nothing could be decided about it. Nor could it while
     scheduling gates of others held it, such as those of a queue: it comes after the pods that there were when the last
@@ -40,7 +40,7 @@ def rank_of(state: State, pod: PodView) -> Rank:
 
 
 def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
-    """The priority of the member that comes first, and the age of the gang.
+    """Return the gang's rank: the priority of its first member, and the age of the gang.
 
     It is as old as the member with which it had its minimum. A gang of which a member with devices runs comes first in
     its priority: it lost another one.
@@ -55,7 +55,7 @@ def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
 
 
 def first_of_its_priority(rank: Rank) -> Rank:
-    """The rank of a gang of which a member with devices runs, or is about to."""
+    """Return the rank of a gang of which a member with devices runs, or is about to."""
     return replace(rank, created=_FIRST)
 
 

@@ -1,4 +1,4 @@
-"""The pods that cannot be placed at present, and which of them a change can help. Pure."""
+"""The pods that cannot be placed now, and those of them that a change can help. Pure."""
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
@@ -8,7 +8,7 @@ from controller.waiting.order import Rank
 
 
 class Help(Enum):
-    """What can help a pod that waits."""
+    """The kind of change that can help a pod that waits."""
 
     NODES = "a node or device that can be used now"
     CLUSTER = "a change that concerns every node, such as a device class"
@@ -38,7 +38,7 @@ class ParkedPods(Collection[str]):
         return len(self._parked)
 
     def park(self, rank: Rank, by: Help, group: Hashable) -> str | None:
-        """The pod waits, together with others of the group; returns what ``leave`` returns for an earlier group."""
+        """Let the pod wait with others of the group; return as ``leave`` for the group that it was in before."""
         name = by, group
         known = self._parked.get(rank.pod)
         if known == (name, rank):
@@ -49,7 +49,7 @@ class ParkedPods(Collection[str]):
         return woken
 
     def leave(self, pod: str) -> str | None:
-        """The pod waits no longer; returns the pod that is now the first of its group if it was the first before."""
+        """End the pod's wait; return the pod that is first of its group now, if another one was first before."""
         known = self._parked.pop(pod, None)
         if known is None:
             return None
@@ -62,16 +62,16 @@ class ParkedPods(Collection[str]):
         return ranks[0].pod if ranks and position == 0 else None
 
     def is_first(self, pod: str) -> bool:
-        """Whether the pod waits for nodes and no pod of its group comes before it."""
+        """Return whether the pod waits for nodes and no pod of its group comes before it."""
         known = self._parked.get(pod)
         return known is not None and known[0][0] is Help.NODES and self._groups[Help.NODES][known[0]][0].pod == pod
 
     def first_for_nodes(self) -> list[str]:
-        """The first pod of each group that waits for nodes."""
+        """Return the first pod of each group that waits for nodes."""
         return [ranks[0].pod for ranks in self._groups[Help.NODES].values()]
 
     def woken(self, changed: Collection[str]) -> list[str]:
-        """The pods that changes in favour of these nodes ("": of every node) may help: the first of each group."""
+        """Return the pods that changes in favour of these nodes ("": of every node) may help: one of each group."""
         if not changed:
             return []
         more = self._groups[Help.CLUSTER].values() if "" in changed else ()
