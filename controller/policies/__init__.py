@@ -1,4 +1,4 @@
-"""Whether the admission policies that make this controller the only allocator are in force.
+"""Checks that the admission policies that make this controller the only allocator are in force.
 
 guard        looks at the policies again and again, and says why nothing may be allocated
 comparison   how a policy or binding falls short of the one that is expected

@@ -1,4 +1,4 @@
-"""How an admission policy or binding differs from the one that is expected, as far as it matters. Pure.
+"""Compares an admission policy or binding with the one that is expected, as far as it matters. Pure.
 
 Any difference in the spec counts, because whether an expression still refuses as much cannot be told from its text.
 These do not count: labels, annotations, white space, defaults that the API server fills in, messages to users, and the
@@ -17,12 +17,12 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "reinvocationPolicy": "Never",
     "scope": "*",
 }
-"""What the API server takes a missing field for (admissionregistration.k8s.io/v1)."""
+"""Values that the API server takes for missing fields (admissionregistration.k8s.io/v1)."""
 _MESSAGES: Final = frozenset({"auditAnnotations", "message", "messageExpression", "reason"})
 
 
 def deviation(expected: Object, actual: Object) -> str:
-    """The first field of the spec of ``actual`` that is not as expected, and how; "" if there is none."""
+    """Return the first field of the spec of ``actual`` that is not as expected, and both values; "" if there is none."""
     return _difference("spec", _essence(expected), _essence(actual))
 
 

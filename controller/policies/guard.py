@@ -1,4 +1,4 @@
-"""Looks at the admission policies again and again. Without them, two programs could allocate one device."""
+"""Checks the admission policies again and again. Without them, two programs could allocate one device."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ class PolicyGuard:
         self._api = api
         self._expected = {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in expected}
         self._problems: dict[str, str | None] = dict.fromkeys(self._expected)
-        """Why each is not in force, "" if it is; None while it could not be read yet."""
+        """Reason why each policy is not in force, "" if it is; None while it could not be read yet."""
         self._log = log
         self._gauge = metrics.gauge(
             "controller_policy_in_force", "1 while the admission policy or binding is as expected.", "policy"
@@ -28,7 +28,7 @@ class PolicyGuard:
 
     @property
     def problem(self) -> str:
-        """Why nothing may be allocated; "" if every policy was in force when last looked at. Safe in any thread."""
+        """Reason why nothing may be allocated; "" if every policy was in force at the last look. Safe in any thread."""
         problems = dict(self._problems)
         wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem]
         if wrong:
@@ -36,7 +36,7 @@ class PolicyGuard:
         return "the admission policies could not be read yet" if None in problems.values() else ""
 
     def step(self) -> float:
-        """Look at every policy; the seconds to wait before the next step.
+        """Look at every policy; return the seconds to wait before the next step.
 
         An API that does not answer changes nothing: what was seen last holds.
         """

@@ -14,7 +14,7 @@ from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER, PLUGIN_NAMESPACE,
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1] / "manifests"
 _ACCOUNT = re.compile(f"(system:serviceaccount:)({CONTROLLER_NAMESPACE}|{PLUGIN_NAMESPACE}):")
-"""How the manifests name service accounts of the namespaces that they install into."""
+"""Service accounts of the namespaces that the manifests install into."""
 _PLURALS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -24,7 +24,7 @@ _PLURALS = {
 
 
 def policy_resource(policy: Object) -> Resource:
-    """Where the API serves the policy or binding."""
+    """Return the resource under which the API serves the policy or binding."""
     kind = policy["kind"]
     return Resource("admissionregistration.k8s.io", "v1", _PLURALS[kind], kind, namespaced=False)
 
@@ -32,7 +32,7 @@ def policy_resource(policy: Object) -> Resource:
 def expected_policies(
     driver: str = DEFAULT_DRIVER, controller: str = CONTROLLER_NAMESPACE, plugin: str = PLUGIN_NAMESPACE
 ) -> Sequence[Object]:
-    """The admission policies and their bindings, as they must be if the two programs run in these namespaces.
+    """Return the admission policies and bindings that must exist if the two programs run in these namespaces.
 
     Args:
         driver: its name.
@@ -44,7 +44,7 @@ def expected_policies(
 
 
 def base_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
-    """Those of both flavors.
+    """Return the policies of both flavors.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
@@ -53,7 +53,7 @@ def base_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]
 
 
 def controller_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
-    """Those of the flavor in which the controller allocates.
+    """Return the policies of the flavor in which the controller allocates.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.

@@ -1,4 +1,4 @@
-"""From a decision to the API: what a decision means as a sequence of writes, and the port that carries sequences out.
+"""Carries decisions out: turns each into a sequence of writes, and has many sequences under way through one port.
 
 stepped       the port for a simulation: one call a step, in any order
 | threaded    the port of the running program, with many writes in flight

@@ -27,7 +27,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The pods and claims that the API answered with, and where the next page of a list begins."""
+    """The pods and claims that the API answered with, and the start of the next page of a list."""
 
     answers: tuple[Answer, ...]
     next_page: str = ""

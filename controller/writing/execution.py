@@ -1,4 +1,4 @@
-"""One sequence on its way, call by call."""
+"""Carries out one sequence, call by call."""
 
 from typing import Any
 

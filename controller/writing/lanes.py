@@ -1,4 +1,4 @@
-"""Which sequences are under way and which wait for their turn. Knows no threads and makes no call."""
+"""Orders the sequences that are under way or wait for their turn. Knows no threads and makes no call."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ class Lanes:
         self._bounds = bounds
         self._placing: dict[str, deque[Execution]] = {}
         self._reports: dict[str, dict[ReportKey, Execution]] = {}
-        """What waits, by namespace, that first whose turn it is."""
+        """Reports that wait, by namespace; the first namespace has its turn."""
         self._reports_of: dict[ObjectKey, set[ReportKey]] = {}
-        """What waits to be told, by the objects that are written for it."""
+        """Keys of reports that wait, by the objects that are written for them."""
         self._started = dict.fromkeys(Lane, 0)
         self._busy: set[ObjectKey] = set()
 
     def add(self, execution: Execution) -> None:
-        """Queue a sequence that places. What was to be told about the same objects is out of date, and dropped."""
+        """Queue a sequence that places. Reports that wait about the same objects are out of date, and dropped."""
         for target in execution.sequence.objects:
             for key in tuple(self._reports_of.get(target, ())):
                 self._remove_report(key)
         self._placing.setdefault(_namespace_of(execution), deque()).append(execution)
 
     def report(self, key: ReportKey, execution: Execution) -> None:
-        """Queue a sequence that tells; it takes the place of one with the same key that has not started."""
+        """Queue a report; it takes the place of one with the same key that has not started."""
         namespace = _namespace_of_report(key)
         if key in self._reports.get(namespace, {}):
             self._remove_report(key)
@@ -50,7 +50,7 @@ class Lanes:
             self._reports_of.setdefault(target, set()).add(key)
 
     def start(self, lane: Lane) -> Execution | None:
-        """The next sequence that may start, which counts as under way from now on; None if none may."""
+        """Return the next sequence that may start, which counts as under way from now on; None if none may."""
         if self._started[lane] >= self._bounds[lane]:
             return None
         execution = self._take_placing() if lane is Lane.PLACING else self._take_report()
@@ -71,12 +71,12 @@ class Lanes:
         self._reports_of.clear()
 
     def waiting(self, lane: Lane) -> int:
-        """The number of sequences that have not started."""
+        """Return the number of sequences that have not started."""
         waiting = self._placing if lane is Lane.PLACING else self._reports
         return sum(map(len, waiting.values()))
 
     def under_way(self, lane: Lane) -> int:
-        """The number of sequences that have started and not ended."""
+        """Return the number of sequences that have started and not ended."""
         return self._started[lane]
 
     def _take_placing(self) -> Execution | None:
@@ -102,7 +102,7 @@ class Lanes:
 
     @staticmethod
     def _goes_last(waiting: dict[str, V], namespace: str) -> None:
-        """The namespace has had its turn."""
+        """Move the namespace, which has had its turn, to the end."""
         others = waiting.pop(namespace, None)
         if others:
             waiting[namespace] = others

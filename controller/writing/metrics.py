@@ -12,10 +12,10 @@ class WritingMetrics:
         self._seconds = metrics.histogram("controller_write_seconds", "Time of one write, by outcome.", "outcome")
 
     def counted(self, lane: str, in_flight: int, waiting: int) -> None:
-        """The number of sequences of a lane that are under way, and that wait to be."""
+        """Set the number of sequences of a lane that are under way, and of those that wait."""
         self._in_flight.labels(lane).set(in_flight)
         self._waiting.labels(lane).set(waiting)
 
     def written(self, error: Exception | None, seconds: float) -> None:
-        """One write ended; the outcome is ``done`` or the class of the error (``driver.kube.api``)."""
+        """Record one write; the outcome is ``done`` or the class of the error (``driver.kube.api``)."""
         self._seconds.labels(type(error).__name__ if error else "done").observe(seconds)

@@ -1,4 +1,4 @@
-"""The port to carrying out: decisions go in as sequences, and what came of them comes back as events."""
+"""The port to writing: takes decisions as sequences of writes, and returns their results as events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from driver.clock import Clock
 from driver.kube.api import Api
 
 Deliver = Callable[[WriteResult], None]
-"""Takes what came of a sequence."""
+"""Takes the result of a sequence."""
 
 
 @dataclass(frozen=True, slots=True)

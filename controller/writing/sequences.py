@@ -1,4 +1,4 @@
-"""What a decision means as a sequence of writes. Pure.
+"""Turns a decision into a sequence of writes. Pure.
 
 A placement: for each claim the finalizer and then the status, then the pod's condition with the nominated node, then
 the gate. The gate comes last, so a pod without it has everything.
@@ -25,17 +25,17 @@ from driver.names import FINALIZER
 
 
 def claim_target(claim: Claim) -> Target:
-    """The claim in the version that is known."""
+    """Return the claim in the version that is known, as a target."""
     return Target(RESOURCE_CLAIMS, claim.key, claim.uid, claim.resource_version)
 
 
 def pod_target(pod: PodView) -> Target:
-    """The pod, in any version."""
+    """Return the pod in any version, as a target."""
     return Target(PODS, pod.key, pod.uid)
 
 
 def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
-    """The writes of the updates that change anything; before an allocation the finalizer, in a write of its own."""
+    """Yield the writes of the updates that change anything; before an allocation the finalizer, in a write of its own."""
     for update in updates:
         claim = state.claims[update.claim].claim
         patch = update.status_patch(claim)
@@ -50,7 +50,7 @@ def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
 
 
 def promises_of(state: State, updates: Iterable[ClaimUpdate]) -> Mapping[str, Promise]:
-    """What the updates give to claims, by the claims' keys. What they take away counts only when it is written."""
+    """Return what the updates give to claims, by key. Takings count only when they are written."""
     promises = {}
     for update in updates:
         if isinstance(update, Allocate | Reserve):
@@ -80,7 +80,7 @@ def admit_steps(state: State, pod: PodView, decision: PlacePod, timestamp: str) 
 
 
 def _doubts(state: State, pod: PodView) -> Iterator[str]:
-    """What its claims ask for and their author hardly means."""
+    """Yield warnings about amounts that the claims' author hardly means."""
     for key in pod.claim_keys:
         if record := state.claims.get(key):
             yield from (f"ResourceClaim {key}: {text}" for text in small_amounts(record.claim.spec))
@@ -114,7 +114,7 @@ def unbound_step(state: State, pod: PodView) -> Step:
 
 
 def condition(state: State, pod: PodView, timestamp: str, *, status: str, reason: str, message: str) -> Object:
-    """Our condition on the pod (core/v1 PodCondition)."""
+    """Return our condition on the pod (core/v1 PodCondition)."""
     before = pod.allocated
     since = before.since if before and before.status == status and before.since else timestamp
     opened = state.pods.openings.opened(pod)

@@ -1,4 +1,4 @@
-"""The port without threads, for a single thread that steps a whole system, such as a simulation."""
+"""Implements the port without threads, for a single thread that steps a whole system, such as a simulation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ Latency = Callable[[WriteSequence, WriteResult | None], float]
 
 @dataclass(slots=True)
 class UnderWay:
-    """A sequence that was started."""
+    """A sequence that has started."""
 
     execution: Execution
     answered_at: float
-    """When the answer to its last call arrives (monotonic seconds)."""
+    """Time at which the answer to its last call arrives (monotonic seconds)."""
     result: WriteResult | None = None
-    """Its result, which is delivered with that answer."""
+    """The result of the sequence, which is delivered with that answer."""
 
 
 def _oldest(answered: Sequence[UnderWay]) -> UnderWay:
@@ -69,7 +69,7 @@ class SteppedWrites:
         self._start()
 
     def step(self) -> bool:
-        """Make the next call of a sequence, or deliver its result; False if every sequence waits for an answer."""
+        """Make the next call of a sequence, or deliver its result; return False if every sequence waits for an answer."""
         now = self._clock.monotonic()
         answered = [sequence for sequence in self._under_way if sequence.answered_at <= now]
         if not answered:
@@ -86,7 +86,7 @@ class SteppedWrites:
         return True
 
     def next_due(self) -> float | None:
-        """When ``step`` has something to do (monotonic seconds); None if nothing is under way."""
+        """Return when ``step`` has something to do (monotonic seconds); None if nothing is under way."""
         return min((sequence.answered_at for sequence in self._under_way), default=None)
 
     def _start(self) -> None:

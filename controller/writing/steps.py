@@ -1,4 +1,4 @@
-"""What is to be written, as values: sequences of steps, each of which is one change of one object. Pure."""
+"""Writes as values: sequences of steps, each of which changes one object. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from driver.model import Allocation
 ObjectKey = tuple[Resource, str]
 """One object: its kind and its key (``namespace/name``)."""
 Subject = tuple[Literal["pod", "claim", "list", "reported"], str]
-"""What a sequence is about: a pod or claim that was decided about, a list that is read, or something that is told."""
+"""The reason of a sequence: a pod or claim that was decided about, a list that is read, or a report."""
 
 
 class Lane(StrEnum):
-    """Which bound of writes in flight a sequence counts against; a label value of metrics."""
+    """The bound of writes in flight that a sequence counts against; a label value of metrics."""
 
     PLACING = "placing"
-    """What gives devices to pods and takes them back."""
+    """Writes that give devices to pods and take them back."""
     REPORTING = "telling"
     """Conditions and Events of pods that wait. Placing never waits for it. Metrics call it as they did in 0.1.0."""
 
@@ -65,7 +65,7 @@ class PatchClaimStatus:
     target: Target
     status: Object
     allocation: Allocation | None = None
-    """What must be stored afterwards; None if that is not checked."""
+    """The allocation that must be stored afterwards; None if that is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class RemoveGate:
     target: Target
     gate: str
     position: int
-    """Of the gate in ``spec.schedulingGates``."""
+    """Index of the gate in ``spec.schedulingGates``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ReadPage:
 
     target: Target
     token: str = ""
-    """Where the page before ended; "" for the first page."""
+    """Token of the page before; "" for the first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ Step = (
 
 
 def at_version(step: Step, versions: Mapping[ObjectKey, str]) -> Step:
-    """The step with the version of its object that an earlier step of the sequence left; unchanged if it has none."""
+    """Return the step with the version of its object that an earlier step of the sequence left, if there is one."""
     target = step.target
     version = versions.get((target.resource, target.key), target.version)
     if not target.version or version == target.version:
@@ -161,20 +161,20 @@ class Answer:
     object: Object | None
     """None: it does not exist."""
     uid: str = ""
-    """Of the object that was looked for and does not exist."""
+    """Uid of the object that was looked for and does not exist."""
     listed: str = ""
     """The version of the list that it is in; "" if it was not listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What came of a sequence."""
+    """The result of a sequence."""
 
     sequence: WriteSequence
     answers: tuple[Answer, ...]
     """The objects as the steps left them."""
     error: Exception | None = None
-    """Why the sequence ended: an ``ApiError``, an ``OperatorFault`` or ``Deposed``; None if every step succeeded.
+    """The error that ended the sequence: an ``ApiError``, an ``OperatorFault`` or ``Deposed``; None if all succeeded.
 
     After ``Unavailable`` nobody knows whether the first step of ``rest`` was made. After every other error it was not.
     """

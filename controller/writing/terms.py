@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Terms(Protocol):
-    """Who may write: the present term of leadership."""
+    """The present term of leadership: without one, nothing may be written."""
 
     @property
     def term(self) -> int | None:

@@ -1,4 +1,5 @@
-"""The port of the running program: worker threads carry sequences out, as many at once as the settings allow."""
+"""Implements the port of the running program: worker threads carry out as many sequences at once as the settings
+allow."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ class ThreadedWrites:
                 self._ended.notify_all()
 
     def _next(self, lane: Lane) -> Execution | None:
-        """The next sequence of the lane, as soon as one may start; None when the port is closed."""
+        """Return the next sequence of the lane as soon as one may start; None when the port is closed."""
         with self._lock:
             while not self._closed:
                 execution = self._lanes.start(lane)
