@@ -22,7 +22,7 @@ _MESSAGES: Final = frozenset({"auditAnnotations", "message", "messageExpression"
 
 
 def deviation(expected: Object, actual: Object) -> str:
-    """Return the first field of the spec of ``actual`` that is not as expected, and both values; "" if there is none."""
+    """Return the first field of the spec of ``actual`` that is not as expected, and both values; "" if all are."""
     return _difference("spec", _essence(expected), _essence(actual))
 
 

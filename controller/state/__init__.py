@@ -1,4 +1,4 @@
-"""What the controller knows of the cluster: the newest known version of each object, indexed. Pure.
+"""The state of the cluster as the controller knows it: the newest known version of each object, indexed. Pure.
 
 ``State`` is what decisions are made from; ``apply`` feeds it with what the reflectors report. Nodes with the pods that
 count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.

@@ -1,4 +1,4 @@
-"""What has to be looked at again after a change. Pure."""
+"""Collects what has to be looked at again after a change. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -18,9 +18,9 @@ class Changes:
     favoured: dict[str, None] = field(default_factory=dict)
     """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
     ends: dict[str, None] = field(default_factory=dict)
-    """Nodes of pods whose latest end is known now, or has become an earlier one, in order."""
+    """Nodes of pods whose latest end is known now, or is earlier than before, in order."""
     terms: bool = False
-    """Whether pods came or went that affinity between pods or topology spread looks at, on whichever node."""
+    """True if pods came or went that affinity between pods or topology spread looks at, on whichever node."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
     """The objects that cannot be decoded, each once for each reason. What was known of them before goes on counting."""
 

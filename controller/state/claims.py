@@ -22,7 +22,7 @@ class ClaimRecord:
 
 
 def record_from(obj: Object) -> ClaimRecord:
-    """The record of a ResourceClaim object.
+    """Return the record of a ResourceClaim object.
 
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
@@ -32,7 +32,7 @@ def record_from(obj: Object) -> ClaimRecord:
 
 
 def held_record_from(obj: Object, problem: str) -> ClaimRecord:
-    """The record of a ResourceClaim that cannot be decoded: what it holds, which allocators wrote, and for whom.
+    """Return the record of a ResourceClaim that cannot be decoded: its devices and its consumers.
 
     A device counts as held if it is named, even if nothing else of the result can be decoded.
 
@@ -57,7 +57,7 @@ def _named_only(status: Object) -> Object:
 
 
 def _shape(spec: Object, claim: Claim) -> str:
-    """Parameters that cannot be read, and nest too deeply for an encoder, have their problem in their place."""
+    """Return the shape of a spec. Parameters that nest too deeply for an encoder are replaced by their problem."""
     if any(entry.problem for entry in claim.spec.config):
         config = [
             [entry.driver, entry.requests, entry.problem] if entry.problem else raw
@@ -69,16 +69,16 @@ def _shape(spec: Object, claim: Claim) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What was decided to give to a claim. It counts from then on, until the write is known to have failed."""
+    """A decision to give something to a claim. It counts until the write is known to have failed."""
 
     uid: str
-    """Of the claim."""
+    """Uid of the claim."""
     consumers: tuple[Consumer, ...]
     allocation: Allocation | None = None
     """None if an allocated claim is only reserved for more consumers."""
 
     def applied_to(self, claim: Claim) -> Claim:
-        """The claim as it will be. What the API says goes first: an allocated claim keeps its allocation."""
+        """Return the claim as it will be. The API goes first: an allocated claim keeps its allocation."""
         if claim.uid != self.uid:
             return claim
         if self.allocation is not None:
@@ -92,12 +92,12 @@ class Promise:
 
 
 class Claims(Mapping[str, ClaimRecord]):
-    """All claims by key (``namespace/name``), as they will be once everything that was promised is written."""
+    """All claims by key (``namespace/name``), as they will be once every promise is written."""
 
     def __init__(self) -> None:
         self._claims: dict[str, ClaimRecord] = {}
         self._written: dict[str, Claim] = {}
-        """As the API has them, the claims to which something was promised."""
+        """The claims with a promise, as the API has them."""
         self._promises: dict[str, Promise] = {}
         self._by_pool: dict[tuple[str, str], dict[str, None]] = {}
         """Keys of the claims that hold devices of a pool, by driver and pool."""
@@ -112,7 +112,7 @@ class Claims(Mapping[str, ClaimRecord]):
         return len(self._claims)
 
     def put(self, record: ClaimRecord) -> tuple[Claim | None, Claim]:
-        """Add or replace a claim; returns it as it was before, None if it was not known, and as it is now."""
+        """Add or replace a claim; return it as it was before, None if it was not known, and as it is now."""
         key = record.claim.key
         before = self._claims.get(key)
         if promise := self._promises.get(key):
@@ -129,7 +129,7 @@ class Claims(Mapping[str, ClaimRecord]):
         return before.claim if before else None
 
     def promise(self, key: str, promise: Promise) -> tuple[Claim, Claim] | None:
-        """Count what is promised to a claim; returns it before and after, None if it is not known."""
+        """Count a promise to a claim; return the claim before and after, None if it is not known."""
         self._promises[key] = promise
         record = self._claims.get(key)
         if record is None:
@@ -138,18 +138,18 @@ class Claims(Mapping[str, ClaimRecord]):
         return self._replace(key, record, promise.applied_to(written))
 
     def end_promise(self, key: str) -> tuple[Claim, Claim] | None:
-        """Count only what the API says about a claim; returns it before and after, None if it is not known."""
+        """Count only what the API says about a claim; return it before and after, None if it is not known."""
         self._promises.pop(key, None)
         written, record = self._written.pop(key, None), self._claims.get(key)
         return None if written is None or record is None else self._replace(key, record, written)
 
     @property
     def promised(self) -> tuple[str, ...]:
-        """Keys of the claims to which something is promised."""
+        """Return the keys of the claims with a promise."""
         return tuple(self._promises)
 
     def holding(self, driver: str, pool: str) -> Iterable[str]:
-        """Keys of the claims that hold devices of the pool."""
+        """Return the keys of the claims that hold devices of the pool."""
         return self._by_pool.get((driver, pool), ())
 
     def _replace(self, key: str, record: ClaimRecord, claim: Claim) -> tuple[Claim, Claim]:
@@ -173,12 +173,12 @@ class Claims(Mapping[str, ClaimRecord]):
 
 
 def _pools_of(record: ClaimRecord | None) -> set[tuple[str, str]]:
-    """The driver and pool of each device that the claim holds."""
+    """Yield the driver and pool of each device that the claim holds."""
     allocation = record.claim.allocation if record else None
     return {(result.device.driver, result.device.pool) for result in allocation.results} if allocation else set()
 
 
 def holds_devices_of(claim: Claim, driver: str) -> bool:
-    """Whether the claim's allocation contains a device of the driver."""
+    """Return whether the claim's allocation contains a device of the driver."""
     results = claim.allocation.results if claim.allocation else ()
     return any(result.device.driver == driver for result in results)

@@ -1,4 +1,4 @@
-"""Device classes by name, and whose devices they select. Pure."""
+"""Device classes by name, and the drivers whose devices they select. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ClassRecord:
 
 
 def class_record_from(obj: Object) -> ClassRecord:
-    """The record of a DeviceClass object.
+    """Return the record of a DeviceClass object.
 
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
@@ -57,7 +57,7 @@ class DeviceClasses(Mapping[str, ClassRecord]):
         return self._classes.pop(name, None) is not None
 
     def drivers(self, want: Want) -> Drivers:
-        """Whose devices can satisfy the want: what its class and its own selectors select.
+        """Return whose devices can satisfy the want: those that its class and its own selectors select.
 
         The want's own selectors are not looked at if the class selects devices of other drivers only.
 
@@ -70,7 +70,7 @@ class DeviceClasses(Mapping[str, ClassRecord]):
         return self._of((*self._classes[want.device_class].value.selectors, *want.selectors))
 
     def drivers_of_class(self, name: str) -> Drivers:
-        """Whose devices the class selects.
+        """Return whose devices the class selects.
 
         Raises:
             KeyError: there is no such class.

@@ -1,4 +1,4 @@
-"""For whom a claim is reserved when a pod uses it: for the pod itself, or for its PodGroup. Pure."""
+"""Finds the consumer of a claim that a pod uses: the pod itself, or its PodGroup. Pure."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ POD_GROUPS: Final = ("scheduling.k8s.io", "podgroups")
 
 
 def consumer_of(pod: PodView, claim: str, groups: GroupObjects) -> Consumer:
-    """What the claim (``namespace/name``) is reserved for when the pod uses it.
+    """Return the consumer that the claim (``namespace/name``) is reserved for when the pod uses it.
 
     It is the pod's PodGroup of ``scheduling.k8s.io`` if an entry of the group's ``spec.resourceClaims`` has the same
     name and the same claim or template as the pod's entry; else the pod (scheduling/v1beta1 PodGroupSpec).
@@ -27,7 +27,7 @@ def consumer_of(pod: PodView, claim: str, groups: GroupObjects) -> Consumer:
 
 
 def is_made_for(claim: Claim, consumer: Consumer) -> bool:
-    """Whether the claim was created from a template for this pod or PodGroup."""
+    """Return whether the claim was created from a template for this pod or PodGroup."""
     if consumer.resource == "pods":
         return claim.owner_pod_uid == consumer.uid
     return claim.owner_pod_group_uid == consumer.uid

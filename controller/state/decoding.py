@@ -1,4 +1,4 @@
-"""What the reflectors report, as the values that the state keeps. Pure.
+"""Decodes objects that reflectors report to values. Pure.
 
 Decoding is apart from taking in, so that it can be done where objects are read: the raw objects of a list never exist
 all at once, and the thread that decides does not spend its time on them.
@@ -50,7 +50,7 @@ from driver.wire import SharedSlices, taint_rule_from
 DEVICE_TAINT_RULES_BETA: Final = Resource(
     "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
 )
-"""Where Kubernetes 1.36 serves device taint rules, if at all."""
+"""The version in which Kubernetes 1.36 serves device taint rules, if at all."""
 GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
     **dict.fromkeys(POD_GROUPS, Source.POD_GROUP),
     VOLCANO_POD_GROUPS: Source.VOLCANO,
@@ -70,9 +70,9 @@ class Decoded:
     version: int
     """``metadata.resourceVersion``: versions of one kind are integers that grow with every write (KEP-5504)."""
     value: Any
-    """What the handler of this kind takes in; None if nothing of the object can be decoded."""
+    """Value for the handler of this kind; None if nothing of the object can be decoded."""
     problem: str = ""
-    """Why the object, or the part of it that others write, cannot be decoded."""
+    """Reason why the object, or the part of it that others write, cannot be decoded."""
     listed: int = 0
     """The version of the list that it is in; 0 if it is in none."""
 
@@ -88,7 +88,7 @@ class Deleted:
 
 
 StateDelta = Decoded | Deleted | Synced | Missing | Unreadable | Restored
-"""What ``State.apply`` takes in."""
+"""The changes that ``State.apply`` takes in."""
 
 
 class Decoder:
@@ -117,7 +117,7 @@ class Decoder:
         }
 
     def delta(self, delta: Delta) -> StateDelta:
-        """What a reflector reports. Never fails: an object that cannot be decoded carries the reason."""
+        """Decode a report of a reflector. Never fails: an object that cannot be decoded carries the reason."""
         if isinstance(delta, Synced | Missing | Unreadable | Restored):
             return delta
         if isinstance(delta, Removed):
@@ -126,7 +126,7 @@ class Decoder:
         return self.object(delta.resource, delta.object, number_of(delta.listed))
 
     def object(self, resource: Resource, obj: Object, listed: int = 0) -> Decoded:
-        """An object that was read or written. Never fails, as ``delta``."""
+        """Decode an object that was read or written. Never fails, as ``delta``."""
         metadata, value, problem = obj["metadata"], None, ""
         if isinstance(obj, Undecoded):
             problem = obj.problem
@@ -140,7 +140,7 @@ class Decoder:
         return Decoded(resource, key, uid, version_of(metadata), value, problem=problem, listed=listed)
 
     def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | None:
-        """What must be known of a claim whoever wrote the rest of it: what it holds. None for other kinds."""
+        """Return the record of a claim that cannot be decoded, with its devices; None for other kinds."""
         if resource != RESOURCE_CLAIMS:
             return None
         try:
@@ -150,7 +150,7 @@ class Decoder:
 
 
 def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:
-    """A slice.
+    """Return the slice.
 
     Raises:
         InvalidInput: a slice of our driver is in the pool of another node, and would hide the devices of that node.
@@ -169,10 +169,10 @@ def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
 
 
 def version_of(metadata: Object) -> int:
-    """The resource version in an object's metadata; 0 if it has none."""
+    """Return the resource version in an object's metadata; 0 if it has none."""
     return number_of(metadata.get("resourceVersion", ""))
 
 
 def number_of(version: str) -> int:
-    """A resource version as a number; 0 if it is none."""
+    """Return a resource version as a number; 0 if it is none."""
     return int(version) if version.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Gangs: which pods belong to which, and on what each starts. Pure."""
+"""Groups pods into gangs, and finds the terms on which each starts. Pure."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -41,19 +41,19 @@ _MOST_REMEMBERED: Final = 1 << 12
 
 @dataclass(slots=True)
 class _Gang:
-    """What is known of one gang."""
+    """The knowledge about one gang."""
 
     members: dict[str, None] = field(default_factory=dict)
     said: dict[MemberTerms, dict[str, None]] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
-    """How many members each run has."""
+    """The number of members of each run."""
     order: tuple[str, ...] | None = None
     terms: GangTerms | tuple[Fault, ...] | None = None
     coming: tuple[Coming | None] | None = None
 
 
 class Gangs:
-    """All gangs, by key (``namespace/name``). What they are is worked out from pods, claims and group objects.
+    """All gangs, by key (``namespace/name``). They are worked out from pods, claims and group objects.
 
     A pod that has succeeded is no member any more, but counts: see ``succeeded``.
     """
@@ -78,32 +78,32 @@ class Gangs:
     # Questions
 
     def of(self, pod: str) -> str:
-        """The gang of the pod; "" if it is in none."""
+        """Return the gang of the pod; "" if it is in none."""
         membership = self._memberships.get(pod)
         return membership.gang if membership else ""
 
     def faults(self, pod: str) -> tuple[Fault, ...]:
-        """Why the pod can be in no gang although it asks for one; its author must act. Empty if all is well."""
+        """Return why the pod can be in no gang although it asks for one; its author must act. Empty if all is well."""
         membership = self._memberships.get(pod)
         return membership.terms.problems if membership and not membership.gang else ()
 
     def rank(self, pod: str) -> int:
-        """The pod's place in the order of the members; pods of equal rank are in the natural order of their keys."""
+        """Return the pod's place among the members; pods of equal rank are in the natural order of their keys."""
         membership = self._memberships.get(pod)
         return membership.rank if membership else 0
 
     def leads(self, pod: str) -> bool:
-        """Whether the pod is the leader of its gang."""
+        """Return whether the pod is the leader of its gang."""
         membership = self._memberships.get(pod)
         return membership is not None and membership.leader
 
     def task(self, pod: str) -> str:
-        """The task of its gang that the pod belongs to; "" for none."""
+        """Return the task of its gang that the pod belongs to; "" for none."""
         membership = self._memberships.get(pod)
         return membership.task if membership else ""
 
     def members(self, gang: str) -> Sequence[str]:
-        """Keys of the pods that are in the gang and have not ended, sorted."""
+        """Return the keys of the pods that are in the gang and have not ended, sorted."""
         record = self._gangs.get(gang)
         if record is None:
             return ()
@@ -112,7 +112,7 @@ class Gangs:
         return record.order
 
     def terms(self, gang: str) -> GangTerms | tuple[Fault, ...]:
-        """On what the gang starts; or why it cannot, which concerns all of its members.
+        """Return the terms on which the gang starts, or the faults because of which it cannot start.
 
         Raises:
             KeyError: there is no such gang.
@@ -123,7 +123,7 @@ class Gangs:
         return record.terms
 
     def succeeded(self, gang: str) -> int:
-        """How many members have succeeded.
+        """Return how many members have succeeded.
 
         A pod that has succeeded counts for the gang of the pods that the same owner makes, as long as its object
         exists; a pod of a Job also after that. So the number is the same after a restart. Pods without an owner do not
@@ -134,11 +134,11 @@ class Gangs:
         return sum(max(len(self._succeeded.get(run, ())), self.objects.succeeded(run)) for run in runs)
 
     def succeeded_of_task(self, gang: str, task: str) -> int:
-        """How many members of the task have succeeded whose objects exist."""
+        """Return how many members of the task have succeeded whose objects exist."""
         return sum(pod.gang is not None and pod.gang.task == task for pod in self._succeeded_pods(gang))
 
     def succeeded_of_sub_groups(self, gang: str, policies: Sequence[SubGroupPolicy]) -> Mapping[SubGroup, int]:
-        """How many members of each sub-group have succeeded whose objects exist."""
+        """Return how many members of each sub-group have succeeded whose objects exist."""
         found = (sub_group_of(policies, dict(pod.needs.pod.labels)) for pod in self._succeeded_pods(gang))
         return Counter(one for one in found if one is not None)
 
@@ -148,7 +148,7 @@ class Gangs:
             yield from self._succeeded.get(run, {}).values()
 
     def coming(self, gang: str) -> Coming | None:
-        """What is still to be made of a JobSet that makes its members one part after another; None of other gangs."""
+        """Return the members that a JobSet makes later, one part after another; None for other gangs."""
         record = self._gangs.get(gang)
         if record is None:
             return None
@@ -169,7 +169,7 @@ class Gangs:
         return coming(job_set, there, pods | Counter(self.objects.succeeded_of_parts(terms.uid)))
 
     def needed(self, gang: str) -> int:
-        """How many members have to exist before the gang starts, at least 1; those that have succeeded do not.
+        """Return how many members have to exist before the gang starts, at least 1; those that have succeeded do not.
 
         Raises:
             KeyError: there is no such gang.
@@ -181,7 +181,7 @@ class Gangs:
         return max(1, least)
 
     def dependents(self, name: str) -> Sequence[str]:
-        """Keys of the pods whose gang depends on a group or owner, named as in ``controller.gangs.dependencies_of``."""
+        """Return the keys of the pods whose gang depends on a group or owner, named as by ``dependencies_of``."""
         return tuple(self._dependents.get(name, ()))
 
     def __iter__(self) -> Iterator[str]:
@@ -204,7 +204,7 @@ class Gangs:
         self._drop(key, changes)
 
     def succeed(self, pod: PodView, changes: Changes) -> None:
-        """A pod has succeeded: it is no member any more."""
+        """Note that a pod has succeeded: it is no member any more."""
         self.remove(pod.key, changes)
         if pod.gang is not None and pod.gang.run:
             self._succeeded.setdefault(pod.gang.run, {})[pod.key] = pod
@@ -212,18 +212,18 @@ class Gangs:
             self._note_run(pod.gang.run, changes)
 
     def recheck(self, pods: Iterable[str], changes: Changes) -> None:
-        """A claim of the pods has come, gone or changed."""
+        """Look again at pods of which a claim has come, gone or changed."""
         for key in pods:
             if pod := self._pods.get(key):
                 self._recheck(pod, changes)
 
     def note(self, runs: Iterable[str], changes: Changes) -> None:
-        """What these runs will ask for has changed."""
+        """Note that the requests of these runs to come have changed."""
         for run in runs:
             self._note_run(run, changes)
 
     def depend_on(self, names: Iterable[str], changes: Changes) -> None:
-        """Groups or owners have changed, named as in ``controller.gangs.dependencies_of``."""
+        """Look again at the gangs of groups or owners that have changed, named as by ``dependencies_of``."""
         for name in sorted(names):
             self._note_run(name, changes)
             self.recheck(self.dependents(name), changes)
@@ -301,7 +301,7 @@ class Gangs:
             changes.gangs[gang] = None
 
     def _config_of(self, pod: PodView) -> GangConfig:
-        """What the claims of the pod ask that are known and valid."""
+        """Return the gang config of the pod's claims that are known and valid."""
         configs = []
         for key in pod.claim_keys:
             record = self._claims.get(key)
@@ -323,7 +323,7 @@ class Gangs:
 
 
 def _take(index: dict[K, dict[str, V]], name: K, key: str) -> None:
-    """Take a key out of an index."""
+    """Remove a key from an index."""
     keys = index.get(name, {})
     keys.pop(key, None)
     if not keys:

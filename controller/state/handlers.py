@@ -1,4 +1,4 @@
-"""What happens to the indexes when an object of a kind is added, updated or deleted: one handler per kind. Pure."""
+"""Updates the indexes when an object is added, updated or deleted: one handler per kind. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -26,11 +26,15 @@ class Handler(Protocol[V]):
     """Keeps the indexes of one kind of object; notes in ``changes`` what has to be looked at again."""
 
     def on_update(self, value: V, changes: Changes) -> None:
-        """An object was added or updated. Raises LodeError, KeyError, TypeError, ValueError if it makes no sense."""
+        """Take in an added or updated object.
+
+        Raises:
+            LodeError, KeyError, TypeError, ValueError: the object makes no sense.
+        """
         ...
 
     def on_delete(self, key: str, changes: Changes) -> None:
-        """The object ``key`` was deleted."""
+        """Take in that the object ``key`` was deleted."""
         ...
 
 
@@ -82,7 +86,7 @@ class PodCounter:
         return any(record is not None and record.claim.allocation is None for record in records)
 
     def _promised_node(self, pod: PodView) -> str:
-        """The node of the pod's first claim that holds devices of ours and may be its own; "" if there is none."""
+        """Return the node of the pod's first claim that holds our devices and may be its own; "" if there is none."""
         for key in pod.claim_keys:
             record = self._claims.get(key)
             if record is None or record.claim.allocation is None:
@@ -95,13 +99,13 @@ class PodCounter:
         return ""
 
     def _expected_node(self, pod: PodView) -> str:
-        """The node of a member of a gang that needs no claim: nothing but the nomination says it until it is bound."""
+        """Return the expected node of a gang member without claims: only the nomination names it until it is bound."""
         if pod.references or pod.deleting or not self._gangs.of(pod.key):
             return ""
         return self.expected.get(pod.key, "") if self._names.gate in pod.gates else pod.nominated
 
     def _is_reserved(self, claim: Claim, pod: PodView) -> bool:
-        """Whether the claim is reserved for the pod, or may be at any time, as long as it is allocated.
+        """Return whether the claim is reserved for the pod, or may be at any time, as long as it is allocated.
 
         kube-scheduler reserves a claim that nobody uses for a pod without gates, and binds it.
 
@@ -163,7 +167,7 @@ class PodHandler:
             changes.gangs[gang] = None
 
     def _revise(self, before: PodView | None, after: PodView | None) -> None:
-        """A pod that was bound, has ended or has changed on its node is a change of the node."""
+        """Count a pod that was bound, has ended or has changed on its node as a change of the node."""
         was, now = _running(before), _running(after)
         if was != now:
             for node in {seen[0] for seen in (was, now) if seen}:
@@ -171,7 +175,7 @@ class PodHandler:
 
 
 def _is_only_told(before: PodView | None, after: PodView) -> bool:
-    """Whether all that has changed is that a pod with gates was told why it waits. That changes no decision."""
+    """Return whether a pod with gates differs only in our condition. That changes no decision."""
     if before is None or not after.gates or after.allocated is None:
         return False
     return replace(before, allocated=after.allocated) == after
@@ -182,7 +186,7 @@ def _limit(pod: PodView) -> tuple[str, int | None]:
 
 
 def _running(pod: PodView | None) -> tuple[str, Needs] | None:
-    """The node of a pod that runs, and what it takes there."""
+    """Return the node of a pod that runs, and its needs there."""
     return (pod.node_name, pod.needs) if pod is not None and pod.node_name and not pod.terminal else None
 
 
@@ -212,7 +216,7 @@ class NodeHandler:
 
 
 class ClaimHandler:
-    """Claims: what they hold is in use, and their pods count on the node of the allocation."""
+    """Claims: their devices are in use, and their pods count on the node of the allocation."""
 
     def __init__(self, indexes: Indexes, counter: PodCounter):
         self._claims = indexes.claims
@@ -231,12 +235,12 @@ class ClaimHandler:
         self._changed(*self._claims.put(record), changes)
 
     def promise(self, key: str, promise: Promise, changes: Changes) -> None:
-        """Something was promised to the claim ``key``."""
+        """Count a promise to the claim ``key``."""
         if claims := self._claims.promise(key, promise):
             self._changed(*claims, changes)
 
     def end_promise(self, key: str, changes: Changes) -> None:
-        """What was promised to the claim ``key`` is written, or never will be."""
+        """End a promise to the claim ``key``, which is written or never will be."""
         if claims := self._claims.end_promise(key):
             self._changed(*claims, changes)
 

@@ -33,7 +33,7 @@ class DeviceKinds:
                 del self._pools[pool]
 
     def count(self, devices: Iterable[DeviceId]) -> Mapping[str, int]:
-        """The number of devices by kind; devices of other drivers do not count."""
+        """Return the number of devices by kind; devices of other drivers do not count."""
         counts: dict[str, int] = {}
         for device in devices:
             if device.driver == self._names.driver:

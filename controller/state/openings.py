@@ -1,4 +1,4 @@
-"""From when on pods could be served that gates of others had held. Pure."""
+"""Finds when pods could be served that gates of others had held. Pure."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from driver.names import Names
 
 
 class Openings:
-    """Pods that scheduling gates of others hold, and since when those could be served that they held before.
+    """Pods that scheduling gates of others hold or held, and the time from which the latter could be served.
 
     The API does not record when a gate was removed. It is told by the newest creation time stamp of the pods and claims
     that are known at that moment: the pod comes after all that there were, whatever the clocks of this machine say. The
@@ -28,11 +28,11 @@ class Openings:
         self._moments: dict[str, float] = {}
 
     def exists(self, created: str) -> None:
-        """There is a pod or claim with this creation time stamp."""
+        """Note that there is a pod or claim with this creation time stamp."""
         self._newest = max(self._newest, created)
 
     def put(self, pod: PodView) -> None:
-        """A pod was added or has changed."""
+        """Note a pod that was added or has changed."""
         self.exists(pod.created)
         if any(gate != self._gate for gate in pod.gates):
             self._held.add(pod.key)
@@ -42,13 +42,13 @@ class Openings:
             self._moments[pod.key] = self._now()
 
     def remove(self, pod: str) -> None:
-        """The pod does not exist any more."""
+        """Forget a pod that does not exist any more."""
         self._held.discard(pod)
         self._opened.pop(pod, None)
         self._moments.pop(pod, None)
 
     def is_held(self, pod: PodView) -> bool:
-        """Whether gates of others hold the pod."""
+        """Return whether gates of others hold the pod."""
         return pod.key in self._held
 
     def moment(self, pod: PodView) -> float:
@@ -56,5 +56,5 @@ class Openings:
         return self._moments.get(pod.key, NEVER)
 
     def opened(self, pod: PodView) -> str:
-        """The creation time stamp after which the pod could be served; "" if gates of others have never held it."""
+        """Return the creation time stamp after which the pod could be served; "" if gates of others never held it."""
         return self._opened.get(pod.key) or (pod.allocated.opened if pod.allocated else "")

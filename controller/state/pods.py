@@ -31,11 +31,11 @@ class Pods(Mapping[str, PodView]):
         return len(self._pods)
 
     def using(self, claim: str) -> Sequence[str]:
-        """Keys of the pods that refer to the claim ``claim`` (namespace/name)."""
+        """Return the keys of the pods that refer to the claim ``claim`` (namespace/name)."""
         return tuple(self._by_claim.get(claim, ()))
 
     def preempted_on(self, node: str, priority: int) -> Sequence[str]:
-        """Keys of the pods below ``priority`` on the node that kube-scheduler ends and that have not ended yet."""
+        """Return the keys of pods below ``priority`` that kube-scheduler ends on the node, and that have not ended."""
         return [key for key in self._preempted.get(node, ()) if self._pods[key].priority < priority]
 
     def put(self, pod: PodView) -> None:

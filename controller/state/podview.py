@@ -1,4 +1,4 @@
-"""A pod as the controller sees it: its gates, claims, node and conditions. Pure."""
+"""The part of a pod that decisions depend on: its gates, claims, node and conditions. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Condition:
     reason: str
     message: str
     since: str
-    """``lastTransitionTime``."""
+    """``lastTransitionTime`` of the condition."""
     opened: str = ""
     """``lastProbeTime``. In our own condition: see ``Openings.opened``."""
 
@@ -69,16 +69,16 @@ class PodView:
     priority: int
     """``spec.priority``; 0 if there is none."""
     preempted: bool
-    """Whether kube-scheduler ends the pod to make room for another one (condition DisruptionTarget)."""
+    """True if kube-scheduler ends the pod to make room for another one (condition DisruptionTarget)."""
     gang: GangHints | None = None
-    """What the pod itself says about its gang; None if it can be in none."""
+    """The gang hints of the pod itself; None if it can be in no gang."""
     rank: int | None = None
-    """Its place among the members of its gang, if a label says it."""
+    """The pod's place among the members of its gang, if a label says it."""
     succeeded: bool = False
-    """Whether all its containers have ended with success."""
+    """True if all its containers have ended with success."""
     limit_seconds: int | None = None
-    """How long after its start the pod has ended at the latest: ``spec.activeDeadlineSeconds`` and then its grace
-    period; None if it has no deadline."""
+    """Longest time from its start to its end: ``spec.activeDeadlineSeconds`` and then its grace period; None if it has
+    no deadline."""
     started: str = ""
     """``status.startTime`` of a pod with a deadline, which counts from then; "" if the kubelet has not accepted it."""
 
@@ -95,7 +95,9 @@ class PodView:
 
 
 def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> PodView:
-    """The view of a Pod object; ``condition_type`` is the type of our own condition, ``gang_label`` our label.
+    """Return the view of a Pod object.
+
+    ``condition_type`` is the type of our own condition, ``gang_label`` our label.
 
     Raises:
         InvalidInput: a quantity that the API server would not have accepted.

@@ -1,13 +1,13 @@
-"""How often each node has changed by others than this controller. Pure."""
+"""Counts the changes of each node by others than this controller. Pure."""
 
 from collections.abc import Collection
 from typing import Final
 
 _MOST_FORGOTTEN: Final = 1000
-"""Names of nodes that do not exist and may be kept."""
+"""Most names of nodes that do not exist and may be kept."""
 
 Revision = tuple[object, ...]
-"""What a node was for a pod; only compared with others of the same node and pod."""
+"""A node as a pod sees it; only compared with others of the same node and pod."""
 
 
 class NodeRevisions:
@@ -24,11 +24,11 @@ class NodeRevisions:
         self._last = 0
 
     def of(self, node: str) -> tuple[int, int]:
-        """The node's revision; differs from an earlier one if others have changed something there since."""
+        """Return the node's revision; it differs from an earlier one if others have changed something there since."""
         return self._common, self._own.get(node, 0)
 
     def advance(self, node: str) -> None:
-        """Something on the node has changed; on every node if ``node`` is ""."""
+        """Note that something on the node has changed; on every node if ``node`` is ""."""
         if node:
             # A name that was forgotten gets no revision again that it had before.
             self._last += 1

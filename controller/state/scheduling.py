@@ -1,4 +1,4 @@
-"""Handlers of what is read only to choose nodes: namespaces, and volumes with what belongs to them. Pure."""
+"""Handlers of objects that are read only to choose nodes: namespaces, volumes and their classes. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ Namespace = tuple[str, Mapping[str, str]]
 
 
 def namespace_from(obj: Object) -> Namespace:
-    """The value of a Namespace object."""
+    """Return the name and the labels of a Namespace object."""
     return obj["metadata"]["name"], obj["metadata"].get("labels") or {}
 
 
@@ -63,7 +63,7 @@ class PodsWithVolumes:
                 self._by_claim.pop(claim, None)
 
     def using(self, claim: str = "") -> tuple[str, ...]:
-        """Keys of the pods that use the claim (namespace/name); of all pods that use any if it is ""."""
+        """Return the keys of the pods that use the claim (namespace/name); of all pods that use any if it is ""."""
         return tuple(self._by_claim.get(claim, ()) if claim else self._claims_of)
 
 

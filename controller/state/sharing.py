@@ -1,4 +1,4 @@
-"""Equal parts of objects are kept once. Pure.
+"""Keeps equal parts of objects once. Pure.
 
 The pods of a Deployment ask for the same, so do the claims of a template, and thousands of objects name the same nodes
 and namespaces. Only memory depends on what is done here.
@@ -36,7 +36,7 @@ class Kept(Generic[T]):
         self._values: dict[Hashable, T] = {}
 
     def one(self, value: T) -> T:
-        """The value that was seen first of those that equal this one."""
+        """Return the value that was seen first of those that equal this one."""
         if len(self._values) >= self._most:
             self._values.clear()
         return self._values.setdefault(self._key(value), value)
@@ -51,7 +51,7 @@ class SharedPods:
         self._texts: Kept[str] = Kept(str, _MOST_TEXTS)
 
     def shared(self, pod: PodView) -> PodView:
-        """The same pod, with parts of pods that were seen before."""
+        """Return the pod with parts of pods that were seen before."""
         text = self._texts.one
         return replace(
             pod,
@@ -72,7 +72,7 @@ class SharedClaims:
         self._texts: Kept[str] = Kept(str, _MOST_TEXTS)
 
     def shared(self, record: ClaimRecord) -> ClaimRecord:
-        """The same claim, with parts of claims that were seen before."""
+        """Return the claim with parts of claims that were seen before."""
         shape, spec = self._specs.one((record.shape, record.claim.spec))
         claim = record.claim
         allocation = claim.allocation and self._allocation(claim.allocation)

@@ -1,4 +1,4 @@
-"""For which nodes a change of a slice or of an allocation matters. Pure."""
+"""Finds the nodes for which a change of a slice or of an allocation matters. Pure."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ class SliceNodes:
         """The number of slices without a node, by driver."""
 
     def put(self, part: Slice) -> set[str]:
-        """Add or replace a slice; returns the nodes it concerns, "" meaning every node."""
+        """Add or replace a slice; return the nodes it concerns, "" meaning every node."""
         affected = self.remove(part.name)
         self._node_of[part.name] = part.scope.node_name
         self._driver_of[part.name] = part.driver
@@ -23,7 +23,7 @@ class SliceNodes:
         return affected | {part.scope.node_name}
 
     def remove(self, name: str) -> set[str]:
-        """Remove a slice; returns the nodes it concerned, "" meaning every node."""
+        """Remove a slice; return the nodes it concerned, "" meaning every node."""
         before = self._node_of.pop(name, None)
         if before is None:
             return set()
@@ -31,6 +31,6 @@ class SliceNodes:
         return {before}
 
     def affected_by(self, allocation: Allocation) -> str:
-        """The node on which this allocation changes what is free; "" for every node."""
+        """Return the node on which this allocation changes what is free; "" for every node."""
         shared = any(self._shared[result.device.driver] for result in allocation.results)
         return "" if shared else allocation.node_name

@@ -1,4 +1,4 @@
-"""What the controller knows of the cluster, kept up to date change by change. Pure.
+"""The state of the cluster, kept up to date change by change. Pure.
 
 The API holds the truth. This is what the API said last, plus what was decided and is not known to be written yet. An
 older version of an object never replaces a newer one, so a watch that lags behind the controller's own writes cannot
@@ -73,9 +73,9 @@ from driver.model import Claim, Consumer
 from driver.names import Names
 
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
-"""What volumes of pods are judged by. While one of these cannot be read, volumes exclude no node."""
+"""Kinds that say where volumes of pods can be used. While one cannot be read, volumes exclude no node."""
 GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
-"""What says how many members gangs have, where claims and pods do not say it, and what those ask that come later."""
+"""Kinds that say how many members gangs have, where claims and pods do not, and what later members ask for."""
 OPTIONAL_RESOURCES: Final = (
     DEVICE_TAINT_RULES,
     DEVICE_TAINT_RULES_BETA,
@@ -87,7 +87,7 @@ OPTIONAL_RESOURCES: Final = (
 
 
 class State:
-    """Everything decisions are made from. Only ``apply``, ``put``, ``drop``, ``promise`` and ``end_promise`` change it.
+    """The state that decisions are made from. Only ``apply``, ``put``, ``drop`` and the methods of promises change it.
 
     Args:
         tiers: what tiers in PodGroups of Volcano stand for.
@@ -169,7 +169,7 @@ class State:
 
     @property
     def condition_type(self) -> str:
-        """The type of our condition on pods."""
+        """Type of our condition on pods."""
         return f"{self.names.driver}/Allocated"
 
     def servable_since(self, pod: PodView) -> float:
@@ -183,17 +183,17 @@ class State:
 
     @property
     def complete(self) -> bool:
-        """Whether every kind has been listed, so that decisions may be made."""
+        """True if every kind has been listed, so that decisions may be made."""
         return self._versions.has_listed(self._handlers)
 
     # Changes of objects
 
     def decode(self, delta: Delta) -> StateDelta:
-        """What a reflector reports, as ``apply`` takes it in. Safe in any thread, at any time."""
+        """Return a report of a reflector as ``apply`` takes it in. Safe in any thread, at any time."""
         return self._decoder.delta(delta)
 
     def apply(self, delta: StateDelta) -> Changes:
-        """Take in what a reflector reports."""
+        """Take in a report of a reflector."""
         changes = Changes()
         match delta:
             case Decoded():
@@ -276,7 +276,7 @@ class State:
         return changes
 
     def end_promise(self, key: str) -> Changes:
-        """From now on the claim ``key`` is what the API says."""
+        """Count for the claim ``key`` only what the API says from now on."""
         changes = Changes()
         self._claim_handler.end_promise(key, changes)
         return changes
@@ -297,7 +297,7 @@ class State:
         return changes
 
     def end_promises(self) -> None:
-        """From now on every claim is what the API says."""
+        """Count for every claim only what the API says from now on."""
         self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)
@@ -305,19 +305,19 @@ class State:
     # Questions
 
     def revision_of(self, node: str, needs: Needs) -> Revision:
-        """What a refusal of kube-scheduler holds for: another one if others have changed the node or pod's volumes."""
+        """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""
         return self.revisions.of(node), volume_facts(needs, self.nodes, node)
 
     def consumer(self, pod: PodView, claim: str) -> Consumer:
-        """What the claim (``namespace/name``) is reserved for when the pod uses it: the pod, or its PodGroup."""
+        """Return the consumer of the claim (``namespace/name``) when the pod uses it: the pod, or its PodGroup."""
         return consumer_of(pod, claim, self.gangs.objects)
 
     def holds_ours(self, claim: Claim) -> bool:
-        """Whether the claim's allocation contains a device of our driver."""
+        """Return whether the claim's allocation contains a device of our driver."""
         return holds_devices_of(claim, self.names.driver)
 
     def allocated_by_kind(self) -> Mapping[str, int]:
-        """The number of allocations of our devices, by the devices' ``kind``."""
+        """Return the number of allocations of our devices, by the devices' ``kind``."""
         allocations = (record.claim.allocation for record in self.claims.values())
         return self._kinds.count(
             result.device for allocation in allocations if allocation for result in allocation.results

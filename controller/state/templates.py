@@ -1,4 +1,4 @@
-"""ResourceClaimTemplates: what pods will ask for that do not exist yet. Pure."""
+"""ResourceClaimTemplates: the claims of pods that do not exist yet. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -27,18 +27,18 @@ class ClaimTemplates(Mapping[str, ClaimRecord]):
         return len(self._templates)
 
     def put(self, made: ClaimRecord) -> bool:
-        """Add or replace a template; whether that changes anything."""
+        """Add or replace a template; return whether that changes anything."""
         known = self._templates.get(made.claim.key)
         self._templates[made.claim.key] = made
         return known != made
 
     def remove(self, key: str) -> bool:
-        """Remove a template; whether it was known."""
+        """Remove a template; return whether it was known."""
         return self._templates.pop(key, None) is not None
 
 
 def template_from(obj: Object) -> ClaimRecord:
-    """The claim that is made from a ResourceClaimTemplate object.
+    """Return the claim that is made from a ResourceClaimTemplate object.
 
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.

@@ -1,4 +1,4 @@
-"""Times that objects have. Pure."""
+"""Reads time stamps of objects. Pure."""
 
 from datetime import datetime
 from typing import Final
@@ -8,7 +8,7 @@ NEVER: Final = float("-inf")
 
 
 def epoch_seconds(timestamp: str) -> float:
-    """An RFC 3339 time stamp in seconds since the epoch; 0 if it is not one."""
+    """Return an RFC 3339 time stamp in seconds since the epoch; 0 if it is not one."""
     try:
         return datetime.fromisoformat(timestamp).timestamp()
     except ValueError:

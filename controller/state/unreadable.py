@@ -18,7 +18,7 @@ class UnreadableObject:
     """``namespace/name``, or ``name``."""
     uid: str
     problem: str
-    """Why, in a few hundred characters at most."""
+    """Reason, in a few hundred characters at most."""
 
     def __str__(self) -> str:
         return f"{self.resource.kind} {self.key}: {self.problem}"
@@ -31,7 +31,7 @@ class UnreadableObjects:
         self._problems: dict[str, dict[tuple[Resource, str], UnreadableObject]] = {}
 
     def put(self, resource: Resource, key: str, uid: str, problem: str) -> UnreadableObject | None:
-        """Note that an object cannot be decoded; returns it if that is news, for this reason."""
+        """Note that an object cannot be decoded; return it if that is news, for this reason."""
         known = self._problems.setdefault(resource.plural, {})
         found = UnreadableObject(resource, key, uid, problem[:_LONGEST_PROBLEM])
         if known.get((resource, key)) == found:
@@ -45,10 +45,10 @@ class UnreadableObjects:
             known.pop((resource, key), None)
 
     def count(self, plural: str) -> int:
-        """How many objects of the kinds with this plural cannot be decoded."""
+        """Return how many objects of the kinds with this plural cannot be decoded."""
         return len(self._problems.get(plural, ()))
 
     def of(self, *resources: Resource) -> list[UnreadableObject]:
-        """The unreadable objects of these kinds; of all kinds if none is named."""
+        """Return the unreadable objects of these kinds; of all kinds if none is named."""
         found = [one for known in self._problems.values() for one in known.values()]
         return [one for one in found if one.resource in resources] if resources else found

@@ -1,4 +1,4 @@
-"""Which version of each object is known. Pure.
+"""The known version of each object. Pure.
 
 Resource versions of one kind are integers that grow with every write (KEP-5504). So a watch that lags behind the
 controller's own writes is recognized, and cannot make a device look free again. And so is an answer that lags behind
@@ -15,7 +15,7 @@ from driver.kube.api import Resource
 
 
 class Arrival(Enum):
-    """How an object relates to the version of it that is known."""
+    """The relation of an object to its known version."""
 
     STALE = "no newer than the known version, or deleted meanwhile"
     UPDATED = "new, or a newer version of the same object"
@@ -23,7 +23,7 @@ class Arrival(Enum):
 
 
 class ObjectVersions:
-    """The uid and resource version of every known object, and up to which version each kind was reported."""
+    """The uid and resource version of every known object, and the version up to which each kind was reported."""
 
     def __init__(self) -> None:
         self._known: dict[Resource, dict[str, tuple[str, int]]] = {}
@@ -49,7 +49,7 @@ class ObjectVersions:
         return Arrival.REPLACED if before is not None and before[0] != uid else Arrival.UPDATED
 
     def is_stale(self, resource: Resource, key: str, version: int, *, reported: bool, listed: int = 0) -> bool:
-        """Whether ``arrive`` would answer that the version is stale."""
+        """Return whether ``arrive`` would answer that the version is stale."""
         before = self._known.get(resource, {}).get(key)
         if before is not None:
             went_back = version < before[1] <= listed
@@ -58,7 +58,7 @@ class ObjectVersions:
         return not reported and max(version, listed) <= self._reported.get(resource, 0)
 
     def remove(self, resource: Resource, key: str, uid: str, version: int) -> bool:
-        """Forget an object that was deleted; False if it is not known, or if the known one was created later."""
+        """Forget an object that was deleted; return False if it is not known, or if the known one is newer."""
         self._advance(resource, version)
         known = self._known.get(resource, {}).get(key)
         if known is None or (known[0] != uid and known[1] > version):
@@ -66,7 +66,7 @@ class ObjectVersions:
         return self.forget(resource, key)
 
     def forget(self, resource: Resource, key: str) -> bool:
-        """Forget the object ``key``; returns whether it was known."""
+        """Forget the object ``key``; return whether it was known."""
         return self._known.get(resource, {}).pop(key, None) is not None
 
     def restart(self, resource: Resource) -> None:
@@ -76,22 +76,22 @@ class ObjectVersions:
         self._reported.pop(resource, None)
 
     def uid(self, resource: Resource, key: str) -> str:
-        """The uid of the known object ``key``; "" if none is known."""
+        """Return the uid of the known object ``key``; "" if none is known."""
         return self._known.get(resource, {}).get(key, ("", 0))[0]
 
     def known(self, resource: Resource) -> "list[str]":
-        """The keys of the known objects."""
+        """Return the keys of the known objects."""
         return [*self._known.get(resource, ())]
 
     def list(self, resource: Resource, keys: Collection[str], version: int) -> "list[str]":
-        """Record that a list of the kind is complete; returns the known keys that did not exist at its version."""
+        """Record that a list of the kind is complete; return the known keys that did not exist at its version."""
         self._listed.add(resource)
         self._advance(resource, version)
         known = self._known.get(resource, {})
         return [key for key, (_, at) in known.items() if at <= version and key not in keys]
 
     def has_listed(self, resources: Collection[Resource]) -> bool:
-        """Whether a complete list of each of these kinds has arrived."""
+        """Return whether a complete list of each of these kinds has arrived."""
         return self._listed.issuperset(resources)
 
     def _advance(self, resource: Resource, version: int) -> None:

@@ -1,4 +1,4 @@
-"""What happens to the indexes when an object changes that says something about gangs: one handler per kind. Pure."""
+"""Updates the indexes of gangs when an object changes that says something about them: one handler per kind. Pure."""
 
 from controller.gangs import Group, JobSet, Source, Workload, group_id
 from controller.state.changes import Changes
@@ -28,7 +28,7 @@ class GroupHandler:
             self._changed(key, changes)
 
     def _changed(self, key: str, changes: Changes) -> None:
-        """Its pods may belong to another gang now, and use other claims in its name."""
+        """Look again at the pods of the group: they may be in another gang now, and use other claims in its name."""
         name = group_id(self._source, key)
         self._gangs.depend_on((name,), changes)
         for pod in self._gangs.dependents(name):

@@ -35,7 +35,7 @@ def pod_target(pod: PodView) -> Target:
 
 
 def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
-    """Yield the writes of the updates that change anything; before an allocation the finalizer, in a write of its own."""
+    """Yield the writes of the updates that change anything; the finalizer of an allocation is a write of its own."""
     for update in updates:
         claim = state.claims[update.claim].claim
         patch = update.status_patch(claim)

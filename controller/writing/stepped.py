@@ -69,7 +69,7 @@ class SteppedWrites:
         self._start()
 
     def step(self) -> bool:
-        """Make the next call of a sequence, or deliver its result; return False if every sequence waits for an answer."""
+        """Make a call of a sequence, or deliver its result; return False if every sequence waits for an answer."""
         now = self._clock.monotonic()
         answered = [sequence for sequence in self._under_way if sequence.answered_at <= now]
         if not answered:
