@@ -1,20 +1,20 @@
 """The running controller: takes in changes, decides about one pod, gang or claim at a time, has decisions carried out.
 
-It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out what it decides.
+It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions.
 
 controller         queue, reflectors and one step at a time
-contact            whether what is known of the cluster is still kept up to date
+contact            follows which kinds of objects are still kept up to date
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
-gangholds          nodes that are held back for gangs
+gangholds          holds nodes back for gangs
 | podsync          decides about one pod, and has that carried out
-podwaits           the pods that wait: what wakes them, and the nodes held back for them
+podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
-turns              when pods, gangs and claims are decided
-writes_in_flight   what is being written, what counts meanwhile, and what is repeated
+turns              the queue, in which a pod stands for its gang
+writes_in_flight   the decisions that are being written
 metrics            the controller's metrics
 | queue            keys with due times
-| timeline         when what objects say happened, on the clock of this program
+| timeline         time stamps of objects, on the clock of this program
 """
 
 from controller.loop.controller import Controller, Ports

@@ -42,10 +42,10 @@ class ClaimSync:
         """Decide about the claim ``key``, and have the decision carried out.
 
         Args:
-            changes: what has to be looked at again is added.
+            changes: takes in the objects that have to be looked at again.
 
         Returns:
-            What came of it; None if writes are under way, so that there was nothing to decide, or it is told later.
+            The outcome; None if writes are under way, so that nothing could be decided, or if it is known later.
         """
         if self._in_flight.is_busy([(RESOURCE_CLAIMS, key)]):
             # The claim is looked at again when the writes have ended.
@@ -101,7 +101,7 @@ class ClaimSync:
         """Take in the result of the writes for the claim ``key``; return the outcome of the decision.
 
         Args:
-            changes: what has to be looked at again; without the claim, if it is tried again after a pause.
+            changes: loses the claim if it is tried again after a pause.
         """
         if error is None:
             self._unused_since.pop(key, None)

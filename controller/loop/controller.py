@@ -1,7 +1,7 @@
 """The controller: takes in what changes, and decides about one pod or claim at a time.
 
 It has no threads and never sleeps or waits for the API: its owner feeds ``handle`` and calls ``step``, and the port
-``Writes`` carries decisions out. Except for retry times, it keeps only what is rebuilt from the API, so an instance may
+``Writes`` carries decisions out. Except for retry times, its memory is rebuilt from the API, so an instance may
 be dropped at any moment and a new one continues its work.
 
 Its state is kept up to date all the time. It decides only in a term of leadership, from ``lead`` to ``follow``.
@@ -75,8 +75,8 @@ class Controller:
 
     Args:
         identity: of this run of the program, for Events.
-        deliver: where the reflectors put what they see, decoded, if they run in other threads than ``step``; its owner
-            passes everything on to ``handle``.
+        deliver: takes the decoded reports of reflectors that run in other threads than ``step``; its owner passes
+            everything on to ``handle``.
         unsafe: says why nothing may be decided for a reason outside of this program's state; "" while there is none.
 
     Attributes:
@@ -122,7 +122,7 @@ class Controller:
         )
 
     def _forget(self) -> None:
-        """Forget what was decided. What is being written is not counted any more: a later term reads it first."""
+        """Forget all decisions. Those that are being written count no longer: a later term reads the claims first."""
         self._caught_up = False
         """True if the claims were read in this term."""
         self._deciding = False
@@ -193,7 +193,7 @@ class Controller:
     # Running
 
     def handle(self, event: StateDelta | WriteResult) -> None:
-        """Take in what a reflector saw, or the result of a write. Not while ``step`` runs."""
+        """Take in the report of a reflector, or the result of a write. Not while ``step`` runs."""
         if isinstance(event, WriteResult):
             self._written(event)
         else:
@@ -207,7 +207,7 @@ class Controller:
         changes = self._answered(result)
         kind, key = result.sequence.subject
         if result.term != self._term or isinstance(result.error, Deposed):
-            # What comes of an earlier term says how the objects are, and nothing more.
+            # A result of an earlier term says how the objects are, and nothing more.
             self._requeue(changes)
         elif kind == "list":
             self._requeue(changes)
@@ -309,7 +309,7 @@ class Controller:
         [rule, *_] = unreadable.of(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
         return f"{rule}; write it anew, or delete it"
 
-    # What is known
+    # The state
 
     @property
     def state(self) -> State:

@@ -96,7 +96,7 @@ class GangHolds:
         now, rank = self._clock.monotonic(), first_of_its_priority(rank_of_gang(self._state, pods))
         held = self._waits.domains.of(gang)
         if held is not None and (now >= held.ends or gang not in self._later):
-            # What was held back until it started has served its purpose.
+            # The hold until its start has served its purpose.
             self.end(gang, placed=gang not in self._later)
             held = None
         if held is not None and self._later[gang] == later and all(node in self._state.nodes for node in held.nodes):

@@ -52,16 +52,16 @@ class GangSync:
         self._expected: dict[str, tuple[str, ...]] = {}
         """Members of each gang that need no claim and have a place by the last decision."""
         self._taken_back: set[str] = set()
-        """Gangs that were reported to have lost what they held, and that were not placed since."""
+        """Gangs that were reported to have lost their devices, and that were not placed since."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the gang ``key``, and have the decision carried out.
 
         Args:
-            changes: what has to be looked at again is added.
+            changes: takes in the objects that have to be looked at again.
 
         Returns:
-            What came of it; None if writes are under way, so that there was nothing to decide.
+            The outcome; None if writes are under way, so that nothing could be decided.
         """
         if self._queue.is_busy(key):
             # Each of its pods is looked at again when the writes have ended.

@@ -57,7 +57,7 @@ Written = LetGo | PlacePod | Release | TakeBack
 
 @dataclass(slots=True)
 class _RetryState:
-    """The memory about one pod between decisions. Never what is allocated."""
+    """The memory about one pod between decisions. Allocations are never part of it."""
 
     uid: str
     attempts: int = 0
@@ -89,10 +89,10 @@ class PodSync:
         """Decide about the pod ``key``, and have the decision carried out.
 
         Args:
-            changes: what has to be looked at again is added.
+            changes: takes in the objects that have to be looked at again.
 
         Returns:
-            What came of it; None if writes are under way, so that there was nothing to decide, or it is told later.
+            The outcome; None if writes are under way, so that nothing could be decided, or if it is known later.
         """
         pod = self._state.pods.get(key)
         if pod is None:
@@ -120,7 +120,7 @@ class PodSync:
         """Have a decision about the pod carried out; return as ``sync``.
 
         Args:
-            event: whether an Event says why the pod waits (``Reporter.report_wait``), or what is taken back from it.
+            event: whether an Event reports the wait (``Reporter.report_wait``), or the loss of devices.
         """
         retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
@@ -181,7 +181,7 @@ class PodSync:
         """Take in the result of the writes for the pod ``key``; return the outcome of the decision.
 
         Args:
-            changes: what has to be looked at again; without the pod, if it is tried again after a pause.
+            changes: loses the pod if it is tried again after a pause.
         """
         if error is not None:
             self._metrics.failed(error)
@@ -229,7 +229,7 @@ class PodSync:
                 self._log.warning("allocation taken back", pod=key, node=node, reason=message)
                 if decision.unschedulable:
                     self._waits.retried.refused(key)
-                # A refused write is told as the reason why the pod waits.
+                # A refused write is reported as the reason why the pod waits.
                 if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
                     self._reporter.report_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)

@@ -207,7 +207,7 @@ class PodWaits:
         """End the pod's wait.
 
         Args:
-            placed: whether it has a node, so that what was held back for it has served its purpose.
+            placed: whether it has a node, so that its hold has served its purpose.
         """
         self._waiting.pop(pod, None)
         self._reporter.stop_reminding(pod)
@@ -329,7 +329,7 @@ class PodWaits:
         """Hold nodes back for a gang; return False if too many are held back for gangs that come first.
 
         Args:
-            displaces: whether what is held back for gangs that come after it may end for it.
+            displaces: whether holds of gangs that come after it may end for it.
         """
         known = self.domains.of(held.gang)
         if held == known:

@@ -15,7 +15,7 @@ from driver.observe import Logger
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The objects that all parts of one controller use; what they remember is forgotten at the end of a term.
+    """The objects that all parts of one controller use; they are made anew for each term.
 
     Attributes:
         memory: the nodes that refused pods.

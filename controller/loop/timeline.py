@@ -14,8 +14,8 @@ class Timeline:
     """Time stamps of objects in the seconds of ``Clock.monotonic``.
 
     The wall clocks of those who write them differ, and each may be set at any time. A time stamp is translated when it
-    is seen first. One that is in the future then happened at that moment. So what is awaited since then takes never
-    longer than it may, whatever the clocks say later.
+    is seen first. One that is in the future then happened at that moment. So no wait that starts then takes longer
+    than it may, whatever the clocks say later.
     """
 
     def __init__(self, clock: Clock):

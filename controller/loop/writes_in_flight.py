@@ -96,7 +96,7 @@ class WritesInFlight:
         """Take in the result of a sequence, after its answers; return its state, and the error of a step that failed.
 
         Args:
-            changes: what has to be looked at again is added.
+            changes: takes in the objects that have to be looked at again.
         """
         subject, error = result.sequence.subject, result.error
         pending = self._pending[subject]

@@ -1,7 +1,7 @@
 """Checks that the admission policies that make this controller the only allocator are in force.
 
-guard        looks at the policies again and again, and says why nothing may be allocated
-comparison   how a policy or binding falls short of the one that is expected
+guard        checks the policies again and again, and says why nothing may be allocated
+comparison   compares a policy or binding with the one that is expected
 | shipped    the policies and bindings as this version installs them
 """
 

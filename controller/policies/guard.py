@@ -38,7 +38,7 @@ class PolicyGuard:
     def step(self) -> float:
         """Look at every policy; return the seconds to wait before the next step.
 
-        An API that does not answer changes nothing: what was seen last holds.
+        An API that does not answer changes nothing: the last answer holds.
         """
         for name, expected in self._expected.items():
             problem = self._look_at(expected)

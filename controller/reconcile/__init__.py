@@ -1,7 +1,6 @@
 """Decides about one pod, gang or claim. A decision is a value, and making one changes no state. Pure.
 
-The owner of the decisions keeps what is remembered between them: a ``PlacementHistory`` for each pod, and one
-``RefusalMemory``.
+The caller keeps the memory between decisions: a ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
 deadlines           predicts the latest end of pods, and from these the start of a gang
 prospects           finds changes that could help a pod that no node takes

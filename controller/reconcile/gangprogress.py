@@ -37,12 +37,12 @@ class KnownGang:
 
     Attributes:
         key: ``namespace/name``.
-        terms: on what it starts, or what is wrong with that.
+        terms: the terms on which it starts, or the faults of these.
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
         ended_of_tasks: how many of each task that has a minimum.
         ended_of_sub_groups: how many of each sub-group.
-        coming: what is still to be made, if its members are made one part after another.
+        coming: the members to come, if they are made one part after another.
     """
 
     key: str
@@ -285,12 +285,12 @@ class GangProgress:
             for key, member in self.let_go.items()
             if member.held and self._history_of(key).released is not None and not member.reserved
         }
-        # What kube-scheduler refused takes its own course.
+        # A member that kube-scheduler refused takes its own course.
         own = {key: self.own[key] for key in released if isinstance(self.own[key], Wait | TakeBack)}
         return {} if self.running else released | own
 
     def _released(self, key: str, message: str) -> Decision:
-        """The next step of taking back what a member holds that kube-scheduler may be binding."""
+        """Return the next step of taking back the devices of a member that kube-scheduler may be binding."""
         member, history = self.let_go[key], self._history_of(key)
         held, node = member.held, member.node
         stamps = (record.claim.allocation.timestamp for record in held if record.claim.allocation)

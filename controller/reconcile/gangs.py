@@ -2,7 +2,8 @@
 
 All or nothing, without a record of its own
     A gang is placed in two phases. First the claims of all members of its plan are allocated, and every gate stays. The
-    gates are removed only when all claims are known to be written. So what is written says how far the gang has come:
+    gates are removed only when all claims are known to be written. So the claims and gates show the progress of the
+    gang:
 
     - Members hold devices and all are gated: the first phase was interrupted. The others are placed beside them, in
       their domain. If they cannot be, everything is taken back.

@@ -1,7 +1,7 @@
 """The demands of gang members that do not exist yet, so that room is found for all members at once. Pure.
 
-What they ask for is in the JobSet that makes them, and in the ResourceClaimTemplates that it names. What admission adds
-to a pod later, such as the overhead of a runtime class, is not known.
+Their requests are in the JobSet that makes them, and in the ResourceClaimTemplates that it names. Changes by admission,
+such as the overhead of a runtime class, are not known.
 """
 
 from collections.abc import Iterator, Sequence

@@ -50,7 +50,7 @@ class Explanation:
     def message(self, claims: Sequence[str]) -> str:
         """Return the text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
 
-        What kube-scheduler said comes first. Nodes with equal reasons are grouped. Claims of other namespaces are
+        The clauses of kube-scheduler come first. Nodes with equal reasons are grouped. Claims of other namespaces are
         counted, not named, because a reader of the pod may not be allowed to list them.
 
         Args:

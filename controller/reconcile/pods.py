@@ -4,7 +4,7 @@ How a pod is kept on its node
     An allocation names its one node, and kube-scheduler binds a pod only where all its allocations can be reached. That
     pins the pod. Its own node affinity stays as its author wrote it: it cannot be changed once the gate is removed, so
     a pod pinned by it could not be moved when kube-scheduler finds it unschedulable there (a volume in another zone,
-    pod anti-affinity, a node that died meanwhile). What the affinity would add is provided in other ways:
+    pod anti-affinity, a node that died meanwhile). Two other means have the effects of affinity:
     kube-scheduler tries ``status.nominatedNodeName`` before any other node and keeps its CPU and memory for the pod,
     and the admission policy lets only this controller and the resource-claim-controller clear an allocation.
 
@@ -18,7 +18,7 @@ How an allocation is taken back
 
     A bind itself carries no version of the claims. So kube-scheduler binds the pod nevertheless if the reservation that
     it saw is older than its release. No pause between the two steps excludes that, because its cache may be of any age.
-    The kubelet does not start such a pod. What was allocated for it on another node is taken back, and it gets devices
+    The kubelet does not start such a pod. Its devices on another node are taken back, and it gets devices
     on its node as soon as these are free, and is told so meanwhile.
 
 Everything is derived from the objects, so a controller that died between two writes is continued by the next one: the
@@ -147,7 +147,7 @@ def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in
     It gets devices on its own node afterwards. A member of a gang does not: the others were placed beside these
     devices, and its own node may be outside of their domain.
 
-    What it alone holds there is taken back, and it gets devices on its own node afterwards. A member of a gang does
+    It gets devices on its own node afterwards. A member of a gang does
     not: the others were placed beside these devices, and its own node may be outside of their domain.
     """
     elsewhere = [record for record in ours if node_of([record]) not in ("", pod.node_name)]

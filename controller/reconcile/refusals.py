@@ -82,7 +82,7 @@ class Questions:
         most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
 
     Attributes:
-        refusals: what was found so far, by node; as old as the turn in which it was found.
+        refusals: the refusals found so far, by node; each is as old as its turn.
         impossible: known in the end: whether no node has devices for the claims even if nothing was in use, so that the
             pod waits in vain. Of a pod that is bound this is not asked: it starts on its node or nowhere. Nodes that
             refuse the pod for other reasons count: it could go there later, if they have the devices.
@@ -174,7 +174,7 @@ def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_ME
 def _refusal(
     state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, *, version: Hashable
 ) -> NodeRefusal | None:
-    # What the pod itself takes on nodes does not count against it, but does against other pods of its shape.
+    # The pod's own use of nodes does not count against it, but does against other pods of its shape.
     valid_for_others = None if state.nodes.node_of(pod.key) else version
     if reasons := check.closed(name) if pod.node_name else check.reasons(name):
         return NodeRefusal(reasons, version=valid_for_others)

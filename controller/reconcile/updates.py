@@ -85,7 +85,7 @@ def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], times
     """Return the updates of claims that carry the decision out, in order.
 
     Args:
-        consumer: what a claim (key) is reserved for when the pod that the decision is about uses it.
+        consumer: returns the consumer of a claim (key) for the pod of the decision.
         timestamp: of allocations, RFC 3339 in whole seconds.
     """
     match decision:

@@ -61,7 +61,7 @@ class Explanations:
         None if that takes further turns: ask again, and about no other shape before.
 
         Args:
-            memory: takes in what is found about nodes.
+            memory: takes in the refusals of nodes.
             now: monotonic seconds.
         """
         shape = (decision.group, *sorted(decision.held.items()))

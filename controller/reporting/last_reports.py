@@ -25,7 +25,7 @@ class LastReports:
 
     After a start, the pod's own condition has the report of an earlier run.
 
-    After a start, the pod's own condition says what an earlier run has told.
+    After a start, the pod's own condition has the report of an earlier run.
     """
 
     def __init__(self) -> None:

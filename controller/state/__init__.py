@@ -1,28 +1,28 @@
 """The state of the cluster as the controller knows it: the newest known version of each object, indexed. Pure.
 
-``State`` is what decisions are made from; ``apply`` feeds it with what the reflectors report. Nodes with the pods that
-count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
+Decisions are made from ``State``; ``apply`` feeds it with the reports of reflectors. Nodes with the pods that count on
+them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
 
-state          all of it, kept up to date change by change
-decoding       what reflectors report, as values; may run in their threads
-| workloads    what happens to the indexes when an object changes that says something about gangs
-handlers       what happens to the indexes when an object of another kind changes
-consumers      for whom a claim is reserved: a pod, or its PodGroup
-| gangs        which pods belong to which gang, and on what each starts
+state          the whole state, kept up to date change by change
+decoding       decodes reports of reflectors to values; may run in their threads
+| workloads    updates the indexes of gangs when an object changes that says something about them
+handlers       updates the indexes when an object of another kind changes
+consumers      finds the consumer of a claim: a pod, or its PodGroup
+| gangs        groups pods into gangs, and finds the terms on which each starts
 | pods         pods by key and by the claims that they refer to
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
-| templates    what claims will ask for that do not exist yet
+| templates    the claims of pods that do not exist yet
 | versions     the known version of every object; an older one never replaces a newer one
-openings       since when pods could be served that gates of others had held
-podview        a pod as the controller sees it
+openings       finds when pods could be served that gates of others had held
+podview        the part of a pod that decisions depend on
 | claims       claims by key
-| classes      device classes, and whose devices requests for them can get
-| slices       for which nodes a change of a slice or of an allocation matters
+| classes      device classes, and the drivers whose devices they select
+| slices       finds the nodes for which a change of a slice or of an allocation matters
 | kinds        the kind of each published device, for a metric
-| changes      what must be looked at again after a change
-| revisions    how often others than this controller have changed each node
-| times        time stamps of objects
+| changes      collects what has to be looked at again after a change
+| revisions    counts the changes of each node by others than this controller
+| times        reads time stamps of objects
 unreadable     the objects that cannot be decoded
 """
 

@@ -22,7 +22,7 @@ class Changes:
     terms: bool = False
     """True if pods came or went that affinity between pods or topology spread looks at, on whichever node."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
-    """The objects that cannot be decoded, each once for each reason. What was known of them before goes on counting."""
+    """The objects that cannot be decoded, each once for each reason. The last known version goes on counting."""
 
     def favour(self, node: str) -> None:
         """Note that a pod which no node could take before might be placed on ``node`` now; "" means any node."""

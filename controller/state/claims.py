@@ -138,7 +138,7 @@ class Claims(Mapping[str, ClaimRecord]):
         return self._replace(key, record, promise.applied_to(written))
 
     def end_promise(self, key: str) -> tuple[Claim, Claim] | None:
-        """Count only what the API says about a claim; return it before and after, None if it is not known."""
+        """End the promise to a claim; return the claim before and after, None if it is not known."""
         self._promises.pop(key, None)
         written, record = self._written.pop(key, None), self._claims.get(key)
         return None if written is None or record is None else self._replace(key, record, written)

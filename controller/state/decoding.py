@@ -145,7 +145,7 @@ class Decoder:
             return None
         try:
             return held_record_from(obj, problem)
-        except Exception:  # noqa: BLE001 - as above; what was known of the claim before goes on counting
+        except Exception:  # noqa: BLE001 - as above; the last known version of the claim goes on counting
             return None
 
 

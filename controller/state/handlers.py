@@ -23,7 +23,7 @@ V = TypeVar("V", contravariant=True)
 
 
 class Handler(Protocol[V]):
-    """Keeps the indexes of one kind of object; notes in ``changes`` what has to be looked at again."""
+    """Keeps the indexes of one kind of object; notes in ``changes`` the objects that have to be looked at again."""
 
     def on_update(self, value: V, changes: Changes) -> None:
         """Take in an added or updated object.

@@ -1,7 +1,7 @@
 """Keeps equal parts of objects once. Pure.
 
 The pods of a Deployment ask for the same, so do the claims of a template, and thousands of objects name the same nodes
-and namespaces. Only memory depends on what is done here.
+and namespaces. Only the use of memory depends on it.
 """
 
 from collections.abc import Callable, Hashable
@@ -43,7 +43,7 @@ class Kept(Generic[T]):
 
 
 class SharedPods:
-    """Makes pods share what is equal."""
+    """Makes pods share equal parts."""
 
     def __init__(self) -> None:
         self._needs: Kept[Needs] = Kept(frozen, _MOST_NEEDS)
@@ -64,7 +64,7 @@ class SharedPods:
 
 
 class SharedClaims:
-    """Makes claims share what is equal."""
+    """Makes claims share equal parts."""
 
     def __init__(self) -> None:
         self._specs: Kept[tuple[str, ClaimSpec]] = Kept(lambda pair: pair[0], _MOST_SHAPES)

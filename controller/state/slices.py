@@ -31,6 +31,6 @@ class SliceNodes:
         return {before}
 
     def affected_by(self, allocation: Allocation) -> str:
-        """Return the node on which this allocation changes what is free; "" for every node."""
+        """Return the node whose free devices this allocation changes; "" for every node."""
         shared = any(self._shared[result.device.driver] for result in allocation.results)
         return "" if shared else allocation.node_name

@@ -1,6 +1,6 @@
 """The state of the cluster, kept up to date change by change. Pure.
 
-The API holds the truth. This is what the API said last, plus what was decided and is not known to be written yet. An
+The API holds the truth. The state is its last answer, plus decisions that are not known to be written yet. An
 older version of an object never replaces a newer one, so a watch that lags behind the controller's own writes cannot
 make a device look free again.
 """
@@ -95,11 +95,11 @@ class State:
         now: the seconds that decisions are given; what is awaited since something was seen counts from these.
 
     Attributes:
-        devices: pools of devices and what is in use.
+        devices: pools of devices, and the use of each device.
         nodes: the nodes, with the pods that count on each.
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         revisions: how often others have changed each node.
-        gangs: which pods belong together, and on what they start.
+        gangs: the pods that belong together, and the terms on which they start.
         templates: what claims will ask for that do not exist yet.
         unreadable: the objects that cannot be decoded.
     """
@@ -214,7 +214,7 @@ class State:
                     self.nodes.storage.unreadable.add(resource.kind)
                 self.templates.readable &= resource != RESOURCE_CLAIM_TEMPLATES
                 self._versions.list(resource, (), 0)
-                # What is not served does not exist. What may not be read may have changed, and is all that is known.
+                # A kind that is not served has no objects. One that may not be read keeps those that are known.
                 for key in self._versions.known(resource) if isinstance(delta, Missing) else ():
                     self._delete(resource, key, changes)
         return changes
@@ -226,7 +226,7 @@ class State:
             listed: the version of the list that it is in; "" if it was not listed.
         """
         changes, version, number = Changes(), version_of(obj["metadata"]), number_of(listed)
-        # The deciding thread does not decode what a watch has delivered already, such as every claim in a new term.
+        # The deciding thread does not decode objects that a watch has delivered, such as every claim in a new term.
         if not self._versions.is_stale(resource, object_key(obj), version, reported=False, listed=number):
             self._update(self._decoder.object(resource, obj, number), changes, reported=False)
         return changes
@@ -270,13 +270,13 @@ class State:
     # Decisions that are being written
 
     def promise(self, key: str, promise: Promise) -> Changes:
-        """Count what is given to the claim ``key`` until ``end_promise`` is called: its devices are in use."""
+        """Count a promise to the claim ``key`` until ``end_promise`` is called: its devices are in use."""
         changes = Changes()
         self._claim_handler.promise(key, promise, changes)
         return changes
 
     def end_promise(self, key: str) -> Changes:
-        """Count for the claim ``key`` only what the API says from now on."""
+        """End the promise to the claim ``key``: from now on it is as the API has it."""
         changes = Changes()
         self._claim_handler.end_promise(key, changes)
         return changes
@@ -297,7 +297,7 @@ class State:
         return changes
 
     def end_promises(self) -> None:
-        """Count for every claim only what the API says from now on."""
+        """End all promises: from now on every claim is as the API has it."""
         self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)

@@ -6,7 +6,7 @@ from typing import Final
 from driver.kube.api import Resource
 
 _LONGEST_PROBLEM: Final = 300
-"""Characters of a problem: it may quote what others wrote."""
+"""Characters of a problem: it may quote texts of others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class ObjectVersions:
         if before is not None:
             went_back = version < before[1] <= listed
             return version <= before[1] and not went_back
-        # Everything up to this version was reported. What is not known was deleted, unless a later list has it.
+        # Everything up to this version was reported. An unknown object was deleted, unless a later list has it.
         return not reported and max(version, listed) <= self._reported.get(resource, 0)
 
     def remove(self, resource: Resource, key: str, uid: str, version: int) -> bool:
@@ -70,7 +70,7 @@ class ObjectVersions:
         return self._known.get(resource, {}).pop(key, None) is not None
 
     def restart(self, resource: Resource) -> None:
-        """Count every version of the kind that arrives from now on as newer than what is known."""
+        """Count every version of the kind that arrives from now on as newer than the known one."""
         known = self._known.get(resource, {})
         known.update({key: (uid, 0) for key, (uid, _) in known.items()})
         self._reported.pop(resource, None)

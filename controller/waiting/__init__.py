@@ -1,10 +1,10 @@
-"""Which pods wait, in which order they are served, and what they mean for each other's nodes. Pure.
+"""The pods that wait: in which order they are served, and which nodes are reserved for whom. Pure.
 
-held              nodes that are held back for pods and gangs that have waited long
-| limits          how long, how often and how many nodes may be held back
-| parked          the pods that wait, in groups, and which of them a change can help
-| retried_nodes   nodes where pods are tried again that kube-scheduler refused elsewhere
-| shares          which namespaces have had their turn of deciding
+held              holds nodes back for pods and gangs that have waited long
+| limits          limits how long, how often and how many nodes are held back
+| parked          the pods that wait, in groups, and those that a change can help
+| retried_nodes   the nodes where kube-scheduler is trying pods that it refused before
+| shares          shares the time for decisions between namespaces
 order             the order: by priority, then age
 """
 

@@ -3,7 +3,7 @@
 The rule
     A pod that waits longer than a settable time, and that is the first of its shape, gets one node held back: pods that
     come after it (lower priority, or equal priority and younger) are not placed there. It is a node that could take the
-    pod if what pods that come after it use there ended; among these, the one with the fewest such pods, then the first
+    pod if pods that come after it ended there; among these, the one with the fewest such pods, then the first
     by name. At most ``MOST_HELD`` nodes are held back at a time, half of them for one namespace. It ends when the pod
     is placed or gone, or when the node cannot take it any more, even without the pods that come after it.
 

@@ -2,14 +2,14 @@
 
 stepped       the port for a simulation: one call a step, in any order
 | threaded    the port of the running program, with many writes in flight
-port          takes sequences and returns at once; what came of them comes back as events
-lanes         which sequence may start next
-execution     one sequence on its way, call by call
-calls         the API call of each step
-| sequences   what a decision means as writes
+port          takes sequences and returns at once; results come back as events
+lanes         orders the sequences that wait for their turn
+execution     carries out one sequence, call by call
+calls         makes the API call of each step
+| sequences   turns a decision into a sequence of writes
 metrics       metrics of writes
 | steps       writes as values
-| terms       the term of leadership that a write belongs to
+| terms       the present term of leadership
 """
 
 from controller.writing.metrics import WritingMetrics

@@ -87,7 +87,7 @@ class Lanes:
                     del waiting[position]
                     self._goes_last(self._placing, namespace)
                     return execution
-                # What came later about one of these objects does not overtake. They are of one namespace.
+                # A later sequence about one of these objects does not overtake. They are of one namespace.
                 blocked |= execution.sequence.objects
         return None
 

@@ -50,7 +50,7 @@ def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
 
 
 def promises_of(state: State, updates: Iterable[ClaimUpdate]) -> Mapping[str, Promise]:
-    """Return what the updates give to claims, by key. Takings count only when they are written."""
+    """Return the promises to claims, by key. Devices that are taken away count until that is written."""
     promises = {}
     for update in updates:
         if isinstance(update, Allocate | Reserve):
@@ -94,7 +94,7 @@ def gate_steps(state: State, pod: PodView) -> Iterator[Step]:
 
 
 def verdict_step(pod: PodView, timestamp: str) -> Step:
-    """Mark what kube-scheduler said about the pod as older than the allocation that follows.
+    """Mark kube-scheduler's message about the pod as older than the allocation that follows.
 
     The mark is ``lastProbeTime`` of the condition PodScheduled; ``PodView.unschedulable`` says how it works.
     """

@@ -71,7 +71,7 @@ class ThreadedWrites:
                 started = self._clock.monotonic()
                 result = execution.step(self._api)
                 self._metrics.written(result.error if result else None, self._clock.monotonic() - started)
-            # The result is delivered before the objects are free: what is decided next knows it.
+            # The result is delivered before the objects are free: the next decision knows it.
             self._deliver(result)
             with self._lock:
                 self._lanes.end(execution)
