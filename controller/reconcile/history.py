@@ -17,7 +17,7 @@ The rules
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.reconcile.decisions import Decision, PlacePod, Reason, Release, LetGo, TakeBack, Wait
+from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Release, TakeBack, Wait
 from controller.state import NEVER, Revision
 from driver.backoff import delay
 
