@@ -207,7 +207,9 @@ def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: FilledState) -
     )
 
 
-def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(unplaced: FilledState) -> None:
+def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(
+    unplaced: FilledState,
+) -> None:
     restrictions = NodeRestrictions(retried=("n2",))
     history = refused_on(unplaced, "n1", "n3")
     retried_first = NodeRestrictions(retried=("n1",))

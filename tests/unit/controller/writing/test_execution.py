@@ -215,7 +215,7 @@ def test_what_is_told_is_not_read_again_when_it_fails() -> None:
 
 
 def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
-    rig = Rig()
+    rig = OnePlacement()
     note = Note(PODS, "default/p", "u", "R", "words")
     step = warning(note, reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
     for _ in range(2):
