@@ -10,7 +10,8 @@ gangprogress        the progress of the members of a gang
 pods                decides about a pod
 | claims            decides about a claim that nobody uses
 | messages          renders why no node takes a pod, as text and for JSON
-context             the value that a decision takes into account besides the state
+gangdecision        the decisions about all members of a gang, as a value
+| context           the value that a decision takes into account besides the state
 refusals            finds the reasons why nodes refuse a pod, and remembers them
 double_allocation   finds claims that together hold more than there is
 | expected          counts the devices that kube-scheduler is about to allocate
@@ -42,8 +43,9 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.double_allocation import SETTLING_SECONDS, DoubleUse, double_use
+from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.gangprogress import KnownGang, KnownMember, known_gang
-from controller.reconcile.gangs import Choose, GangDecision, decide_gang, room_for_later
+from controller.reconcile.gangs import Choose, decide_gang, room_for_later
 from controller.reconcile.history import (
     LAST_RESORT_SECONDS,
     NO_HISTORY,

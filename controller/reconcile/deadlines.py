@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection
 from typing import Final
 
-from controller.reconcile.gangs import GangDecision
+from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.prospects import start_without
 from controller.state import PodView, State
 

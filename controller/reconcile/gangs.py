@@ -26,7 +26,7 @@ After the start
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from controller.allocation import Unsatisfiable, render
 from controller.gangs import (
@@ -45,6 +45,7 @@ from controller.placement import Placement, PodDemand
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Unallocatable, Wait
 from controller.reconcile.expected import hold_expected_foreign_use
+from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
@@ -67,29 +68,6 @@ made."""
 
 Choose = Callable[[Gang], GangPlan | GangRefusal]
 """``controller.gangs.choose`` on the state that is decided on."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangDecision:
-    """The decisions about all members of a gang.
-
-    Attributes:
-        members: by key, in the order in which it is carried out.
-        lacking: members that wait for room, one for each shape.
-        after: seconds after which the gang is decided again although nothing has changed; None if only a change helps.
-        decided: False if the search for a domain ended before everything was tried, so a longer one may find one.
-    """
-
-    members: Mapping[str, Decision]
-    lacking: tuple[Unallocatable, ...] = ()
-    after: float | None = None
-    decided: bool = True
-    plan: GangPlan | None = None
-    """The places of members that had none yet, and of members that do not exist yet."""
-    refusal: GangRefusal | None = None
-    """The reason why no domain takes the gang."""
-    started: bool = False
-    """True if as many members have or get their place as have to start."""
 
 
 def decide_gang(

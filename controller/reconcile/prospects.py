@@ -7,7 +7,7 @@ from typing import Final
 from controller.gangs import GangPlan
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.gangs import GangDecision
+from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.nodes import reachable_nodes
 from controller.reconcile.podclaims import reserved_only_for
 from controller.state import ClaimRecord, PodView, State
