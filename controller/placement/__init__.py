@@ -1,22 +1,22 @@
-"""Choosing nodes: what pods need, what nodes have, and a plan that places a group of pods, or the reason why not. Pure.
+"""Choosing nodes: needs of pods, facts of nodes, and a plan for a group of pods or a refusal. Pure.
 
-``plan`` is the entry. It asks ``controller.allocation`` which nodes may fit and which devices a pod would get there,
-and ``PodCheck`` whether the pod could run there otherwise.
+``plan`` is the entry. ``controller.allocation`` tells it the nodes that may fit and the devices of a pod there, and
+``PodCheck`` whether the pod could run there otherwise.
 
-planner         the node of each pod of a group, and its devices there
-| room          how many pods of a kind a node takes, but for devices
-podcheck        whether a pod can run on nodes, asked node by node
-| preferences   which of equal nodes a pod prefers
+planner         a node and devices for each pod of a group
+| room          number of like pods that a node takes, apart from devices
+podcheck        all predicates for one pod, node by node
+| preferences   scores of equal nodes by a pod's preferences
 podaffinity     required affinity and anti-affinity between pods
-| preemption    where kube-scheduler would evict pods
+| preemption    evictions by which kube-scheduler makes room
 | spread        topology spread constraints
-| volumes       where a pod's volumes are, or can be
-predicates      what the node itself says about a pod
-nodes           the nodes, with the pods that count on each
-podindex        pods on nodes, by what terms of other pods select
-needs           what a pod asks of nodes
-| storage       volumes, claims for them, storage classes and limits of nodes
-podterms        what a pod says about other pods, and what these see of a pod
+| volumes       check of nodes for the volumes of a pod
+predicates      predicates of one pod and one node
+nodes           nodes, with the pods that count on each
+podindex        pods on nodes, indexed for terms of other pods
+needs           needs of a pod: its requirements on a node
+| storage       volumes, claims for volumes, storage classes and limits of nodes
+podterms        terms about other pods, and the fields that they select by
 """
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of

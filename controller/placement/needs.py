@@ -1,4 +1,4 @@
-"""What a pod asks of a node, worked out once per pod. Pure."""
+"""The needs of a pod: its requirements on a node, found once per pod. Pure."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -22,24 +22,24 @@ from driver.wire import node_selector_from, node_term_from
 
 Json = Mapping[str, Any]
 Amounts = Mapping[str, int]
-"""Resource name to nano-units (``driver.quantity``)."""
+"""Amounts in nano-units (``driver.quantity``) by resource name."""
 
 _POD_LEVEL = ("cpu", "memory")
-"""Resources that ``spec.resources`` sets for the whole pod, besides huge pages (core/v1 PodSpec.resources)."""
+"""Resources that ``spec.resources`` can set for the whole pod, besides huge pages (core/v1 PodSpec.resources)."""
 
 NO_LABELS = PodLabels()
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port that a container takes on the node itself."""
+    """A host port of a container."""
 
     protocol: str
     address: str
     port: int
 
     def clashes(self, other: "HostPort") -> bool:
-        """Whether both cannot be taken on one node: the wildcard address clashes with every address."""
+        """Whether one node cannot have both ports: the wildcard address clashes with every address."""
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False
         return self.address == other.address or "0.0.0.0" in (self.address, other.address)
@@ -57,11 +57,11 @@ class NodeToleration:
 
 @dataclass(frozen=True, slots=True)
 class VolumeUse:
-    """A volume of a pod that a PersistentVolumeClaim stands for.
+    """A volume of a pod with a PersistentVolumeClaim.
 
     Attributes:
-        claim: its key, ``namespace/name``.
-        owner: uid of the pod if the claim is created for it (a generic ephemeral volume), else "".
+        claim: key of the claim, ``namespace/name``.
+        owner: uid of the pod if the claim is created for the pod (a generic ephemeral volume), else "".
     """
 
     claim: str
@@ -70,7 +70,7 @@ class VolumeUse:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Everything the node predicates look at in a pod."""
+    """The needs of a pod: all fields that node predicates read."""
 
     requests: Amounts
     ports: tuple[HostPort, ...] = ()
@@ -80,49 +80,49 @@ class Needs:
     affinity: NodeSelector | None = None
     """Required node affinity."""
     pod: PodLabels = NO_LABELS
-    """What terms of other pods see of the pod."""
+    """The fields of the pod that terms of other pods select by."""
     pod_affinity: tuple[PodTerm, ...] = ()
     pod_anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
-    """Those with ``DoNotSchedule``."""
+    """Spread constraints with ``DoNotSchedule``."""
     features: tuple[str, ...] = ()
-    """Features that the node has to declare (``status.declaredFeatures``), sorted."""
+    """Features that the node must declare (``status.declaredFeatures``), sorted."""
     volumes: tuple[VolumeUse, ...] = ()
     preferred_nodes: tuple[tuple[int, NodeSelectorTerm], ...] = ()
     """Preferred node affinity: weights and terms."""
     preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
     """Preferred affinity to pods, with a negative weight for anti-affinity."""
     spread_softly: tuple[SpreadConstraint, ...] = ()
-    """Those with ``ScheduleAnyway``."""
+    """Spread constraints with ``ScheduleAnyway``."""
     priority: int = 0
     preempts: bool = False
     """Whether kube-scheduler may evict pods of lower priority for it (``preemptionPolicy``)."""
 
     @property
     def seen(self) -> object:
-        """What other pods see of it."""
+        """The part that matters to other pods' terms."""
         return self.pod, self.pod_anti_affinity, self.volumes, self.priority
 
     @property
     def taken(self) -> object:
-        """What the pod takes of its node."""
+        """The part that counts on the pod's node."""
         return self.requests, self.ports, self.volumes
 
     @property
     def shape(self) -> Hashable:
-        """What the pod asks, as a hashable value.
+        """The needs as a hashable value.
 
-        Pods of the same shape fit the same nodes, unless terms of pods on nodes tell them apart (``Nodes.shape_of``).
+        Pods of one shape fit the same nodes, unless terms of pods on nodes tell them apart (``Nodes.shape_of``).
         """
         # Of its own labels, a pod needs only to know whether its own affinity means itself.
         return frozen(self if self.pod_affinity else replace(self, pod=NO_LABELS))
 
 
 def needs_of(pod: Json) -> Needs:
-    """What the pod object asks of a node; once it is on one, only what matters to others.
+    """The needs of a pod object. For a pod on a node, only the parts that matter to other pods.
 
     Raises:
-        InvalidInput: a quantity that the API server would not have accepted.
+        InvalidInput: a quantity is malformed, which the API server does not accept.
     """
     spec = pod["spec"]
     always = Needs(
@@ -148,7 +148,7 @@ def _tolerations(spec: Json) -> tuple[NodeToleration, ...]:
 
 
 def _with_wishes(always: Needs, pod: Json) -> Needs:
-    """What matters only until the pod is on a node is added."""
+    """Add the needs that matter only until the pod is on a node."""
     spec = pod["spec"]
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -175,7 +175,7 @@ def _preferred_nodes(spec: Json) -> Iterable[tuple[int, NodeSelectorTerm]]:
 
 
 def _features(spec: Json) -> Iterable[str]:
-    """The features that a pod needs of its node (k8s.io/component-helpers nodedeclaredfeatures)."""
+    """Features that the pod's node must declare (k8s.io/component-helpers nodedeclaredfeatures)."""
     containers: Sequence[Json] = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     rules = [rule for container in containers for rule in container.get("restartPolicyRules") or ()]
     if any(rule.get("action") == "RestartAllContainers" for rule in rules):
@@ -205,8 +205,8 @@ def _affinity(required: Json) -> NodeSelector:
 def requests_of(pod: Json) -> dict[str, int]:
     """The pod's resource requests as kube-scheduler counts them (k8s.io/component-helpers resource.PodRequests).
 
-    Containers and sidecars add up; init containers run one after another beside the sidecars started before them; the
-    larger of the two counts. Pod-level requests take the place of the sum. Overhead comes on top.
+    Requests of containers and sidecars add up. Init containers run one after another, beside the sidecars that started
+    before them. The larger of the two sums counts. Pod-level requests replace it, and overhead is added.
     """
     spec = pod["spec"]
     granted = _granted(pod)
@@ -234,7 +234,7 @@ def requests_of(pod: Json) -> dict[str, int]:
 
 
 def _granted(pod: Json) -> dict[str, dict[str, int]]:
-    """What the kubelet has granted per container: after a resize down the larger value still holds (KEP-1287)."""
+    """Amounts that the kubelet has granted to each container. After a resize down, the larger one counts (KEP-1287)."""
     status = pod.get("status") or {}
     statuses: Sequence[Json] = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     return {
@@ -272,6 +272,6 @@ def _ports(spec: Json) -> Iterable[HostPort]:
 
 
 def written(name: str, nanos: int) -> str:
-    """An amount for a message, in the unit a reader expects of the resource."""
+    """Format an amount for a message, in the usual unit of the resource."""
     binary = name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
     return str(Quantity(nanos, "BinarySI" if binary and nanos % NANO == 0 else "DecimalSI"))

@@ -1,4 +1,4 @@
-"""A node as the predicates see it, kept up to date pod by pod instead of being summed up for each decision."""
+"""Nodes as the predicates see them, with sums over their pods that are updated pod by pod."""
 
 from bisect import bisect_left, insort
 from collections import Counter
@@ -15,12 +15,12 @@ from driver.quantity import Quantity
 Json = Mapping[str, Any]
 
 Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
-"""Why a node of this name with these labels does not take a certain pod; empty if it does."""
+"""Finds the reasons why a node, by its name and labels, does not take a certain pod; empty if it does."""
 
 _MAX_DOMAINS = 64
-"""Kinds of topology spread whose nodes are remembered."""
+"""Most kinds of topology spread with remembered nodes."""
 HOSTNAME: Final = "kubernetes.io/hostname"
-"""Well-known label by which pods name a node."""
+"""Well-known label with the host name, by which pods can name a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a Node object says. Two equal values mean that nothing a predicate looks at has changed."""
+    """The fields of a Node object that predicates read."""
 
     name: str
     ready: bool = False
@@ -51,7 +51,7 @@ class NodeFacts:
 
 
 def facts_of(node: Json) -> NodeFacts:
-    """The facts of a Node object. A node that has not reported its readiness is not ready."""
+    """The facts of a Node object. A node without the condition ``Ready`` is not ready."""
     spec, status, metadata = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
     return NodeFacts(
         name=metadata["name"],
@@ -66,10 +66,10 @@ def facts_of(node: Json) -> NodeFacts:
 
 
 class NodeView:
-    """One node and the sum of what the pods on it, or promised to it, take.
+    """A node, and the sums of resources, ports and volumes of the pods that count on it.
 
-    A pod counts from the moment its claims are allocated on the node: kube-scheduler has yet to bind it, and a second
-    pod must not be sent to the same CPU meanwhile.
+    A pod counts once its claims are allocated on the node, before kube-scheduler binds it. So no second pod is sent to
+    the same CPU meanwhile.
     """
 
     __slots__ = ("_held", "_volume_claims", "facts", "name", "ports", "used", "version")
@@ -77,25 +77,25 @@ class NodeView:
     def __init__(self, name: str):
         self.name = name
         self.facts: NodeFacts | None = None
-        """None while only pods name the node."""
+        """None if the node does not exist, and only pods name it."""
         self.used: Counter[str] = Counter()
         self.ports: Counter[HostPort] = Counter()
         self._volume_claims: Counter[str] = Counter()
         self.version = 0
-        """Grows with every change that can change a predicate's answer, or an allocation on the node."""
+        """Grows with every change that can change a predicate's answer or an allocation on the node."""
         self._held: dict[str, Needs] = {}
 
     @property
     def pods(self) -> int:
-        """How many pods count."""
+        """Number of pods that count."""
         return len(self._held)
 
     def held(self) -> Iterable[tuple[str, Needs]]:
-        """The pods that count (namespace/name), and what each takes."""
+        """Keys (namespace/name) and needs of the pods that count."""
         return self._held.items()
 
     def holds(self, pod: str) -> Needs | None:
-        """What ``pod`` (namespace/name) takes here, or None."""
+        """The needs of ``pod`` (namespace/name) as they count here; None if it does not count."""
         return self._held.get(pod)
 
     def volume_claims(self, pod: str) -> Iterable[str]:
@@ -112,7 +112,7 @@ class NodeView:
         self.version += 1
 
     def remove(self, pod: str) -> Needs:
-        """Count the pod no more; returns what it took."""
+        """Stop counting the pod. Returns its needs as they counted."""
         needs = self._held.pop(pod)
         self.used.subtract(needs.requests)
         self.ports.subtract(needs.ports)
@@ -127,32 +127,32 @@ class NodeView:
 class Nodes(Mapping[str, NodeView]):
     """The nodes of the cluster by name, and the pods that count on each.
 
-    As a mapping it holds the nodes that exist, in the order in which they are tried. ``view`` also knows nodes that
-    only pods name.
+    The mapping has the nodes that exist, in the order in which they are tried. ``view`` also knows nodes that only pods
+    name.
 
-    Versions tell whether an answer found before is still right: ``version_of`` for one node, ``generation`` for all.
-    For pods whose answers depend on pods of other nodes, ``PodCheck.version`` has to be the same, too.
+    An earlier answer is still right if versions have not changed: ``version_of`` for one node, ``generation`` for all.
+    If the answer depends on pods of other nodes, ``PodCheck.version`` must be the same, too.
 
     Attributes:
-        pods: the same pods by what terms of other pods select.
-        storage: volumes and what belongs to them.
+        pods: the same pods, indexed for terms of other pods.
+        storage: volumes, their claims and classes, and limits of nodes.
     """
 
     def __init__(self) -> None:
         self.extended_resources: frozenset[str] = frozenset()
-        """Extended resources that device classes stand for; a node need not have them."""
+        """Extended resources that device classes provide. A node need not have them."""
         self.generation = 0
         """Grows with every change that can change an answer for any node."""
         self.topology = 0
-        """Grows when nodes come, go, or change their labels or taints: then all domains of a topology may have."""
+        """Grows when nodes come, go, or change their labels or taints, which may change any domain of a topology."""
         self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
-        """For ``spread``: nodes with their domains, and the ``topology`` for which they were found."""
+        """For ``spread``: the domain of each node, and the ``topology`` as of which it was found."""
         self.pods = PodIndex()
         self.storage = Storage()
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
         self._first_version = 0
-        """Of a node that is not known: more than any had that was forgotten."""
+        """Version of nodes that are not known. It is greater than the versions of all nodes that were forgotten."""
         self._order: list[str] = []
         self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
@@ -174,11 +174,11 @@ class Nodes(Mapping[str, NodeView]):
 
     @property
     def order(self) -> Sequence[str]:
-        """Names of the existing nodes in the order in which they are tried: the order of names."""
+        """Names of the existing nodes, sorted. Nodes are tried in this order."""
         return self._order
 
     def view(self, name: str) -> NodeView:
-        """The node as far as it is known; without facts if it does not exist."""
+        """The view of a node; without facts if the node does not exist."""
         return self._views.get(name) or NodeView(name)
 
     def labels_of(self, name: str) -> Mapping[str, str]:
@@ -187,7 +187,7 @@ class Nodes(Mapping[str, NodeView]):
         return facts.labels if facts else {}
 
     def version_of(self, name: str) -> tuple[int, int]:
-        """Differs from an earlier version if an answer for the node can have changed since."""
+        """A version that changes whenever an answer for the node may change."""
         view = self._views.get(name)
         return self._common_version, self._first_version if view is None else view.version
 
@@ -206,7 +206,7 @@ class Nodes(Mapping[str, NodeView]):
         return self._node_of.get(pod, "")
 
     def named_by(self, needs: Needs) -> Collection[str] | None:
-        """The nodes that a pod names in its node selector or required affinity; None if it may be on others, too."""
+        """Nodes that a pod names in its node selector or required affinity; None if it does not name its nodes."""
         host = next((value for key, value in needs.labels if key == HOSTNAME), None)
         if host is not None:
             return self._hosts.get(host, ())
@@ -222,13 +222,13 @@ class Nodes(Mapping[str, NodeView]):
         return found
 
     def shape_of(self, needs: Needs) -> Hashable:
-        """Pods of the same shape fit the same nodes."""
+        """A key for the needs. Pods with equal keys fit the same nodes."""
         return needs.shape, frozenset(term for term, _ in self.pods.terms_against(needs.pod))
 
     # Changes
 
     def upsert(self, facts: NodeFacts) -> bool:
-        """Add or update a node; returns whether anything that a predicate looks at has changed."""
+        """Add or update a node. Returns whether any field that predicates read has changed."""
         view = self._stored_view(facts.name)
         if view.facts == facts:
             return False
@@ -243,7 +243,7 @@ class Nodes(Mapping[str, NodeView]):
         return True
 
     def remove(self, name: str) -> NodeView | None:
-        """Remove a node, which may have pods nevertheless; returns it, or None if it was never known."""
+        """Remove a node, which may still have pods. Returns its view; None if it was never known."""
         view = self._views.get(name)
         if view is not None:
             if view.facts is not None:
@@ -257,7 +257,7 @@ class Nodes(Mapping[str, NodeView]):
         return view
 
     def mark_changed(self, name: str) -> None:
-        """An answer for the node may have changed; for every node if ``name`` is ""."""
+        """Note that answers for a node may have changed; for every node if ``name`` is ""."""
         self.generation += 1
         if name:
             if (view := self._views.get(name)) is not None:
@@ -266,7 +266,7 @@ class Nodes(Mapping[str, NodeView]):
             self._common_version += 1
 
     def count(self, pod: str, needs: Needs, node: str) -> bool:
-        """Count ``pod`` (namespace/name) on this node and on no other; returns whether that can help other pods."""
+        """Count ``pod`` (namespace/name) on this node and on no other. Returns whether that can help other pods."""
         known = self._stored_view(node).holds(pod)
         if known is not None:
             return known != needs and self._recount(pod, known, needs, node)
@@ -278,7 +278,7 @@ class Nodes(Mapping[str, NodeView]):
         return freed
 
     def _recount(self, pod: str, before: Needs, after: Needs, node: str) -> bool:
-        """A pod that counts on the node has changed. Labels that no term asks for change no answer."""
+        """Update a pod that counts on the node. Labels that no term selects by change no answer."""
         view, clock = self._views[node], self.pods.clock
         version = view.version
         view.remove(pod)
@@ -294,7 +294,7 @@ class Nodes(Mapping[str, NodeView]):
         return changed
 
     def discount(self, pod: str) -> bool:
-        """Stop counting the pod; returns whether it counted anywhere."""
+        """Stop counting the pod. Returns whether it counted anywhere."""
         node = self._node_of.pop(pod, None)
         if node is None:
             return False
@@ -309,11 +309,11 @@ class Nodes(Mapping[str, NodeView]):
 
     @property
     def on_trial(self) -> Collection[str]:
-        """Nodes on which pods count on trial: there, an answer can be another one although no version changed."""
+        """Nodes with pods on trial. Their answers may have changed although no version has."""
         return self._trials.keys()
 
     def hold(self, node: str, key: str, needs: Needs) -> None:
-        """Count a pod on trial, under a key of its own. No version changes: ``release`` leaves the node as it was."""
+        """Count a pod on trial, under a key of its own. No version changes, because ``release`` restores the node."""
         view = self._stored_view(node)
         version = view.version
         view.add(key, needs)
@@ -358,7 +358,7 @@ class Nodes(Mapping[str, NodeView]):
         return view
 
     def _forget_view(self, view: NodeView) -> None:
-        """Forget a node that does not exist and has no pods: with an autoscaler, names never come again."""
+        """Forget a node that does not exist and has no pods. With an autoscaler, its name never comes again."""
         if view.facts is None and not view.pods:
             self._first_version = max(self._first_version, view.version + 1)
             del self._views[view.name]

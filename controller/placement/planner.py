@@ -1,8 +1,8 @@
-"""Choosing nodes: which node each pod of a group gets, and which devices there. A single pod is a group of one.
+"""Plans a node, and devices there, for each pod of a group. A single pod is a group of one.
 
-A plan is made on a trial: each pod is placed on top of those before it, with its devices, CPU, memory, pod count, host
-ports, affinity and spread. Either all pods of the group are placed or none. The same input gives the same plan, and the
-fleet and the nodes are afterwards as they were before.
+A plan is made on a trial: pods are placed one after another, and each counts for the next ones with its devices, CPU,
+memory, host ports, affinity and spread. Either all pods of the group are placed or none. The same input gives the same
+plan. Fleet and nodes are unchanged afterwards.
 """
 
 import heapq
@@ -21,29 +21,28 @@ from controller.placement.preferences import has_preferences, preferred_first
 from driver.model import Allocation, Claim
 
 Preferred = Callable[[Sequence[str]], Sequence[str]]
-"""Puts the names of nodes into the order in which they are tried."""
+"""Sorts names of nodes into the order in which they are tried."""
 
 _MAX_PREEMPTIBLE = 100
-"""Nodes that are compared by what eviction does there; kube-scheduler compares as many."""
+"""Most nodes that are compared by the harm of evictions there, as in kube-scheduler."""
 
 IsEligible = Callable[[str], bool]
-"""Whether the node of this name may be chosen, apart from devices."""
+"""Says whether the node with this name may be chosen, apart from devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodDemand:
-    """What a pod needs of a node.
+    """A pod to place, with its needs and claims.
 
     Attributes:
         key: ``namespace/name``.
-        needs: what the node predicates look at.
-        claims: the claims to allocate.
+        needs: needs for the node predicates.
+        claims: claims to allocate.
         other_drivers_claims: claims that kube-scheduler will allocate on the node; the node must fit them, too.
         among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
         avoid: nodes that must not be chosen.
-        last: nodes that are tried after all others, in this order.
-        bound_to: the node that the pod is bound to already, so that of the predicates only cordons and taints
-            count; "" for none.
+        last: nodes to try after all others, in this order.
+        bound_to: the node that the pod is bound to; then only cordons and taints count of all predicates. "" for none.
     """
 
     key: str
@@ -58,11 +57,11 @@ class PodDemand:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A node that fits all claims of a pod, and one allocation per claim in order.
+    """A node that fits all claims of a pod, with one allocation for each claim, in order.
 
     Attributes:
-        other_drivers_allocations: what kube-scheduler's allocator would choose for the claims of other drivers, one per
-            claim in order.
+        other_drivers_allocations: allocations that kube-scheduler would choose for the claims of other drivers, one for
+            each claim, in order.
     """
 
     node: str
@@ -72,26 +71,26 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement(Placed):
-    """Where a pod goes."""
+    """A node and allocations for a pod."""
 
     pod: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where all pods of a group go, in the order of the pods."""
+    """The placements of all pods of a group, in the order of the pods."""
 
     placements: tuple[Placement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first pod of a group for which there is no node.
+    """The first pod of a group without a node.
 
     Attributes:
-        pod: its key.
-        placed: how many pods before it could be placed.
-        faults: what is wrong with its claims; then no node could ever fit it.
+        pod: key of the pod.
+        placed: number of pods before it that could be placed.
+        faults: faults of its claims; no node can ever fit these.
     """
 
     pod: str
@@ -100,9 +99,9 @@ class Refusal:
 
 
 def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusal:
-    """Where the pods go, all of them or none.
+    """Plan a node for each of the pods, or refuse if one of them has none.
 
-    The pods are placed in order, each on the first node that fits, in natural order or the order that its claims
+    Pods are placed in order, each on the first node that fits, in the order of names or in the order that its claims
     prefer (``place``).
     """
     placements: list[Placement] = []
@@ -117,9 +116,9 @@ def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusa
 
 
 class Trial:
-    """Pods placed on top of what is in use, one after another, and undone.
+    """Pods placed on trial, one after another, and undone again.
 
-    Meanwhile they count as running there, with their devices and everything else, and no event may reach the fleet or
+    Until then they count on their nodes, with their devices and everything else, and no event may reach the fleet or
     the nodes. Leaving the ``with`` block undoes everything.
     """
 
@@ -137,7 +136,7 @@ class Trial:
         self.undo(len(self._held))
 
     def find(self, pod: PodDemand) -> Placement | Refusal:
-        """Where the pod would go on top of the pods that were put."""
+        """Find a place for the pod beside the pods that were put."""
         check = PodCheck(pod.key, pod.needs, self._nodes)
         if pod.bound_to:
             closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
@@ -155,14 +154,14 @@ class Trial:
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
 
     def put(self, pod: PodDemand) -> Placement | Refusal:
-        """Place the pod and count it as in use. The same pod may be put repeatedly."""
+        """Place the pod and count it there. A pod may be put repeatedly."""
         found = self.find(pod)
         if isinstance(found, Placement):
             self.count(pod, found)
         return found
 
     def count(self, pod: PodDemand, placed: Placed) -> None:
-        """Count the pod as in use where it was placed."""
+        """Count the pod at its place."""
         pairs = zip(
             (*pod.claims, *pod.other_drivers_claims),
             (*placed.allocations, *placed.other_drivers_allocations),
@@ -183,7 +182,7 @@ class Trial:
             self._nodes.release(node, key)
 
     def _preempting(self, pod: PodDemand, check: PodCheck) -> Placed | Unsatisfiable | None:
-        """Where the pod would go if kube-scheduler evicts pods of lower priority for it."""
+        """Find a place for the pod where kube-scheduler evicts pods of lower priority for it."""
         for name in _preemptible(pod, check, self._nodes):
             found = place(self._fleet, pod.claims, _only(name), pod.other_drivers_claims)
             if found is not None:
@@ -199,19 +198,19 @@ def place(
     last: Sequence[str] = (),
     preferred: Preferred | None = None,
 ) -> Placed | Unsatisfiable | None:
-    """The first node that fits all ``claims`` and what they get there; None if no node does.
+    """Find the first node that fits all ``claims``, and allocate them there; None if no node fits.
 
-    If a request has alternatives or preferences, the best node (``controller.allocation.nodefit.node_score``).
+    If a request has alternatives or preferences, find the best node (``controller.allocation.nodefit.node_score``).
+    ``Fleet.allocate`` gives the answer, and the reasons, for one given node.
 
-    The node also fits ``other_drivers_claims``. They take no devices away from ``claims``.
+    Args:
+        is_eligible: called for nodes in the order in which they are tried, and only for nodes that fit otherwise.
+        other_drivers_claims: claims that the node must fit, too. They take no devices away from ``claims``.
+        last: nodes to try after all others, in this order.
+        preferred: sorts nodes that are equal as to devices: all nodes, if no request has alternatives or preferences.
 
-    Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
-
-    The nodes ``last`` are tried after all others, in that order. Among nodes that are equal as to devices, which are
-    all if no request has alternatives or preferences, ``preferred`` says which are tried first.
-
-    ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
-    the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
+    Returns:
+        ``Unsatisfiable`` only if the claims are invalid as written, so that no node can ever fit them.
     """
     request, others = fleet.compile(claims), fleet.compile(other_drivers_claims)
     if not isinstance(request, CompiledRequest):
@@ -227,13 +226,13 @@ def place(
 
 
 def _sorted(slots: Iterable[NodeSlot], preferred: Preferred, is_eligible: IsEligible) -> Iterable[NodeSlot]:
-    """The slots of eligible nodes in the order of preference."""
+    """Slots of eligible nodes in the order of preference."""
     possible = {slot.name: slot for slot in slots if is_eligible(slot.name)}
     return [possible[name] for name in preferred(tuple(possible))]
 
 
 def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]:
-    """What was found, on the nodes ``last`` at the end and in that order."""
+    """Move results on the nodes ``last`` to the end, in the order of ``last``."""
     place, deferred = {name: position for position, name in enumerate(last)}, []
     for one in found:
         if one.node in place:
@@ -256,7 +255,7 @@ class _NodeSearch:
         self._is_eligible = is_eligible
 
     def fit(self, slot: NodeSlot) -> Placed | None:
-        """What the claims get on the node; None if it is not eligible or does not fit all of them."""
+        """Allocate the claims on the node; None if it is not eligible or does not fit all of them."""
         if not self._is_eligible(slot.name):
             return None
         other_drivers = self._fleet.fit(slot, *self._others) if self._others[1] else ()
@@ -266,14 +265,14 @@ class _NodeSearch:
         return Placed(slot.name, allocations, other_drivers_allocations=other_drivers)
 
     def in_order(self, slots: Iterable[NodeSlot]) -> Iterator[Placed]:
-        """What fits, in the order given."""
+        """Results for the nodes that fit, in the order given."""
         return (found for slot in slots if (found := self.fit(slot)) is not None)
 
     def best_first(self, slots: Iterable[NodeSlot]) -> Iterator[Placed]:
-        """What fits, by score, the smallest first; nodes with equal scores stay in the order given.
+        """Results for the nodes that fit, smallest score first. Nodes with equal scores stay in the order given.
 
-        A score looks at each request alone. So a node whose devices turn out to be later alternatives is put back, and
-        has its turn when no other can be better.
+        A score regards each request alone. A node that fits only with later alternatives is put back, and has its turn
+        when no other node can be better.
         """
         scored = ((self._score(slot), slot) for slot in slots)
         ranked: list[tuple[NodeScore, int, NodeSlot, Placed | None]]
@@ -311,7 +310,7 @@ def _sum(ours: NodeScore, others: NodeScore) -> NodeScore:
 
 
 def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | Unsatisfiable | None:
-    """The answer for one given node."""
+    """Allocate the claims on one given node."""
     found = fleet.allocate(name, nodes.labels_of(name), claims)
     if isinstance(found, Unsatisfiable):
         return found if found.faults else None
@@ -331,10 +330,10 @@ def _is_allowed(pod: PodDemand, name: str) -> bool:
 
 
 def _preemptible(pod: PodDemand, check: PodCheck, nodes: Nodes) -> Sequence[str]:
-    """The nodes where kube-scheduler would make room for the pod, those first where it does the least harm.
+    """Nodes where kube-scheduler would make room for the pod, those with the least harm first.
 
-    None if any node has room as it is. For kube-scheduler, only the pod's allocation speaks against that node then, and
-    it tries to clear the allocation instead of evicting pods (plugin DynamicResources, PostFilter).
+    There are none if any node has room without evictions. Then only the pod's allocation excludes that node, and
+    kube-scheduler clears the allocation instead of evicting pods (plugin DynamicResources, PostFilter).
     """
     if not pod.needs.preempts or not nodes.pods.has_below(pod.needs.priority) or any(map(check.passes, nodes)):
         return ()

@@ -8,7 +8,7 @@ from controller.placement.podindex import Selectors
 
 
 def affinity_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
-    """What speaks against nodes by affinity of ``pod`` (namespace/name) to pods on nodes, or theirs to it, if anything.
+    """Prepare a check of nodes for affinity between ``pod`` (namespace/name) and pods on nodes; None without any.
 
     Valid until pods or nodes change. The pod itself does not count if it counts on a node already.
     """
@@ -26,7 +26,7 @@ def affinity_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
 
 
 def affinity_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
-    """Differs from an earlier version if an answer of ``affinity_check`` can have changed since; () if none can."""
+    """A version that changes whenever an answer of ``affinity_check`` may change; () if none can."""
     against = [counts.changed for _, counts in nodes.pods.terms_against(needs.pod)]
     groups: list[Selectors] = [(term.pods,) for term in needs.pod_anti_affinity]
     if needs.pod_affinity:
@@ -37,7 +37,7 @@ def affinity_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
 
 
 def _affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
-    """Every term needs a pod in the node's domain that all terms select; the first pod of a group needs none."""
+    """Check that each term's domain has a pod that all terms select. The first pod of a group needs none."""
     selectors = _all_selectors(needs)
     itself = nodes.pods.selects(selectors, needs.pod)
     by_node = without(nodes.pods.group(selectors).by_node, own_node if itself else "")
@@ -56,7 +56,7 @@ def _affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
 
 
 def _anti_affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
-    """No term may select a pod in the node's domain."""
+    """Check that no term selects a pod in the node's domain."""
     excluded: dict[str, set[str]] = {}
     for term in needs.pod_anti_affinity:
         itself = nodes.pods.selects((term.pods,), needs.pod)
@@ -72,7 +72,7 @@ def _anti_affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
 
 
 def _existing(needs: Needs, nodes: Nodes, own_node: str) -> Reasons | None:
-    """The required anti-affinity of pods on nodes excludes the pod from their domains."""
+    """Check that no pod in the node's domain excludes the pod by its required anti-affinity."""
     excluded: dict[str, set[str]] = {}
     for term, counts in nodes.pods.terms_against(needs.pod):
         by_node = without(counts.by_node, own_node if term in needs.pod_anti_affinity else "")
@@ -89,19 +89,19 @@ def _existing(needs: Needs, nodes: Nodes, own_node: str) -> Reasons | None:
 
 
 def _all_selectors(needs: Needs) -> Selectors:
-    """A pod satisfies required affinity only if all terms select it."""
+    """The selectors of all terms: a pod satisfies required affinity only if all of them select it."""
     return tuple(term.pods for term in needs.pod_affinity)
 
 
 def without(by_node: Mapping[str, int], own_node: str) -> Mapping[str, int]:
-    """The counts without the pod itself, which counts on ``own_node`` unless that is ""."""
+    """Counts without the pod itself, which counts on ``own_node`` unless that is ""."""
     if own_node not in by_node:
         return by_node
     return {node: count - (node == own_node) for node, count in by_node.items()}
 
 
 def domains_of(by_node: Mapping[str, int], key: str, nodes: Nodes) -> Mapping[str, int]:
-    """The pods of each value of the node label ``key``; only values with at least one."""
+    """Number of pods for each value of the node label ``key``; only values with pods."""
     counts: dict[str, int] = {}
     for node, count in by_node.items():
         value = nodes.labels_of(node).get(key)

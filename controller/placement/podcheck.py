@@ -1,4 +1,4 @@
-"""Whether one pod can run on nodes, asked node by node, and if not, why. Pure."""
+"""Checks node by node whether a pod can run there. Pure."""
 
 from collections.abc import Iterable
 
@@ -12,13 +12,13 @@ from controller.placement.volumes import volume_check, volume_version
 
 
 class PodCheck:
-    """All predicates for one pod. What is the same for every node is found once, and only if a node passes the rest.
+    """All predicates for one pod. Work for all nodes is done once, and only if a node passes the cheap predicates.
 
-    Valid until pods or nodes change.
+    A check is valid until pods or nodes change.
     """
 
     def __init__(self, pod: str, needs: Needs, nodes: Nodes):
-        """``pod`` is ``namespace/name``: what the pod itself already takes does not count against it."""
+        """Prepare checks for ``pod`` (namespace/name). Resources that the pod already has do not count against it."""
         self._pod = pod
         self._needs = needs
         self._nodes = nodes
@@ -31,7 +31,7 @@ class PodCheck:
         return not self._checks or not any(self._common_reasons(node))
 
     def reasons(self, node: str) -> tuple[str, ...]:
-        """Every reason why the pod cannot run there; empty if it can. They name no node: equal ones are counted."""
+        """Reasons why the pod cannot run there; empty if it can. They name no node, so equal ones can be counted."""
         view = self._nodes.view(node)
         own = fits(self._pod, self._needs, view, self._nodes.extended_resources)
         if view.facts is None:
@@ -39,7 +39,7 @@ class PodCheck:
         return (*own, *self._common_reasons(node))
 
     def closed(self, node: str) -> tuple[str, ...]:
-        """Why the pod may not be there even if it is bound to the node (``predicates.closed``); empty if it may."""
+        """Reasons why the pod may not be there even if it is bound to the node (``predicates.closed``)."""
         return closed(self._needs, self._nodes.view(node))
 
     def victims(self, node: str) -> Victims | None:
@@ -49,7 +49,7 @@ class PodCheck:
 
     @property
     def version(self) -> tuple[tuple[int, ...], ...]:
-        """With ``Nodes.version_of`` a node: differs from earlier if an answer there can have changed since."""
+        """A version that, with ``Nodes.version_of`` a node, changes whenever an answer there may change."""
         needs, nodes = self._needs, self._nodes
         return affinity_version(needs, nodes), spread_version(needs, nodes), volume_version(needs, nodes)
 

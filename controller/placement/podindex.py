@@ -1,7 +1,7 @@
-"""The pods on nodes, indexed by what terms of other pods select. Pure.
+"""Index of the pods on nodes for terms of other pods. Pure.
 
-Two questions are answered without a loop over pods: on which nodes are pods that a term selects, and which terms of
-pods on nodes select a given pod. Pods with equal labels are one entry, and so are pods with equal terms.
+It answers two questions without a loop over pods: the nodes with pods that a term selects, and the terms of pods on
+nodes that select a given pod. Pods with equal labels are one entry, and so are pods with equal terms.
 """
 
 from collections import Counter
@@ -11,33 +11,33 @@ from controller.placement.needs import Needs, VolumeUse
 from controller.placement.podterms import PodLabels, PodSelector, PodTerm
 
 Selectors = tuple[PodSelector, ...]
-"""A pod counts if all of them select it."""
+"""Selectors that must all select a pod."""
 
 _MAX_GROUPS = 1024
-"""Selectors whose pods are counted all the time. Beyond it, counting starts anew with those in use."""
+"""Most groups of selectors with counts. Beyond it, counting starts anew with the groups in use."""
 
 
 class NodeCounts:
-    """How many pods of some kind count on each node."""
+    """Number of pods of some kind on each node."""
 
     __slots__ = ("by_node", "changed")
 
     def __init__(self, changed: int):
         self.by_node: dict[str, int] = {}
-        """Only nodes with at least one."""
+        """Numbers by node; only nodes with pods."""
         self.changed = changed
-        """When it changed last, by the index's clock."""
+        """The index's clock at the last change."""
 
 
 class PodIndex:
     """The pods that count on nodes.
 
-    Changes on trial move no clock: they are undone before anything is remembered by it.
+    Changes on trial do not move the clock: they are undone before a result is remembered.
     """
 
     def __init__(self) -> None:
         self.clock = 0
-        """Grows with every change that can change an answer; a group or term that changed takes its value."""
+        """Grows with every change that can change an answer. Groups and terms that change get its value."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._pods: dict[str, dict[PodLabels, dict[str, int]]] = {}
         self._groups: dict[Selectors, NodeCounts] = {}
@@ -50,14 +50,14 @@ class PodIndex:
     # Questions
 
     def group(self, selectors: Selectors) -> NodeCounts:
-        """Where the pods are that all of the selectors select. The answer is kept up to date."""
+        """Counts of the pods that all selectors select. The value is kept up to date."""
         known = self._groups.get(selectors)
         if known is None:
             known = self._build(selectors)
         return known
 
     def terms_against(self, pod: PodLabels) -> Sequence[tuple[PodTerm, NodeCounts]]:
-        """The required anti-affinity terms of pods on nodes that select the pod."""
+        """Required anti-affinity terms of pods on nodes that select the pod, each with its counts."""
         if not self._terms:
             return ()
         labels = dict(pod.labels)
@@ -71,7 +71,7 @@ class PodIndex:
         return any(known < priority for known in self._priorities)
 
     def users(self, claim: str) -> NodeCounts:
-        """Where the pods are that name the PersistentVolumeClaim ``claim`` (namespace/name)."""
+        """Counts of the pods that use the PersistentVolumeClaim ``claim`` (namespace/name)."""
         return self._users.get(claim) or NodeCounts(-1)
 
     def selects(self, selectors: Selectors, pod: PodLabels) -> bool:
@@ -94,7 +94,7 @@ class PodIndex:
             self._count_term(term, node, 1, trial)
 
     def remove(self, needs: Needs, node: str, *, trial: bool = False) -> None:
-        """Count such a pod there no more."""
+        """Stop counting a pod with these needs on the node."""
         self._priorities[needs.priority] -= 1
         if not self._priorities[needs.priority]:
             del self._priorities[needs.priority]
@@ -111,7 +111,7 @@ class PodIndex:
                     del self._by_label[pair]
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Take in a namespace's labels, None if it does not exist; returns whether that can change an answer."""
+        """Update a namespace's labels, None if it does not exist. Returns whether that can change an answer."""
         if self._namespaces.get(name) == labels:
             return False
         if labels is None:
@@ -203,7 +203,7 @@ def _add(counts: dict[str, int], node: str, by: int) -> None:
 
 
 def _pair(term: PodTerm) -> tuple[str, str]:
-    """A label that every pod selected by the term has; ("", "") if there is none."""
+    """A label of every pod that the term selects; ("", "") if there is none."""
     if term.pods.labels is not None:
         for requirement in term.pods.labels.requirements:
             if requirement.operator == "In" and len(requirement.values) == 1:

@@ -1,4 +1,4 @@
-"""What a pod says about other pods: affinity terms and spread constraints, and what these see of a pod. Pure."""
+"""Terms about other pods, affinity and spread, and the fields of a pod that they select by. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,38 +15,38 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True)
 class PodLabels:
-    """What selectors of other pods see of a pod."""
+    """The fields of a pod that selectors of other pods read."""
 
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     """Sorted."""
     deleting: bool = False
-    """Whether the pod is being deleted; topology spread does not count it from then on."""
+    """Whether the pod is being deleted. Topology spread does not count such pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """A meta/v1 LabelSelector: all requirements must hold, so that one without requirements selects everything.
+    """A meta/v1 LabelSelector. All requirements must hold, so a selector without requirements selects everything.
 
-    Where a selector may be missing, None selects nothing.
+    In place of a selector, None selects nothing.
     """
 
     requirements: tuple[NodeRequirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Whether the selector selects an object with these labels."""
         return all(holds(requirement, labels) for requirement in self.requirements)
 
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """The pods that a term means: those with the labels, in the namespaces.
+    """Selects pods by labels, in some namespaces.
 
     Attributes:
-        namespaces: by name.
-        labels: None selects no pod.
-        namespace_selector: further namespaces by their labels; None selects none.
-        counts_deleting: whether pods count that are being deleted.
+        namespaces: names of namespaces.
+        labels: selector of pods; None selects no pod.
+        namespace_selector: selector of further namespaces; None selects none.
+        counts_deleting: whether pods that are being deleted count.
     """
 
     namespaces: frozenset[str]
@@ -57,7 +57,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """A core/v1 PodAffinityTerm: the selected pods, and the node label whose equal values mean "together"."""
+    """A core/v1 PodAffinityTerm: a selector of pods, and the key of the node label that defines domains."""
 
     pods: PodSelector
     topology_key: str
@@ -68,9 +68,9 @@ class SpreadConstraint:
     """A core/v1 TopologySpreadConstraint.
 
     Attributes:
-        counts_itself: whether the pod itself is one of the selected pods.
-        honors_affinity: whether nodes that the pod's node selector and affinity exclude are left out (the default).
-        honors_taints: whether nodes with taints that the pod does not tolerate are left out.
+        counts_itself: whether the constraint selects the pod itself.
+        honors_affinity: whether to leave out nodes that the pod's node selector and affinity exclude (the default).
+        honors_taints: whether to leave out nodes with taints that the pod does not tolerate.
     """
 
     pods: PodSelector
@@ -83,7 +83,7 @@ class SpreadConstraint:
 
 
 def pod_labels_of(pod: Json) -> PodLabels:
-    """What selectors of other pods see of the pod object."""
+    """The fields of a pod object that selectors of other pods read."""
     metadata = pod.get("metadata") or {}
     return PodLabels(
         metadata.get("namespace") or "",

@@ -1,8 +1,8 @@
-"""Whether a pod can run on a node as far as the node itself says, and if not, every reason why. Pure.
+"""Predicates of one pod and one node. Pure.
 
-The rules are kube-scheduler's own (plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit,
-NodePorts, NodeDeclaredFeatures), so that it agrees with the node chosen here. ``podcheck`` adds what depends on other
-nodes.
+The rules are those of kube-scheduler (plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit,
+NodePorts, NodeDeclaredFeatures), so that it agrees with the node chosen here. ``podcheck`` adds the predicates that
+depend on other nodes.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,11 +17,14 @@ _BY_CLASS = "deviceclass.resource.kubernetes.io/"
 
 
 def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> tuple[str, ...]:
-    """Every reason why ``pod`` (namespace/name) cannot run on ``node``; empty if it can.
+    """All reasons why ``pod`` (namespace/name) cannot run on ``node``; empty if it can.
 
-    Reasons name no node, so that equal ones can be counted. What the pod itself already takes on the node does not
-    count against it. ``backed`` are the extended resources that device classes stand for: kube-scheduler gets those
-    from devices where the node has none.
+    Reasons name no node, so that equal ones can be counted. Resources that the pod already has on the node do not count
+    against it.
+
+    Args:
+        backed: extended resources that device classes provide. kube-scheduler gets them from devices where the node has
+            none.
     """
     if node.facts is None or node.facts.deleting:
         return ("the node does not exist",)
@@ -40,9 +43,9 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
 
 
 def closed(needs: Needs, node: NodeView) -> tuple[str, ...]:
-    """Why a pod may not be on the node whoever put it there: the node is cordoned, or has a taint not tolerated.
+    """Reasons why a pod may not be on the node, whoever puts it there: a cordon, or a taint that it does not tolerate.
 
-    Whoever sets ``spec.nodeName`` gets around kube-scheduler, and the kubelet looks at taints ``NoExecute`` only.
+    A pod created with ``spec.nodeName`` bypasses kube-scheduler, and the kubelet checks only taints ``NoExecute``.
     """
     return () if node.facts is None else tuple(_closing_reasons(needs, node.facts))
 
@@ -62,12 +65,12 @@ def _closing_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
 
 
 def untolerated(tolerations: Collection[NodeToleration], taints: Iterable[NodeTaint]) -> Iterable[NodeTaint]:
-    """The taints that keep a pod with these tolerations off a node."""
+    """Taints that keep a pod with these tolerations off a node."""
     return (t for t in taints if t.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, t))
 
 
 def tolerates(tolerations: Iterable[NodeToleration], taint: NodeTaint) -> bool:
-    """Whether any toleration covers the taint; an operator we do not know covers nothing."""
+    """Whether any toleration covers the taint. A toleration with an unknown operator covers nothing."""
     return any(_covers(toleration, taint) for toleration in tolerations)
 
 

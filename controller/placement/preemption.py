@@ -1,4 +1,4 @@
-"""Nodes on which kube-scheduler can make room for a pod by evicting pods of lower priority. Pure."""
+"""Predicts evictions by which kube-scheduler makes room for a pod. Pure."""
 
 from collections.abc import Collection, Iterator
 
@@ -7,15 +7,15 @@ from controller.placement.nodes import NodeView
 from controller.placement.predicates import fits
 
 Victims = tuple[int, ...]
-"""The priorities of the pods to be evicted."""
+"""Priorities of the pods to evict."""
 
 
 def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> Victims | None:
-    """The pods that would be evicted from ``node`` for ``pod`` (namespace/name); None if that makes no room.
+    """Pods that kube-scheduler would evict from ``node`` for ``pod`` (namespace/name); None if that makes no room.
 
-    As kube-scheduler does (plugin DefaultPreemption), pods of lower priority are taken away, and then given back in the
-    order of priority where they still fit. Room is what the node itself has: CPU, memory, other resources, the number
-    of pods, host ports. ``backed`` is as for ``fits``.
+    As in kube-scheduler (plugin DefaultPreemption), all pods of lower priority are removed, and then put back in the
+    order of priority where they still fit. Room means CPU, memory, other resources, number of pods, and host ports.
+    ``backed`` as of ``fits``.
     """
     if not needs.preempts:
         return None
@@ -44,5 +44,5 @@ def _evicted(
 
 
 def harm(found: Victims) -> tuple[int, int, int]:
-    """What kube-scheduler keeps small when it chooses a node: the highest priority, their sum, their number."""
+    """Harm of evictions, by which kube-scheduler compares nodes: highest priority, sum of priorities, number."""
     return max(found, default=0), sum(found), len(found)

@@ -1,7 +1,7 @@
-"""What a pod prefers among nodes that are equal as to devices, scored as kube-scheduler does. Pure.
+"""Scores nodes that are equal as to devices by a pod's preferences, as kube-scheduler does. Pure.
 
 The plugins are NodeAffinity, TaintToleration, InterPodAffinity and PodTopologySpread, with kube-scheduler's default
-weights. What they score is compared among the nodes that are possible at all.
+weights. Scores are normalized over the nodes that are possible at all.
 """
 
 import math
@@ -19,7 +19,7 @@ _BEST = 100
 _HOST_NAME = "kubernetes.io/hostname"
 
 _Scores = Mapping[str, float]
-"""Node to score; more is better."""
+"""Score of each node; higher is better."""
 
 
 def has_preferences(needs: Needs, nodes: Nodes) -> bool:
@@ -28,10 +28,10 @@ def has_preferences(needs: Needs, nodes: Nodes) -> bool:
 
 
 def preferred_first(pod: str, needs: Needs, nodes: Nodes, names: Sequence[str]) -> Sequence[str]:
-    """The nodes with the best score first; nodes of equal score stay in the order given.
+    """Sort the nodes, best score first. Nodes of equal score stay in the order given.
 
     Args:
-        pod: ``namespace/name``; it does not count where it counts already.
+        pod: ``namespace/name``. The pod itself does not count on its node.
         names: existing nodes on which the pod could run.
     """
     scored = [
@@ -115,4 +115,4 @@ _SCORES: Sequence[tuple[int, _Applies, _Score]] = (
     (2, lambda needs, _: bool(needs.preferred_pods), _pod_affinity),
     (2, lambda needs, _: bool(needs.spread_softly), _spread),
 )
-"""Weight, whether it can tell nodes apart, and score of each plugin."""
+"""For each plugin its weight, a test whether its scores can differ, and its score."""

@@ -1,4 +1,4 @@
-"""How many pods of a kind a node takes besides those on it, as far as anything but devices is concerned. Pure."""
+"""Finds the number of like pods that a node takes besides those on it, apart from devices. Pure."""
 
 from typing import NamedTuple
 
@@ -9,17 +9,17 @@ from driver.quantity import NANO
 
 
 class Room(NamedTuple):
-    """How many pods fit at once, and what there is too little of for one more."""
+    """Number of pods that fit at once, and the reason why one more does not."""
 
     pods: int
     limit: str
 
 
 class PodRoom:
-    """The room that nodes have for a pod and others like it. Valid until pods or nodes change.
+    """The room of nodes for a pod and others like it. Valid until pods or nodes change.
 
     Attributes:
-        version: with ``Nodes.version_of`` a node: differs from earlier if an answer there can have changed since.
+        version: with ``Nodes.version_of`` a node, changes whenever an answer there may change.
     """
 
     def __init__(self, pod: str, needs: Needs, nodes: Nodes):
@@ -30,7 +30,7 @@ class PodRoom:
         self.version = self._check.version
 
     def on(self, node: str) -> Room:
-        """The room of the node of this name. Volumes, affinity and spread among the pods themselves do not count."""
+        """The room of a node. Volumes, affinity and spread among the like pods themselves do not count."""
         if not self._check.passes(node):
             return Room(0, self._check.reasons(node)[0])
         view = self._nodes.view(node)

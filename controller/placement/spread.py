@@ -9,7 +9,7 @@ from controller.placement.predicates import selects_node, untolerated
 
 
 def spread_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
-    """What speaks against nodes by the pod's topology spread; None if the pod has no such constraint.
+    """Prepare a check of nodes for the pod's topology spread; None if the pod has no such constraint.
 
     Valid until pods or nodes change. The pod itself does not count if it counts on a node already.
     """
@@ -30,7 +30,7 @@ def spread_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
 
 
 def spread_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
-    """Differs from an earlier version if an answer of ``spread_check`` can have changed since; () if none can."""
+    """A version that changes whenever an answer of ``spread_check`` may change; () if none can."""
     if not needs.spread:
         return ()
     return nodes.topology, max(nodes.pods.group((constraint.pods,)).changed for constraint in needs.spread)
@@ -39,7 +39,7 @@ def spread_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
 def _fullest_allowed(
     constraint: SpreadConstraint, needs: Needs, nodes: Nodes, own_node: str
 ) -> tuple[Mapping[str, int], int]:
-    """How many matching pods each domain has, and how many a domain may have to take the pod."""
+    """Number of matching pods in each domain, and the most with which a domain takes the pod."""
     counts = counts_of(constraint, needs.spread, needs, nodes, own_node)
     least = min(counts.values(), default=0) if len(counts) >= constraint.min_domains else 0
     return counts, constraint.max_skew + least - constraint.counts_itself
@@ -48,11 +48,11 @@ def _fullest_allowed(
 def counts_of(
     constraint: SpreadConstraint, constraints: Sequence[SpreadConstraint], needs: Needs, nodes: Nodes, own_node: str
 ) -> Mapping[str, int]:
-    """How many matching pods each domain has, without the pod itself.
+    """Number of matching pods in each domain, without the pod itself.
 
     Args:
-        constraints: all that hold together; only nodes with the labels of all of them count.
-        own_node: where the pod itself counts; "" for nowhere.
+        constraints: all constraints of the pod. Only nodes with the labels of all of them count.
+        own_node: the node that the pod itself counts on; "" for none.
     """
     domain_of = _domains(constraint, constraints, needs, nodes)
     counts = dict.fromkeys(domain_of.values(), 0)

@@ -1,4 +1,4 @@
-"""Volumes, claims for them, their classes and the limits of nodes, as far as choosing a node needs them. Pure."""
+"""Volumes, claims for volumes, storage classes and limits of nodes, as values. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ ZONE_LABELS = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
 )
-"""Labels of a volume that limit the nodes that can use it (plugin VolumeZone)."""
+"""Labels of a volume that limit its nodes (plugin VolumeZone)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,10 @@ class VolumeClaim:
 
     Attributes:
         key: ``namespace/name``.
-        uid: its uid.
-        controller: uid of the object that owns and manages it; "" for none.
+        controller: uid of the owner that is its controller; "" for none.
         volume: name of its volume; "" while it has none.
         bound: whether binding to ``volume`` is completed.
-        storage: the size requested, in nano-units.
+        storage: requested size in nano-units.
         selected_node: the node that kube-scheduler chose to provision the volume for; None if it chose none.
         lost: whether its volume does not exist any more.
     """
@@ -60,11 +59,11 @@ class Volume:
     """A core/v1 PersistentVolume.
 
     Attributes:
-        affinity: the nodes that can use it; None for all.
-        zones: zone and region labels, each with its values.
+        affinity: selector of the nodes that can use it; None for all.
+        zones: keys of zone and region labels, each with its values.
         claim: ``namespace/name`` of the claim that it is reserved for; "" for none.
-        claim_uid: the uid of that claim, if the reservation names it.
-        storage: its size, in nano-units.
+        claim_uid: uid of that claim, if the reservation has one.
+        storage: size in nano-units.
         available: whether a claim may be bound to it.
         handle: ``driver/handle`` of a CSI volume; "" for others.
     """
@@ -91,9 +90,9 @@ class StorageClass:
     """A storage.k8s.io/v1 StorageClass.
 
     Attributes:
-        waits: whether a volume is chosen or provisioned only for the node of its first pod.
-        topologies: where volumes can be provisioned: all requirements of one of them hold; () for everywhere. One
-            without requirements is nowhere.
+        waits: whether a volume is chosen or provisioned only when its first pod has a node.
+        topologies: terms for nodes where volumes can be provisioned: all requirements of one term must hold; () for
+            everywhere. A term without requirements never holds.
     """
 
     name: str
@@ -104,7 +103,7 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class VolumeLimits:
-    """A storage.k8s.io/v1 CSINode: how many volumes of a driver a node can use."""
+    """A storage.k8s.io/v1 CSINode: the most volumes of each driver on a node."""
 
     node: str
     most: Mapping[str, int]
@@ -196,9 +195,9 @@ class Storage:
         self.claims: dict[str, VolumeClaim] = {}
         self.classes: dict[str, StorageClass] = {}
         self.limits: dict[str, VolumeLimits] = {}
-        """By node."""
+        """Limits by node."""
         self.unreadable: set[str] = set()
-        """Kinds that may not be read. While there are any, volumes exclude no node."""
+        """Kinds of objects that may not be read. While there are any, volumes exclude no node."""
         self.version = 0
         """Grows with every change."""
         self._volumes: dict[str, Volume] = {}
@@ -210,7 +209,7 @@ class Storage:
         return self._volumes.get(name)
 
     def candidates(self, claim: VolumeClaim) -> Iterable[Volume]:
-        """The volumes that are reserved for the claim, then those of its class that are for any."""
+        """Volumes that are reserved for the claim, then volumes of its class that are not reserved."""
         reserved = self._reserved.get(claim.key, {}).values()
         yield from (volume for volume in reserved if volume.claim_uid in ("", claim.uid))
         yield from self._free.get(claim.storage_class, {}).values()

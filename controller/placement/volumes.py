@@ -1,5 +1,5 @@
-"""Volumes of a pod: where they are, or can be (kube-scheduler's plugins VolumeBinding, VolumeZone, VolumeRestrictions
-and NodeVolumeLimits). Pure."""
+"""Checks nodes for the volumes of a pod (kube-scheduler's plugins VolumeBinding, VolumeZone, VolumeRestrictions and
+NodeVolumeLimits). Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 def volume_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
-    """What speaks against nodes by the pod's volumes; None if it has no claims for volumes, or if they may not be read.
+    """Prepare a check of nodes for the pod's volumes; None if it has no claims for volumes, or if they may not be read.
 
     Valid until pods, nodes or volumes change. The pod itself does not count if it counts on a node already.
     """
@@ -48,16 +48,16 @@ def volume_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
 
 
 def volume_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
-    """Differs from an earlier version if an answer of ``volume_check`` can have changed since; () if none can."""
+    """A version that changes whenever an answer of ``volume_check`` may change; () if none can."""
     if not needs.volumes:
         return ()
     return nodes.storage.version, *(nodes.pods.users(use.claim).changed for use in needs.volumes)
 
 
 def volume_facts(needs: Needs, nodes: Nodes, node: str) -> tuple[object, ...]:
-    """What kube-scheduler judges the pod's volumes on the node by, as values; () without volumes.
+    """The facts by which kube-scheduler judges the pod's volumes on the node; () without volumes.
 
-    Without the node that kube-scheduler itself chose for a claim.
+    The node that kube-scheduler itself chose for a claim is left out.
     """
     if not needs.volumes:
         return ()
@@ -72,7 +72,7 @@ def volume_facts(needs: Needs, nodes: Nodes, node: str) -> tuple[object, ...]:
 
 
 def _faults(needs: Needs, storage: Storage, nodes: Nodes, own_node: str) -> Iterator[str]:
-    """Why the pod's volumes keep it from every node."""
+    """Reasons why the pod's volumes exclude every node."""
     for use in needs.volumes:
         name = f"PersistentVolumeClaim {use.claim}"
         claim = storage.claims.get(use.claim)
@@ -91,7 +91,7 @@ def _faults(needs: Needs, storage: Storage, nodes: Nodes, own_node: str) -> Iter
 
 
 def _waits(claim: VolumeClaim, storage: Storage) -> bool:
-    """Whether a volume is found for the claim when its pod is scheduled."""
+    """Whether the claim gets a volume when its pod is scheduled."""
     found = storage.classes.get(claim.storage_class)
     return found is not None and found.waits
 
@@ -108,7 +108,7 @@ def _in_zone(volume: Volume, labels: Mapping[str, str]) -> bool:
 
 
 class _Unbound:
-    """Claims whose volume is found or provisioned for the node of the pod."""
+    """Claims that get a volume when the pod has a node."""
 
     def __init__(self, claims: Sequence[VolumeClaim], storage: Storage):
         self._classes = storage.classes
@@ -117,7 +117,7 @@ class _Unbound:
         self._free = [(claim, _Suitable(claim, storage)) for claim in sorted(free, key=lambda claim: claim.storage)]
 
     def reasons(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
-        """Why the claims cannot get volumes on the node."""
+        """Reasons why the claims cannot get volumes on the node."""
         if any(claim.selected_node != name for claim in self._provisioned):
             yield "a volume of the pod is being provisioned for another node"
             return
@@ -135,7 +135,7 @@ class _Unbound:
 
 
 class _Suitable:
-    """The volumes that a claim can be bound to, the smallest first."""
+    """Volumes that a claim can be bound to, the smallest first."""
 
     def __init__(self, claim: VolumeClaim, storage: Storage):
         found = [volume for volume in storage.candidates(claim) if _suits(claim, volume)]
@@ -148,7 +148,7 @@ class _Suitable:
         self._keys = dict.fromkeys(key for key, _ in self._by_label)
 
     def first(self, labels: Mapping[str, str], chosen: Collection[str]) -> Volume | None:
-        """The volume for a node with these labels, without those chosen already; None if there is none."""
+        """The first volume for a node with these labels that is not chosen already; None if there is none."""
         if self._reserved is not None:
             # Only this volume is right for the claim, wherever it is.
             return self._reserved if _usable(self._reserved, labels) else None
@@ -177,7 +177,7 @@ def _usable(volume: Volume, labels: Mapping[str, str]) -> bool:
 
 
 def _places(volume: Volume) -> Sequence[tuple[str, str]]:
-    """Labels of which a node has one if it can use the volume. ("", "") stands for any node."""
+    """Labels such that every node that can use the volume has one of them. ("", "") stands for any node."""
     if volume.affinity is not None and len(volume.affinity.terms) == 1:
         for requirement in volume.affinity.terms[0].expressions:
             if requirement.operator == "In":
@@ -193,7 +193,7 @@ def _can_provision(storage_class: StorageClass, labels: Mapping[str, str]) -> bo
 
 
 def _attachment(claim: VolumeClaim, storage: Storage) -> tuple[str, str] | None:
-    """What counts against a node's limit for the claim: a name for its volume, and the driver."""
+    """A name for the claim's volume, and its driver, to count against a node's limit; None if it does not count."""
     if volume := storage.volume(claim.volume):
         return (f"{volume.driver}/{volume.handle}", volume.driver) if volume.driver else None
     storage_class = storage.classes.get(claim.storage_class)
@@ -201,7 +201,7 @@ def _attachment(claim: VolumeClaim, storage: Storage) -> tuple[str, str] | None:
 
 
 def _limit_reasons(name: str, new: Mapping[str, str], pod: str, nodes: Nodes) -> Iterator[str]:
-    """Drivers of which the node cannot use that many more volumes."""
+    """Reasons for drivers with too many volumes on the node."""
     limits = nodes.storage.limits.get(name)
     if limits is None or not any(driver in limits.most for driver in new.values()):
         return
