@@ -118,7 +118,9 @@ def from_kubeconfig(path: str, context: str = "") -> Access:
     def token() -> str:
         if settings.refresh_api_key_hook:
             settings.refresh_api_key_hook(settings)
-        return str(settings.api_key.get("BearerToken", "")).removeprefix("Bearer ")
+        # The package has had two names for it.
+        keys = settings.api_key
+        return str(keys.get("BearerToken") or keys.get("authorization") or "").removeprefix("Bearer ")
 
     return Access(
         settings.host.rstrip("/"),

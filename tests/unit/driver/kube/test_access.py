@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -85,6 +86,17 @@ def test_a_kubeconfig_gives_server_and_credentials(tmp_path: Path) -> None:
         str(tmp_path / "c.key"),
         "",
     )
+
+
+@pytest.mark.parametrize("name", ["BearerToken", "authorization"])
+def test_a_token_is_found_under_each_name_that_the_package_has_had_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def load(*_: object, client_configuration: Any, **__: object) -> None:
+        client_configuration.api_key = {name: "Bearer t"}
+
+    monkeypatch.setattr("kubernetes.config.load_kube_config", load)
+    assert from_kubeconfig(kubeconfig(tmp_path, token="t")).token() == "t"
 
 
 UNUSABLE = {
