@@ -7,15 +7,15 @@ health            the stream of devices' health for the kubelet
 | registration    registration with the kubelet
 prepare           prepares claims: a plan, a checkpoint, actions on the hardware, files for containers
 | publish         keeps the node's ResourceSlices as they should be
-finding           which backends serve the node's cards
+finding           finds the backends for the node's cards
 | inventory       devices and counter sets from cards and the fabric
-| offers          what a card can be offered as now
+| offers          the present offers of a card
 boot_memory       keeps lost and failed cards over restarts of the program
-node_context      the node as all parts of the plugin need it: name, settings, ports
+node_context      the facts and ports of the node that all parts share
 hardware          the cards behind two ports, and the backends
-| known_node      the API as preparing sees it: the watched Node need not be read again
+| known_node      the Node from the watch, everything else from the API
 | podresources    asks the kubelet which devices it can give to containers
 | sockets         the paths of the plugin's two sockets
-kubelet_devices   what the kubelet can give and has given, as values
+kubelet_devices   devices of the kubelet, as values
 | proto           the kubelet's gRPC services, generated
 """

@@ -37,9 +37,9 @@ from kubeletplugin.server import PluginServer
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
 LONGEST_RESTORE_PAUSE_SECONDS = 300.0
-"""The longest pause before claims are restored again whose cards did not answer."""
+"""The longest pause between tries to restore claims whose cards did not answer."""
 API_SECONDS = 5.0
-"""How long one call of the API may take. The kubelet waits 45 s for the plugin, which may need several calls."""
+"""Longest time of one call of the API. The kubelet waits 45 s for the plugin, which may need several calls."""
 
 T = TypeVar("T")
 
@@ -63,10 +63,10 @@ class PluginProcess:
         self._publisher: Publisher | None = None
         self._server: PluginServer | None = None
         self._profile = ""
-        """The profile of the hardware that was found last, if it is simulated."""
+        """The profile of the simulated hardware that was found last."""
 
     def run(self) -> int:
-        """Serve until ``stop`` is called; the exit status of the process."""
+        """Serve until ``stop`` is called; returns the exit status of the process."""
         gc.collect()  # what imports and settings leave
         observe = self._observe()
         try:
@@ -79,18 +79,18 @@ class PluginProcess:
         return 1 if self._crashed.is_set() else 0
 
     def stop(self) -> None:
-        """Ask for a graceful stop; may be called from a signal handler, and more than once."""
+        """Request a graceful stop. May be called from a signal handler, and more than once."""
         self._stop.set()
         self._wake.set()
 
     def ready(self) -> str:
-        """Why pods cannot get devices on this node, "" if they can."""
+        """The reason why pods cannot get devices on this node; "" if they can."""
         if self._not_ready or self._publisher is None or self._server is None:
             return self._not_ready
         return self._server.problem or ("" if self._publisher.published else "slices are not published yet")
 
     def healthy(self) -> str:
-        """Why the process must be started again, "" if it need not."""
+        """The reason to restart the process; "" if there is none."""
         if self._crashed.is_set():
             return "a thread ended unexpectedly"
         return self._server.probe() if self._server is not None and not self._stop.is_set() else ""
@@ -102,10 +102,10 @@ class PluginProcess:
         return ObserveServer(self._settings.observe_address, self._metrics, checks)
 
     def _retry(self, act: Callable[[], T]) -> T | None:
-        """What ``act`` returns once it succeeds; None if the program was stopped before.
+        """Call ``act`` until it succeeds; returns its result, or None if the program was stopped before.
 
-        A fault that an operator must correct is retried as well: ending the process would correct nothing, and /readyz
-        could not report the fault any more.
+        A fault that an operator must correct is retried, too: ending the process would not help, and /readyz could no
+        longer report the fault.
         """
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.is_set():
@@ -130,7 +130,7 @@ class PluginProcess:
         )
 
     def _has_other_profile(self) -> bool:
-        """Whether the Node was labelled since the hardware was found."""
+        """Whether the Node's label names another profile than that of the hardware found last."""
         node = self._watched()
         return node is not None and profile_name(self._settings, node) != self._profile
 
@@ -203,7 +203,7 @@ class PluginProcess:
             log.warning("own files not removed", reason=str(error))
 
     def _restore_rest(self, preparer: Preparer) -> None:
-        """Restore claims that could not be restored before, whenever there are such, until the program is stopped."""
+        """Restore the claims that could not be restored before, until the program is stopped."""
         pause = LONGEST_PAUSE_SECONDS
         while not self._stop.wait(pause):
             if not preparer.unrestored:
@@ -252,14 +252,14 @@ class PluginProcess:
 
 
 def _kubelet_claims(settings: Settings, log: Logger) -> Collection[KubeletClaim]:
-    """The claims of which containers have devices, as the kubelet says; () if it does not answer."""
+    """The claims of running containers, as the kubelet reports them; () if it does not answer."""
     from kubeletplugin.podresources import PodResources, socket_paths  # only nodes that have lost records pay for it
 
     return PodResources(socket_paths(settings), log).claims()
 
 
 def _elsewhere(settings: Settings, log: Logger) -> Callable[[], KubeletDevices | None]:
-    """Asks what other programs hand out of this node's cards; nobody else has simulated ones."""
+    """The function that asks for devices that other programs hand out; simulated cards have no other program."""
     if settings.kubeletplugin.hardware == "simulated":
         return lambda: None
     from kubeletplugin.podresources import PodResources, socket_paths  # only nodes that may have cards pay for it

@@ -1,4 +1,4 @@
-"""Which backends serve a node's cards."""
+"""Finds the backends for a node's cards."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,11 +19,11 @@ from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 CARD_SECONDS = 2.0
-"""How long a question about one card may take, when all cards of a node are asked."""
+"""Longest time of a call about one card, when all cards of a node are asked."""
 
 
 def profile_name(settings: Settings, node: Object) -> str:
-    """The profile of a Node's simulated hardware: that of its label, or of the settings; "" if no card is simulated.
+    """The profile of a Node's simulated hardware, by its label or else by the settings; "" if no card is simulated.
 
     Args:
         node: {} if it is not known.
@@ -44,8 +44,8 @@ def find_hardware(
         profile: see ``profile_name``.
 
     Raises:
-        InvalidInput: the profile of simulated hardware does not exist or is not valid. The operator must change the
-            setting ``kubeletplugin.profile``, the node's label, or the file.
+        InvalidInput: the profile does not exist or is not valid. The operator must change the setting
+            ``kubeletplugin.profile``, the node's label, or the file.
         TransientFault: the vendor's library is not there; call again.
     """
     section = settings.kubeletplugin

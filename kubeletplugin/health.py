@@ -18,14 +18,14 @@ from kubeletplugin.hardware.port import HealthState
 from kubeletplugin.inventory import Fabric, build_inventory
 
 POLL_SECONDS = 1.0
-"""How often the hardware is asked, and so how soon a change is reported."""
+"""Interval in which the hardware is asked. A change is reported within this time."""
 _MISSED_REPORTS = 3
-"""The kubelet takes the health of a device as unknown after this many missing reports."""
+"""The kubelet sets the health of a device to unknown after this many missing reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """Health of one device of the node's pool: that of its card, or its own if the card works."""
+    """Health of one device of the node's pool: that of its card, or its own if the card is healthy."""
 
     device: str
     health: Health
@@ -51,7 +51,7 @@ class HealthFeed:
     def reports(self, ended: threading.Event) -> Iterator[tuple[DeviceHealth, ...]]:
         """Complete reports: one at once, then on every change and every ``healthResendSeconds``, until ``ended``.
 
-        While the hardware does not answer there are none, and the kubelet takes the health as unknown after a while.
+        There are no reports while the hardware does not answer; the kubelet then sets the health to unknown.
         """
         with self._lock:
             self._streams.add(ended)
@@ -101,7 +101,7 @@ def _health(health: Mapping[str, Health], device: str, card: str) -> Health:
 
 
 _NAMES: Final[Mapping[HealthState, str]] = {"healthy": "HEALTHY", "unknown": "UNKNOWN"}
-"""The names of ``HealthStatus`` that are not ``UNHEALTHY``."""
+"""Values of ``HealthStatus``; the other states are ``UNHEALTHY``."""
 
 
 class HealthService:

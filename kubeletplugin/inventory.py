@@ -1,10 +1,10 @@
-"""The devices and counter sets that a node offers, from its cards and its fabric. Pure.
+"""Builds the devices and counter sets that a node offers from its cards and its fabric. Pure.
 
 Each card is offered as up to three kinds of device: whole, share and partitions. All consume one counter set, so no two
 kinds can hold the card at once. A card with a single device publishes no counters.
 
-Allocators that take the first device that fits follow the order of the devices: all whole cards, then all shares, then
-the partitions card by card (for the order within a card see ``kubeletplugin.hardware.partitions``).
+First-fit allocators follow the order of the devices: all whole cards, then all shares, then the partitions card by card
+(for the order within a card see ``kubeletplugin.hardware.partitions``).
 """
 
 import hashlib
@@ -34,10 +34,10 @@ MEBI = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The fabric that the node's cards are attached to, by the Node's labels; "" where a label is missing.
+    """The fabric of the node's cards, by the Node's labels; "" where a label is missing.
 
-    A label for the fabric counts more than what the hardware reports, and what a card reports as its rail more than a
-    label, which is of the whole node.
+    A label for the fabric overrides the fabric that the hardware reports. The rail that a card reports overrides the
+    label, which is the same for the whole node.
     """
 
     ib_cluster: str = ""
@@ -62,19 +62,19 @@ class FabricLabels(Protocol):
 
 
 class HealthEffects(Protocol):
-    """Effects of the taint on what does not work (``driver.settings.HealthTaints``); ``None``: no taint."""
+    """Taint effects by health (``driver.settings.HealthTaints``); ``None``: no taint."""
 
     @property
     def fatal(self) -> str:
-        """Effect if it cannot be used."""
+        """Effect if the device cannot be used."""
 
     @property
     def degraded(self) -> str:
-        """Effect if it works and should be looked at."""
+        """Effect if the device works and needs attention."""
 
     @property
     def unknown(self) -> str:
-        """Effect if it cannot be monitored."""
+        """Effect if the device cannot be monitored."""
 
 
 def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
@@ -83,7 +83,7 @@ def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
 
 
 def offer_from(label: str) -> tuple[Offer, ...] | None:
-    """The kinds that a node label names, joined by ``-``, in publishing order; None if the label is not valid."""
+    """The offers in a node label, which are joined by ``-``, in publishing order; None if the label is not valid."""
     wanted = label.split("-")
     offer = tuple(kind for kind in EVERY_OFFER if kind in wanted)
     return offer if len(offer) == len(wanted) else None
@@ -191,10 +191,10 @@ def taints_of(
     """The taints of cards and devices, for ``Restrictions``.
 
     Args:
-        health: of cards and partitions, by their names (``Hardware.health``).
-        releasing: names of devices that cannot be given to a claim before an earlier one has let go of them. They have
-            the taint ``<driver>/releasing`` (NoSchedule).
-        served_by_others: names of cards that another driver hands out, too. They have the taint
+        health: of cards and partitions, by their names (``CardSource.health``).
+        releasing: names of devices that an earlier claim still holds. They get the taint ``<driver>/releasing``
+            (NoSchedule).
+        served_by_others: names of cards that another driver hands out, too. They get the taint
             ``<driver>/other-driver`` (NoSchedule).
     """
     effect_of = {"healthy": "None", "unknown": effects.unknown, "degraded": effects.degraded, "fatal": effects.fatal}
@@ -214,7 +214,7 @@ def find_device(
 ) -> OfferedDevice | None:
     """The device of that name, or None if no card of ``cards`` has it.
 
-    All kinds count, whatever is offered now: a device allocated before the operator narrowed the offer is still found.
+    Ignores the present offer: a device that was allocated before the operator narrowed the offer is still found.
     """
     if (found := _find(device_name, cards)) is None:
         return None
@@ -238,7 +238,7 @@ def _find(device_name: str, cards: Iterable[Card]) -> tuple[Card, DeviceKind, Pa
 
 
 def text_attribute(text: str) -> str:
-    """``text`` as a string attribute: unchanged up to 64 bytes; a longer text is cut and gets a digest.
+    """``text`` as a string attribute: unchanged up to 64 bytes; a longer text is cut and ends in a digest.
 
     Equal texts stay equal and different ones stay different, so selectors and constraints keep their meaning.
     """
@@ -325,7 +325,7 @@ class _DeviceBuilder:
         return OfferedDevice(device, card, kind, partition)
 
     def _taints(self, card: Card, device: str) -> tuple[Taint, ...]:
-        """Those of the card and those of the device. A whole card has the name of its card."""
+        """The taints of the card and those of the device. A whole card has the name of its card."""
         found = self.taints.get(card.name, ())
         return found if device == card.name else tuple(dict.fromkeys((*found, *self.taints.get(device, ()))))
 

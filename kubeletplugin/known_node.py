@@ -1,4 +1,4 @@
-"""The API as preparing sees it: the Node of this plugin is watched anyway, so it need not be read for each claim."""
+"""Serves the Node from the watch cache, and everything else from the API."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from driver.kube.decorator import ApiDecorator
 
 
 class KnownNode(ApiDecorator):
-    """Answers for one Node with what a watch has seen last, and passes every other call on.
+    """The API, except that one Node comes from a watch that runs anyway, instead of a read for each claim.
 
     Args:
-        watched: the Node; None while it is not known, or does not exist. Then the API is asked.
+        watched: returns the Node; None while it is not known or does not exist, then the API is called.
     """
 
     def __init__(self, api: Api, node_name: str, watched: Callable[[], Object | None]):
@@ -20,7 +20,8 @@ class KnownNode(ApiDecorator):
         self._watched = watched
 
     def call(self, call: ApiCall) -> Any:
-        """See ``Api``. The Node can be as old as the watch lags behind; its labels decide nothing about devices."""
+        """See ``Api``. The Node can lag behind as the watch does; its labels do not affect which devices a claim
+        gets."""
         if call.verb == "get" and call.resource == NODES and call.name == self._node_name:
             node = self._watched()
             if node is not None:

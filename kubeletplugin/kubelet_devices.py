@@ -1,4 +1,4 @@
-"""What the kubelet says it can give to containers of this node, and what it has given. Pure."""
+"""Devices that the kubelet can give and has given to containers, as values. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ class PluginDevice:
     resource: str
     """``nvidia.com/gpu``"""
     id: str
-    """As the device plugin calls it, such as the uuid of a GPU."""
+    """Name of the device in its device plugin, such as the uuid of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletClaim:
-    """A claim of which a container of this node has devices."""
+    """A claim with devices in a container of this node."""
 
     namespace: str
     name: str
@@ -30,6 +30,6 @@ class KubeletDevices:
     offered: frozenset[PluginDevice] = frozenset()
     """Healthy devices of the device plugins that are registered."""
     used: frozenset[PluginDevice] = frozenset()
-    """What containers have, whether the device plugin is still there or not."""
+    """Devices of running containers, also if their device plugin has ended."""
     drivers: frozenset[str] = frozenset()
-    """The names of the DRA drivers of which containers have devices."""
+    """Names of the DRA drivers with devices in running containers."""

@@ -1,4 +1,4 @@
-"""The node as all parts of the plugin need it: its name, its settings, and the ports to the outside world."""
+"""The facts and ports of a node that all parts of the plugin share."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from kubeletplugin.hardware import HardwarePorts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """One node, as a program on it sees it between two reboots."""
+    """One node between two reboots: its name, its settings, and the ports to the outside world."""
 
     name: str
     settings: Settings

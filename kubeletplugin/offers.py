@@ -1,4 +1,4 @@
-"""What a card can be offered as now, from what exists on it and what of that is this program's own. Pure."""
+"""Decides the offers of a card by the objects that exist on it, this program's own and foreign ones. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,34 +11,34 @@ from kubeletplugin.hardware.partitions import Scheme
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is recorded of the claims on this node."""
+    """The recorded actions and devices of the claims on this node."""
 
     keys: frozenset[str] = frozenset()
-    """Of the actions of all claims, whether they are carried out or not."""
+    """Keys of the actions of all claims, whether carried out or not."""
     devices: frozenset[str] = frozenset()
-    """The names of the devices that claims hold."""
+    """Names of the devices that claims hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardOffer:
-    """A card as it can be offered now."""
+    """A card with its present offers."""
 
     card: Card
     withheld: Mapping[Offer, str] = field(default_factory=dict)
-    """What the card cannot be in its present mode, each with the reason and the remedy."""
+    """Offers that the present mode of the card excludes, each with the reason and the remedy."""
     taken: Mapping[str, int] = field(default_factory=dict)
-    """What partitions of somebody else consume of the card, by counter; {} if there are none."""
+    """Amounts of the card that foreign partitions consume, by counter; {} if there are none."""
     reason: str = ""
-    """Why not everything that the card is offered as can be allocated, and the remedy; "" if nothing is taken."""
+    """The reason of ``taken``, and the remedy; "" if nothing is taken."""
 
 
 def offer_of(card: Card, state: CardState, recorded: Recorded) -> CardOffer:
-    """What the modes of a card, and partitions of somebody else, leave of it.
+    """The offers that the modes of a card and foreign partitions leave.
 
-    Partitions of somebody else consume counters. What does not fit beside them stays published, because a claim may
-    have been allocated it before: without the device, allocators would not know what the claim consumes. MIG mode
-    excludes the whole card and its share, unless it was turned on for claims: then it goes with them, and the counters
-    that the claims consume say what is free. A device that a claim holds stays.
+    Foreign partitions consume counters. Devices that do not fit beside them stay published, because a claim may have
+    one of them: without the device, allocators would not know the claim's consumption. MIG mode excludes the whole card
+    and its share, unless it was turned on for claims: then it ends with them, and their consumption of counters
+    excludes the whole card. A device that a claim holds stays published.
     """
     foreign = foreign_partitions(state, recorded.keys)
     taken, reason = {}, ""
@@ -55,13 +55,13 @@ def offer_of(card: Card, state: CardState, recorded: Recorded) -> CardOffer:
 
 
 def foreign_partitions(state: CardState, own: Collection[str]) -> tuple[str, ...]:
-    """The keys of the partitions on a card that are not among ``own``: an operator or another program made them."""
+    """Keys of the partitions on a card that are not in ``own``: an operator or another program made them."""
     partitions = (each.action for each in state.found if isinstance(each.action, MigInstance | VnpuInstance))
     return tuple(sorted(action.key for action in partitions if action.key not in own))
 
 
 def _taken(card: Card, foreign: Iterable[Action]) -> dict[str, int]:
-    """What partitions of somebody else consume by counter; everything if that is not known of one of them."""
+    """Consumption of foreign partitions by counter; the whole card if that of one is not known."""
     everything = dict(card.counters)
     left = dict(everything)
     for action in foreign:
@@ -73,7 +73,7 @@ def _taken(card: Card, foreign: Iterable[Action]) -> dict[str, int]:
 
 
 def _draws(scheme: Scheme, action: Action) -> Mapping[str, int] | None:
-    """What a partition consumes; None if the scheme does not have it."""
+    """Consumption of a partition; None if the scheme does not have it."""
     for partition in scheme.partitions:
         match action:
             case MigInstance(profile=profile, start=start) if (partition.profile, partition.slot) == (profile, start):

@@ -1,4 +1,4 @@
-"""Asks the kubelet which devices it can give to containers, and which it has given (PodResources API, version 1)."""
+"""Asks the kubelet for devices that it can give and has given to containers (PodResources API, version 1)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 def socket_paths(settings: Settings) -> tuple[str, ...]:
-    """Where the kubelet's socket can be: below the host's file system as the plugin's pod sees it, and as it is."""
+    """Possible paths of the kubelet's socket: below the host's file system in the plugin's pod, and on the host."""
     section = settings.kubeletplugin
     path = f"{section.kubelet_root}/pod-resources/kubelet.sock"
     return f"{section.nvidia.host_root}{path}", path
@@ -29,7 +29,7 @@ class PodResources:
     """The kubelet of this node.
 
     Args:
-        paths: where its socket can be.
+        paths: possible paths of its socket.
     """
 
     def __init__(self, paths: Sequence[str], log: Logger):
@@ -38,7 +38,7 @@ class PodResources:
         self._fault = ""
 
     def devices(self) -> KubeletDevices | None:
-        """What the kubelet says now; None if it cannot be asked, which is logged when the reason is new."""
+        """The kubelet's devices now; None if it does not answer, which is logged when the reason is new."""
 
         def ask(kubelet: Any) -> tuple[Any, Any]:
             request = podresources_v1_pb2.AllocatableResourcesRequest()
@@ -62,7 +62,7 @@ class PodResources:
         )
 
     def claims(self) -> tuple[KubeletClaim, ...]:
-        """The claims of which containers have devices now; () if the kubelet does not answer, which is logged."""
+        """The claims of running containers; () if the kubelet does not answer, which is logged."""
         request = podresources_v1_pb2.ListPodResourcesRequest()
         given = self._ask(lambda kubelet: kubelet.List(request, timeout=ANSWER_SECONDS))
         found: dict[KubeletClaim, None] = {}

@@ -9,7 +9,7 @@ from driver.observe import Logger
 from kubeletplugin.proto import pluginregistration_v1_pb2 as pb
 
 SUPPORTED_VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
-"""Best first: the kubelet takes the first of each kind that it knows.
+"""Preferred versions first: the kubelet uses the first of each kind that it knows.
 
 Kubernetes 1.36 knows v1alpha1.DRAResourceHealth only. Kubernetes 1.37 prefers v1.DRAResourceHealth.
 """
@@ -28,7 +28,7 @@ class RegistrationService:
         self._on_registered = on_registered
         self._log = log
         self.problem = "not registered with the kubelet yet"
-        """"" while registered, else why not."""
+        """The reason why the plugin is not registered; "" while it is."""
 
     def GetInfo(self, request: Any, context: grpc.ServicerContext) -> pb.PluginInfo:
         """The kubelet calls this within a second of finding the socket."""

@@ -1,8 +1,8 @@
 """``lode release``: gives up a claim that is prepared on this node although the kubelet has forgotten it.
 
-A kubelet that loses its state never unprepares the claims of pods that are gone, and their devices stay held until the
-machine is started again. The command does what an unprepare does, unless a container may still use the claim: every
-container that has a device of a claim has a file of that claim mounted, which the kernel shows.
+A kubelet that loses its state never unprepares the claims of pods that are gone, so their devices stay held until the
+machine reboots. The command does what an unprepare does, unless a container may still use the claim. It finds such
+containers by their mounts: a container with a device of a claim has a file of that claim mounted.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
 
 KUBELET_STATE = "dra_manager_state"
-"""The kubelet's record of the claims it has to unprepare, in its root folder. It is written before a claim is prepared
-and after it was unprepared."""
+"""The kubelet's record of the claims that it must unprepare, in its root folder. The kubelet writes it before a claim
+is prepared and after it was unprepared."""
 RUN_AS = "run it in the process namespace of the node, for example with `kubectl debug node/NODE --profile=sysadmin`"
 
 
@@ -37,9 +37,10 @@ class Process:
     """``/proc/<pid>/mountinfo``"""
 
     def has_file_of(self, uid: str) -> bool:
-        """Whether a file of the claim is mounted. The fourth field is the path of what is mounted (proc(5)).
+        """Whether a file of the claim is mounted. The fourth field of a mount is the path of the mounted file
+        (proc(5)).
 
-        A file that was written anew after the container was started has the name of a temporary one, or had it last:
+        A file that was rewritten after the container was started can have the name of a temporary file:
         ``.<uid>_<request>.json.<number>.tmp//deleted``.
         """
         roots = (line.split()[3] for line in self.mounts.splitlines() if len(line.split()) > 3)
@@ -56,16 +57,16 @@ def release(
     *,
     card_is_gone: bool = False,
 ) -> str:
-    """Give up the claim; returns its name.
+    """Give up a claim; returns its name.
 
     Args:
-        card_is_gone: forget what a claim that was given up still has, because its card was taken out for good.
-        processes: all of the node; read after the lock was taken.
-        kubelet: name of the kubelet's process, which shows that the processes of the node are visible.
+        card_is_gone: forget the remaining steps of a claim that was given up, because its card was removed for good.
+        processes: all processes of the node, read while the lock is held.
+        kubelet: name of the kubelet's process; it must be among them, as proof that the node's processes are visible.
 
     Raises:
-        OperatorFault: the claim is not prepared here, a container may still use it, the kubelet still knows it, that
-            cannot be seen, or the checkpoint is damaged.
+        OperatorFault: the claim is not prepared here, a container may still use it, the kubelet still knows it, one of
+            these cannot be checked, or the checkpoint is damaged.
     """
     storage = ClaimStorage(files, settings)
     with storage.lock():
@@ -106,9 +107,9 @@ def release(
 
 
 def processes_of(proc: Path) -> Iterator[Process]:
-    """The processes that ``proc`` shows; those that have ended or end meanwhile are left out.
+    """The processes in ``proc``, without those that have ended.
 
-    Of a process whose first thread has ended, another thread shows the mounts.
+    If the first thread of a process has ended, the mounts are those of another thread.
 
     Raises:
         OperatorFault: a process may not be inspected.
@@ -129,7 +130,7 @@ def _mounts(process: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of a process; "" if the process has ended. Of its mounts the kernel says that as EINVAL."""
+    """The text of a file of a process; "" if the process has ended. For its mounts the kernel then returns EINVAL."""
     try:
         return path.read_text(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError):
@@ -167,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _below(root: str, settings: Settings) -> Settings:
-    """The settings with the folders of the node as they are seen here."""
+    """The settings with the node's folders at their paths here."""
     section = settings.kubeletplugin
     folders = {name: posixpath.join(root, getattr(section, name).lstrip("/")) for name in ("kubelet_root", "cdi_root")}
     return settings.model_copy(update={"kubeletplugin": section.model_copy(update=folders)})

@@ -27,21 +27,21 @@ from kubeletplugin.sockets import remove_dead_sockets, socket_paths
 PREPARE_WORKERS = 32
 UNPREPARE_WORKERS = 16
 STREAM_WORKERS = 8
-"""Calls of each kind served at once, by workers of their own: a kubelet makes one call per starting or ending pod, and
-one long call per health stream. Prepares can wait for unprepares, so they must not keep these out."""
+"""Numbers of workers for each kind of call. A kubelet makes one call for each pod that starts or ends, and one long
+call for each health stream. Prepares can wait for unprepares, so unprepares have workers of their own."""
 PROBE_SECONDS = 2.0
-"""How long the plugin's own calls over its sockets may take. The kubelet's probe waits 5 s."""
+"""Longest time of the plugin's own calls over its sockets. The kubelet's probe waits 5 s."""
 STOP_SECONDS = 20.0
-"""How long calls in progress may continue when the plugin stops. Its pod is killed after 30 s."""
+"""Time for calls in progress when the plugin stops. Its pod is killed after 30 s."""
 
 
 class _WithWorkers:
-    """A call that gRPC carries out with workers of its own instead of those of the server."""
+    """A gRPC method with workers of its own instead of those of the server."""
 
     def __init__(self, behavior: Callable[[Any, grpc.ServicerContext], Any], workers: int, name: str):
         self._behavior = behavior
         self.experimental_thread_pool = futures.ThreadPoolExecutor(workers, thread_name_prefix=name)
-        """The name by which gRPC finds it."""
+        """gRPC finds the workers by this name."""
 
     def __call__(self, request: Any, context: grpc.ServicerContext) -> Any:
         return self._behavior(request, context)
@@ -58,7 +58,7 @@ class DraService:
     def _prepare(
         self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: grpc.ServicerContext
     ) -> dra_v1_pb2.NodePrepareResourcesResponse:
-        """An entry for every claim, with its devices or its error."""
+        """Prepare the claims; returns an entry for each, with its devices or its error."""
         answers = self._preparer.prepare(_refs(request.claims), context.is_active)
         response = dra_v1_pb2.NodePrepareResourcesResponse()
         for uid, answer in answers.items():
@@ -72,7 +72,7 @@ class DraService:
     def _unprepare(
         self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: grpc.ServicerContext
     ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
-        """An entry for every claim, with its error if there was one."""
+        """Unprepare the claims; returns an entry for each, with its error if there was one."""
         response = dra_v1_pb2.NodeUnprepareResourcesResponse()
         for uid, failure in self._preparer.unprepare(_refs(request.claims), context.is_active).items():
             response.claims[uid].error = failure.message if failure else ""
@@ -117,13 +117,13 @@ class PluginServer:
 
     @property
     def problem(self) -> str:
-        """Why the kubelet does not use this plugin, "" if it does."""
+        """The reason why the kubelet does not use this plugin; "" if it does."""
         return self._registration.problem
 
     def probe(self) -> str:
-        """Why no kubelet can reach this plugin over its sockets, "" if one can.
+        """The reason why the kubelet cannot reach this plugin over its sockets; "" if it can.
 
-        The files may have been removed, or all workers for unprepare may hang; only a new process helps then.
+        The files may have been removed, or all workers for unprepare may hang. Then only a restart helps.
         """
         registration, service = self._paths.registration, self._paths.service
         try:
@@ -141,8 +141,8 @@ class PluginServer:
         """Serve claims, then register with the kubelet.
 
         Raises:
-            OperatorFault, OSError: a socket cannot be opened; the operator must correct its folder. Nothing is served
-                then. Create a new server to retry.
+            OperatorFault, OSError: a socket cannot be opened; the operator must correct its folder. Nothing is served;
+                create a new server to retry.
         """
         try:
             self._start()

@@ -20,7 +20,7 @@ MAX_PATH_BYTES = 107
 
 @dataclass(frozen=True, slots=True)
 class SocketPaths:
-    """Absolute paths, the same for the plugin and for the kubelet."""
+    """Absolute paths, equal for the plugin and the kubelet."""
 
     service: str
     registration: str
@@ -47,7 +47,7 @@ def socket_paths(kubelet_root: str, driver: str, pod_uid: str = "") -> SocketPat
 
 
 def remove_dead_sockets(directory: str, prefix: str) -> list[str]:
-    """Remove sockets named ``prefix...sock`` without a listener, which killed instances left; their paths.
+    """Remove sockets ``<prefix>*.sock`` of killed instances, which have no listener; returns their paths.
 
     The sockets of another running instance, as in a rolling update, stay.
     """

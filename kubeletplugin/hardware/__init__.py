@@ -1,21 +1,21 @@
 """The node's accelerators behind two ports: cards, partitions, actions on the hardware, and the backends.
 
-guarded             hardware that may be missing, fail or hang; who asks waits a bounded time
+guarded             bounds the time of calls to hardware that may be missing, fail or hang
 | infiniband        adds to cards which fabric and rail they are attached to
 | simulated         the backend of simulated cards
 | debounced_health  health that does not flap
-| sticky_cards      reports a card that is lost as one that does not work
-choosing            the backend that the setting names, or those of the hardware that is there
+| sticky_cards      keeps lost cards, with fatal health
+choosing            chooses the node's backends, by the setting or by the hardware that is there
 | ascend            the backend of Ascend NPUs
 | nvidia            the backend of NVIDIA GPUs
-boot_file           a value in a file that counts until the machine is started again
+boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
-| port              what a backend must do
-actions             what is done to the hardware, as values
-| asking            asks about one card, so that one that hangs hides no other
-| edits             what a container gets of a device: CDI's ``containerEdits`` as values
-| use               what a claim makes of one device
-card                a card, whichever backend reports it
+| port              the two ports: the cards with their health, and the control of a card
+actions             actions on the hardware, as values
+| asking            questions of a backend about one card
+| edits             changes of a container that gets a device: CDI's ``containerEdits`` as values
+| use               the use of one device by a claim
+card                a card, as every backend reports it
 partitions          how cards can be partitioned
 | sysfs             reads the kernel's view of the machine
 | vendors           everything that differs by vendor outside the backends, in one table

@@ -1,24 +1,24 @@
-"""Preparing claims on a node: a plan, a checkpoint, and the files that give containers their devices.
+"""Prepares claims on a node: a plan, a checkpoint, actions on the hardware, and files for containers.
 
-preparer         answers the kubelet, and a plugin that starts
+preparer         answers the kubelet, and recovers claims when the plugin starts
 recovery         repairs the node when the plugin starts
 | transaction    prepares one claim in six steps
-retiring         forgets claims: their files at once, their hardware as soon as it allows that
-assessor         what a claim needs: steps on the hardware, and that other claims go first
-claim_usage      whether prepared claims are still allocated and used, by the API
+retiring         gives up claims: files at once, steps on the hardware when possible
+assessor         decides the steps of a claim, and which claims must go first
+claim_usage      whether prepared claims are still allocated and used, as the API says
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk
-card_identity    which cards a prepared claim may be using
-| container      what containers get for a claim
-| exclusions     what cannot be on a card at the same time
+card_identity    the cards that a prepared claim may be using
+| container      the files of a claim, and the result for the kubelet
+| exclusions     claims and partitions that exclude a claim from a card
 checkpoint       the checkpoint as bytes
 cdi              CDI specs as values and as JSON
-| conflicts      which claims hold devices that exclude each other
-| metadata       what a container can read about its devices
-| uses           what a plan makes of the hardware, device by device
-plan             what a claim holds on this node
-calls            one call of the kubelet, and why it may fail
-claims           how the kubelet names claims, and the results that it gets
+| conflicts      claims whose devices exclude each other
+| metadata       files in which containers read about their devices
+| uses           the use of the hardware by each device of a plan
+plan             the devices of a claim on this node
+calls            a call of the kubelet, and its errors
+claims           references to claims, and results, for the kubelet
 """
 
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareError, PrepareResult

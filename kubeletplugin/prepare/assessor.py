@@ -1,4 +1,4 @@
-"""What a claim needs to be prepared on this node: steps on the hardware, and that other claims go first."""
+"""Decides which steps a claim needs on the hardware, and which claims must go first."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,31 +21,31 @@ class Progress:
     """A claim that is being prepared."""
 
     claim: PreparedClaim
-    """As it is stored, or as it is stored next."""
+    """The claim as it is stored now or next."""
     cards: tuple[Card, ...]
-    """Those of the node."""
+    """The cards of the node."""
     edits: EditsByDevice = field(default_factory=dict)
-    """What containers get for its devices; known when its steps are carried out, and before if it has none."""
+    """The edits of containers with its devices; empty until its steps are carried out."""
     again: bool = False
-    """Whether it was prepared before."""
+    """Whether the claim was prepared before."""
     stored: Checkpoint = field(default_factory=Checkpoint)
     """The checkpoint, while its lock is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Other claims, or an earlier state of the claim itself, must go before it can be prepared."""
+    """Other claims, or an earlier state of the same claim, which must go before the claim can be prepared."""
 
     wanted: PreparedClaim
     """The claim, as it would be stored."""
     claims: Mapping[str, PreparedClaim]
-    """As they were when this was judged, by uid."""
+    """The claims that must go, as they were when this was decided, by uid."""
     reasons: tuple[str, ...] = ()
-    """Why they must go, unless because they hold its devices."""
+    """Why claims must go that do not hold its devices."""
 
 
 class Assessor:
-    """Judges what claims need. Changes nothing."""
+    """Decides what claims need. Changes nothing."""
 
     def __init__(self, devices: NodeDevices, control: CardControl, boot_id: str):
         self._devices = devices
@@ -53,7 +53,7 @@ class Assessor:
         self._boot_id = boot_id
 
     def plan(self, plan: ClaimPlan, cards: tuple[Card, ...], uses: UsesByDevice, recorded: Checkpoint) -> Progress:
-        """The claim with its steps. The locks of the cards that it may change are held.
+        """Find the steps of the claim. The caller holds the locks of the cards that the claim may change.
 
         Raises:
             OperatorFault: partitions that this program did not make are in the way.
@@ -75,7 +75,7 @@ class Assessor:
     def _known_steps(self, plan: ClaimPlan, cards: Iterable[Card], checkpoint: Checkpoint) -> tuple[Step, ...] | None:
         """The steps of a claim that was begun or completed with the same devices; None if there are none.
 
-        After a reboot nothing is known of what they made.
+        After a reboot the steps have no handles, because their objects may be gone.
         """
         known = checkpoint.claims.get(plan.ref.uid)
         if known is None or known.state == "stopping" or _has_other_steps(known, plan, cards_of(plan, cards)):
@@ -87,7 +87,7 @@ class Assessor:
     def _assessed(
         self, plan: ClaimPlan, uses: UsesByDevice, checkpoint: Checkpoint
     ) -> tuple[tuple[Action, ...], EditsByDevice]:
-        """What must exist on the cards for the claim, and the edits that are known already; nothing is changed.
+        """The actions that the claim needs on its cards, and the edits that are known already. Changes nothing.
 
         Raises:
             OperatorFault: partitions that this program did not make are in the way.
@@ -117,9 +117,8 @@ class Assessor:
         return tuple(wanted.values()), edits
 
     def is_prepared(self, known: PreparedClaim, claim: PreparedClaim, cards: Iterable[Card]) -> bool:
-        """Whether the claim is prepared with the same devices already, or was before a reboot.
-
-        If it has something on a card that has another number since the reboot, that must be released first.
+        """Whether the claim is prepared with the same devices already, or was before a reboot. False if a card that it
+        has steps on got another number in the reboot: these steps must be released first.
 
         Raises:
             OperatorFault: its containers may run, and a device is on another card now.
@@ -134,7 +133,7 @@ class Assessor:
         return not _has_other_steps(known, claim.plan, claim.cards)
 
     def blocked(self, claim: PreparedClaim, cards: tuple[Card, ...], checkpoint: Checkpoint) -> Blocked | None:
-        """What of the checkpoint is in the way of a claim; None if nothing is.
+        """The recorded claims that are in the way of this one; None if there are none.
 
         Raises:
             InvalidInput: two devices of the claim exclude each other.
@@ -156,24 +155,24 @@ class Assessor:
 
 
 def changing(uses: UsesByDevice) -> UsesByDevice:
-    """The uses for which something must exist on the card, or whose place partitions of the card may have."""
+    """The uses that may need actions, or that partitions on the card may exclude."""
     return {device: use for device, use in uses.items() if _may_change(use)}
 
 
 def not_carried_out(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The same steps, of which nothing is known any more."""
+    """The same steps without handles."""
     return tuple(Step(step.action) for step in steps)
 
 
 def _may_change(use: Use) -> bool:
-    """Whether something must exist for the use, or partitions of its card may be in its way."""
+    """Whether the use may need actions, or partitions on the card may exclude it."""
     if use.admin:
         return False
     return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
 
 
 def _has_other_steps(known: PreparedClaim, plan: ClaimPlan, cards: Mapping[str, str]) -> bool:
-    """Whether a recorded claim has steps that are not for these devices on these cards."""
+    """Whether a recorded claim has steps for other devices or cards than these."""
     own = {step.action.card for step in known.steps}
     return bool(own) and (not known.plan.has_devices_of(plan) or not own <= frozenset(cards.values()))
 

@@ -1,4 +1,4 @@
-"""One call of the kubelet, and why it may fail although nothing is wrong with the claim. Pure."""
+"""A call of the kubelet, and the errors that are not faults of its claim. Pure."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from kubeletplugin.prepare.claims import ClaimRef
 
 
 class DeviceHeldError(LodeError):
-    """Another claim holds a device. The messages are for readers of ``ref``, the claim that wants it."""
+    """Another claim holds a device. The messages are for people who may read ``ref``, the claim that wants it."""
 
     @classmethod
     def by_allocated(cls, ref: ClaimRef, holders: Iterable[ClaimRef], reasons: Collection[str]) -> "DeviceHeldError":
-        """By claims that are allocated; ``reasons`` unless they have the same devices."""
+        """Held by allocated claims. ``reasons`` say why they exclude the claim if they do not hold its devices."""
         because = f": {'; '.join(reasons)}" if reasons else ""
         return cls(
             f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
@@ -21,7 +21,7 @@ class DeviceHeldError(LodeError):
 
     @classmethod
     def by_ended(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
-        """By claims that are not allocated any more, whose containers may run."""
+        """Held by claims that are no longer allocated, but whose containers may run."""
         return cls(
             f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
             f"{_names(holders, ref)}; their containers may still run, and the kubelet retries; if it has forgotten "
@@ -30,7 +30,7 @@ class DeviceHeldError(LodeError):
 
     @classmethod
     def by_unknown(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
-        """By claims of which it is not known what they hold."""
+        """Possibly held by claims whose devices are not known."""
         return cls(
             f"{ref}: the records of claims that are prepared on this node are lost, so each may hold its devices: "
             f"{_names(holders, ref)}; the plugin asks the kubelet and the API what they hold, and the kubelet "
@@ -39,12 +39,12 @@ class DeviceHeldError(LodeError):
 
 
 class CallWithdrawnError(LodeError):
-    """The kubelet does not wait for the answer any more. Nothing may be prepared, because nobody would unprepare it."""
+    """The kubelet has withdrawn the call. Nothing may be prepared, because nobody would unprepare it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the kubelet: until when to retry, and whether the kubelet still waits."""
+    """One call of the kubelet: its deadline for retries, and whether the kubelet still waits."""
 
     deadline: float
     wanted: Callable[[], bool]
@@ -56,7 +56,7 @@ class Call:
 
 
 def _names(claims: Iterable[ClaimRef], reader: ClaimRef) -> str:
-    """The claims, for those who read what is said about a claim: they may not know what other namespaces have."""
+    """The names of claims in a message about a claim; claims of other namespaces are not named."""
     return ", ".join(
         str(ref) if ref.namespace in (reader.namespace, "") else f"a claim of another namespace (uid {ref.uid})"
         for ref in claims

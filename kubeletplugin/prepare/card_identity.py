@@ -1,8 +1,8 @@
-"""Which cards a prepared claim may be using, whatever they are called now. Pure.
+"""The cards that a prepared claim may be using, also after cards were renumbered. Pure.
 
-A device is named after the number of its card, and a node may number its cards anew while containers run: a driver is
-loaded again, or a card is exchanged. A container keeps the card that it was started with, and may also reach the card
-that has the number now.
+A device is named after the number of its card. These numbers can change while containers run, when a driver is reloaded
+or a card is exchanged. A container keeps the card that it was started with, and may also reach the card that has the
+number now.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def cards_of(plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, str]:
 
 
 def exchanged(recorded: Mapping[str, str], plan: ClaimPlan, cards: Iterable[Card]) -> tuple[str, ...]:
-    """What is wrong with each device of the plan that is on another card than recorded."""
+    """A message for each device of the plan that is on another card than recorded."""
     return tuple(
         f"device {device!r} was on card {recorded[device]} when the claim was prepared and is on card {uuid} now"
         for device, uuid in sorted(cards_of(plan, cards).items())
@@ -40,10 +40,10 @@ def exchanged(recorded: Mapping[str, str], plan: ClaimPlan, cards: Iterable[Card
 
 
 def results_in_use(claim: PreparedClaim, cards: Mapping[str, Card], boot_id: str) -> tuple[Result, ...]:
-    """What the claim holds, and the same on the card that it was prepared with if that has another number now.
+    """The results of the claim, and for a renumbered card also the results under its new number.
 
-    After a reboot no container is left, and only the names of the allocation count. Of a claim that was given up,
-    neither a container nor an allocation is left, and only the cards count that it was prepared with.
+    After a reboot there are no containers, so only the names in the allocation count. A claim that was given up has
+    neither containers nor an allocation, so only the cards that it was prepared with count.
 
     Args:
         cards: by uuid.
@@ -56,7 +56,7 @@ def results_in_use(claim: PreparedClaim, cards: Mapping[str, Card], boot_id: str
 
 
 def _on_recorded_cards(claim: PreparedClaim, cards: Mapping[str, Card]) -> Iterator[Result]:
-    """The claim's results as they are called now on the cards that it was prepared with; those of lost cards are not.
+    """The claim's results under the present names of the cards that it was prepared with, without lost cards.
 
     Records of the first version do not say the card.
     """

@@ -1,7 +1,7 @@
 """Container Device Interface specs as values and as JSON. Pure.
 
 Field names, name syntax and minimum versions follow the specification (SPEC.md of container-device-interface). The
-tests check the output against its JSON schema. Only what this project writes is here.
+tests check the output against its JSON schema. Only the parts that this project writes are here.
 """
 
 import json
@@ -33,7 +33,7 @@ class Spec:
     device_class: str
     devices: tuple[CdiDevice, ...]
     annotations: tuple[tuple[str, str], ...] = ()
-    """For whoever reads the file; runtimes ignore them."""
+    """Annotations, which runtimes ignore."""
 
     @property
     def kind(self) -> str:
@@ -46,7 +46,7 @@ class Spec:
 
 
 def minimum_version(spec: Spec) -> str:
-    """The oldest version of the specification that defines all ``spec`` uses: older runtimes refuse newer versions."""
+    """The oldest version of the specification that has all fields of ``spec``: older runtimes refuse newer versions."""
     if any(device.edits.additional_gids for device in spec.devices):
         return "0.7.0"
     if "." in spec.device_class or spec.annotations:
@@ -74,7 +74,7 @@ def encode(spec: Spec) -> bytes:
 
 
 def annotation(content: bytes, name: str) -> str:
-    """An annotation of a spec file; "" if it has none of this name, or is not a spec file."""
+    """An annotation of a spec file; "" if the file does not have it or is not a spec file."""
     try:
         return str(json.loads(content)["annotations"][name])
     except (LookupError, RecursionError, TypeError, ValueError):

@@ -1,10 +1,9 @@
 """The checkpoint of the claims prepared on a node, as bytes. Pure.
 
-The first line holds the kind, the version and the SHA-256 of everything after that line. The checksum is that of the
-stored bytes, not of what one version of this program would write. Each claim is judged alone. Fields that this version
-does not know are kept, at the top and in each claim while it keeps its devices, so that a newer and an older version
-can run in turn. A change that an older version must not misread gets a new ``VERSION``. Older versions are read, and
-replaced at the first write.
+The first line has the kind, the version and the SHA-256 of all bytes after that line. Each claim is decoded on its own,
+so a damaged one does not affect the others. Unknown fields are kept, at the top and in each claim while it keeps its
+devices, so that a newer and an older version can run in turn. A change that an older version must not misread gets a
+new ``VERSION``. Checkpoints of older versions are read, and rewritten at the first write.
 
 Version 2: claims have the field ``cards``. Version 3: claims have ``steps``, the config of their allocation, and may be
 ``stopping``. An older version would forget what exists on the hardware, so it does not read version 3.
@@ -34,16 +33,16 @@ _PLAN_FIELDS = {"namespace", "name", "podClaimName", "facts", "allocation"}
 _CLAIM_FIELDS = {"state", "bootId", "cards", "steps", "guessed", *_PLAN_FIELDS}
 
 State = Literal["started", "completed", "stopping"]
-"""``started``: files may be missing and the kubelet has no answer yet. ``completed``: all files are written.
-``stopping``: the claim is given up, and its files are gone or about to go; the steps that it still has are undone."""
+"""``started``: the kubelet has no answer yet, and files may be missing. ``completed``: all files are written.
+``stopping``: the claim is given up; its files are removed, and then its steps are undone."""
 
 
 _UNREADABLE = (ArithmeticError, AttributeError, InvalidInput, LookupError, RecursionError, TypeError, ValueError)
-"""What is raised about content that nobody wrote like this."""
+"""Errors that content raises if no version of this program wrote it."""
 
 
 class CorruptCheckpoint(LodeError):
-    """The file, or a claim in it, is not what was written. The plugin rebuilds that; nobody else must act."""
+    """The file, or a claim in it, is damaged. The plugin rebuilds it; nobody else must act."""
 
     def __init__(self, message: str, left: "Checkpoint | None" = None):
         super().__init__(message)
@@ -57,7 +56,7 @@ class Step:
 
     action: Action
     handle: Handle | None = None
-    """What the hardware answered; None: perhaps the action was never carried out."""
+    """The answer of the hardware; None if the action may not have been carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +69,26 @@ class PreparedClaim:
     cards: Mapping[str, str] = field(default_factory=dict)
     """The uuid of the card behind each device, by the device's name. Empty if version 1 wrote the claim."""
     steps: tuple[Step, ...] = ()
-    """In the order in which they are carried out."""
+    """The steps, in the order in which they are carried out."""
     guessed: bool = False
-    """Whether the record was lost, and made anew from what the claim's metadata files say: which devices it holds, and
-    not how it uses them. Its files are left as they are until it is prepared again. See ``is_unknown``, too."""
+    """Whether the record was lost and rebuilt from the claim's metadata files, which name its devices but not their
+    use. Its files stay unchanged until it is prepared again. See also ``is_unknown``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
 
     @classmethod
     def unknown(cls, uid: str, boot_id: str) -> "PreparedClaim":
-        """A claim that is prepared and every record of which is lost. It may hold any device of the node."""
+        """A prepared claim without any record. It may hold any device of the node."""
         return cls(ClaimPlan(ClaimRef("", "", uid), ()), "completed", boot_id, guessed=True)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is known of the claim but its uid."""
+        """Whether only the uid of the claim is known."""
         return self.guessed and not self.plan.results
 
     @property
     def handles(self) -> dict[str, Handle]:
-        """What the hardware answered so far, by the key of the action."""
+        """The handles so far, by the key of the action."""
         return {step.action.key: step.handle for step in self.steps if step.handle is not None}
 
     @property
@@ -99,7 +98,7 @@ class PreparedClaim:
 
     @property
     def used_cards(self) -> frozenset[str]:
-        """The uuids of the cards that the claim uses, not those that it only looks at with admin access."""
+        """The uuids of the cards that the claim uses, without those that it only monitors (admin access)."""
         names = [result.device.device for result in self.plan.results if not result.admin_access]
         return frozenset(self.cards[name] for name in names if name in self.cards)
 
@@ -119,7 +118,7 @@ class Checkpoint:
 
     @property
     def recorded(self) -> Recorded:
-        """What all claims have, or may have."""
+        """The actions and devices that claims have or may have."""
         claims = self.claims.values()
         return Recorded(
             frozenset(key for claim in claims for key in claim.keys),
@@ -128,12 +127,12 @@ class Checkpoint:
 
     @property
     def unknown(self) -> frozenset[str]:
-        """The uids of the claims of which nothing else is known."""
+        """The uids of claims of which only the uid is known."""
         return frozenset(uid for uid, claim in self.claims.items() if claim.is_unknown)
 
     @property
     def to_undo(self) -> "Checkpoint":
-        """What must be undone if nothing else is known: the claims with steps, given up, without answers."""
+        """The claims to undo if the checkpoint is damaged: those with steps, as ``stopping`` and without handles."""
 
         def given_up(claim: PreparedClaim) -> PreparedClaim:
             return replace(claim, state="stopping", steps=tuple(Step(step.action) for step in claim.steps))
@@ -149,13 +148,12 @@ class Checkpoint:
         return replace(self, claims={uid: claim for uid, claim in self.claims.items() if uid not in uids})
 
     def only(self, uids: Collection[str]) -> "Checkpoint":
-        """The checkpoint with these claims, as far as it has them, and no others."""
+        """The checkpoint with only those of these claims that it has."""
         return replace(self, claims={uid: claim for uid, claim in self.claims.items() if uid in uids})
 
     def unchanged(self, judged: Mapping[str, PreparedClaim]) -> frozenset[str]:
-        """The uids of those claims that are recorded here exactly as they were when they were judged.
-
-        A claim that was prepared again meanwhile is in use again.
+        """The uids of those claims that are still recorded exactly like this. A claim that was prepared again meanwhile
+        is not.
         """
         return frozenset(uid for uid, claim in judged.items() if self.claims.get(uid) == claim)
 
@@ -165,7 +163,7 @@ class Checkpoint:
 
 
 class Encoder:
-    """Encodes checkpoints that follow each other: a claim that stays as it is is encoded once."""
+    """Encodes successive checkpoints; an unchanged claim is encoded once."""
 
     def __init__(self) -> None:
         self._encoded: dict[str, tuple[PreparedClaim, object]] = {}
@@ -193,8 +191,8 @@ def decode(data: bytes, path: str) -> Checkpoint:
     """The checkpoint stored in ``data``, which was read from ``path``.
 
     Raises:
-        CorruptCheckpoint: truncated, altered, not a checkpoint, or one of claims that cannot all be read.
-        OperatorFault: written by a version that this one cannot read.
+        CorruptCheckpoint: truncated, altered, not a checkpoint, or some of its claims cannot be read.
+        OperatorFault: a newer version wrote it, and this one cannot read it.
     """
     first, _, body = data.partition(b"\n")
     try:
@@ -228,7 +226,7 @@ def decode(data: bytes, path: str) -> Checkpoint:
 
 
 def _version(value: object) -> int:
-    """A version that some program may have written. Others would keep the plugin from doing anything for ever."""
+    """A version that a program may have written. Any other number means damage, not a newer version."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _NO_VERSION:
         raise ValueError(f"no version: {value!r}")
     return value
@@ -241,7 +239,7 @@ def encode_record(claim: PreparedClaim) -> str:
 
 
 def decode_record(text: str, uid: str, boot_id: str) -> PreparedClaim | None:
-    """The completed claim in what ``encode_record`` wrote; None if the text is something else, or of another claim."""
+    """The completed claim in a text of ``encode_record``; None if the text is damaged or of another claim."""
     try:
         raw = json.loads(text)
         plan, steps = _plan_from(raw["uid"], raw), _steps_from(raw.get("steps", []))

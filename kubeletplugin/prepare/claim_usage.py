@@ -1,6 +1,6 @@
-"""What the API says about claims prepared here: whether they are still allocated, and whether pods still use them.
+"""Asks the API whether claims prepared here are still allocated, and whether pods still use them.
 
-Only the fields that say it are read: what else is in a claim, such as parameters that nobody can decode, is no matter.
+Only the fields for these answers are decoded, so other content of a claim, such as invalid parameters, does no harm.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def is_allocated(api: Api, plan: ClaimPlan) -> bool:
 def pods_that_forbid_unprepare(
     api: Api, ref: ClaimRef, node_name: str, in_time: Callable[[], bool] = lambda: True
 ) -> tuple[str, ...]:
-    """Names of the pods that run with the claim if they prove that the kubelet must not unprepare it; () otherwise.
+    """Names of running pods that prove that the kubelet must not unprepare the claim; () if there is no proof.
 
     Kubernetes 1.36 is known to unprepare a claim in use when another pod with the same claim failed to start. So this
     matters only for a claim that several pods reserve. A pod runs if it is not being ended and one of its containers
@@ -35,7 +35,7 @@ def pods_that_forbid_unprepare(
     its way delays an unprepare until the kubelet tries again.
 
     Args:
-        in_time: whether to go on looking. If it says no, or the API does not answer, nothing is proven: ().
+        in_time: whether to go on looking. If not, or if the API does not answer, the result is ().
     """
     try:
         users = _status(api, ref).get("reservedFor") or ()

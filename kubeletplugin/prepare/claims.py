@@ -1,4 +1,4 @@
-"""How the kubelet names claims, and the results it gets. Pure."""
+"""The kubelet's references to claims, and the results for the kubelet. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _UID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClaimRef:
-    """A claim as the kubelet names it (``Claim`` of the DRA plugin API). Without a name, all but the uid is lost."""
+    """A claim as the kubelet names it (``Claim`` of the DRA plugin API). Without a name, only the uid is known."""
 
     namespace: str
     name: str
@@ -29,7 +29,7 @@ class PreparedDevice:
     """One allocated device, ready for containers (``Device`` of the DRA plugin API)."""
 
     request: str
-    """The main request: the kubelet compares it with what containers name, which is never ``main/sub``."""
+    """The main request, never ``main/sub``: the kubelet compares it with the request names of containers."""
     pool: str
     device: str
     cdi_ids: tuple[str, ...]
@@ -38,7 +38,7 @@ class PreparedDevice:
 
 @dataclass(frozen=True, slots=True)
 class PrepareResult:
-    """A claim whose devices of this driver are ready; no devices if it has none of this driver."""
+    """A prepared claim, with its devices of this driver."""
 
     ref: ClaimRef
     devices: tuple[PreparedDevice, ...] = ()
@@ -49,7 +49,7 @@ FailureReason = Literal["invalid", "conflict", "transient", "operator"]
 
 @dataclass(frozen=True, slots=True)
 class PrepareError:
-    """Why a claim could not be prepared or unprepared.
+    """The error of a claim that could not be prepared or unprepared.
 
     ``reason`` says who must act: the claim's author (``invalid``), the user of the claim that holds the device
     (``conflict``), nobody because the kubelet retries (``transient``), or the node's operator (``operator``).

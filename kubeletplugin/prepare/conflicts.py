@@ -1,7 +1,7 @@
-"""Which claims hold devices that exclude each other on one node. Pure.
+"""Finds claims whose devices exclude each other on one node. Pure.
 
-The allocator must never cause this and the API server does not check it, so the node checks it last. It uses the
-counters and capacities that the devices are published with.
+The allocator must prevent such conflicts and the API server does not check them, so the node is the last check. It uses
+the published counters and capacities of the devices.
 """
 
 from collections import defaultdict
@@ -11,13 +11,13 @@ from driver.model import CounterSet, Device, Result
 from driver.quantity import Quantity
 
 ResultsByClaim = Mapping[str, Iterable[Result]]
-"""What claims hold, by the claim's uid."""
+"""The results of claims, by the claim's uid."""
 
 
 def conflicting_claims(
     uid: str, wanted: Iterable[Result], held: ResultsByClaim, devices: Mapping[str, Device], sets: Iterable[CounterSet]
 ) -> frozenset[str]:
-    """The uids of the claims that hold what ``wanted`` needs; ``uid`` itself if its own results exclude each other.
+    """The uids of the claims that conflict with ``wanted``; ``uid`` itself if its own results exclude each other.
 
     Two claims conflict if they hold the same device and are not both shares of it, if together they consume more of a
     counter than its set has, or if their shares consume more of a capacity than the device has. Results with admin
@@ -52,7 +52,7 @@ Source = tuple[str, str, str]
 
 
 def _consumption(results: Iterable[Result], devices: Mapping[str, Device]) -> Mapping[Source, Quantity]:
-    """What the results consume of each source. A shared device consumes counters once, however many shares it has."""
+    """The consumption of each source. A shared device consumes counters once, however many shares it has."""
     total: dict[Source, Quantity] = defaultdict(lambda: Quantity(0))
     counted: set[str] = set()
     for result in results:
@@ -69,7 +69,7 @@ def _consumption(results: Iterable[Result], devices: Mapping[str, Device]) -> Ma
 def _exceeded(
     claims: Mapping[str, list[Result]], devices: Mapping[str, Device], limits: Mapping[Source, Quantity]
 ) -> Mapping[Source, set[str]]:
-    """Sources that have less than all claims together consume, with the claims that consume of them."""
+    """Sources whose amount is smaller than the consumption of all claims, with these claims."""
     total = _consumption([result for results in claims.values() for result in results], devices)
     by_claim = {owner: _consumption(results, devices) for owner, results in claims.items()}
     known = {(kind, name) for kind, name, _ in limits}

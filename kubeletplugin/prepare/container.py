@@ -1,13 +1,12 @@
-"""What containers get for a claim: the files to write on the node, and the result for the kubelet. Pure.
+"""The files of a claim on the node, which give containers its devices, and the result for the kubelet. Pure.
 
-There is one CDI device for every allocated result, so a container sees only the devices of the requests it names.
+Each allocated result has a CDI device of its own, so a container sees only the devices of the requests that it names.
 Environment variables, with NAME the device's name in capitals, ``-`` as ``_``, and ``_<first 8 of the share's id>`` for
 a share:
 
-- ``LODE_DEVICE_<NAME>``: the card's uuid;
-- ``LODE_MEMORY_MIB_<NAME>``: device memory the container may use, in MiB;
-- ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved;
-- ``LODE_MIG_UUID_<NAME>``: the uuid of a MIG instance, which other devices have none of.
+- ``LODE_DEVICE_<NAME>``: the card's uuid; - ``LODE_MEMORY_MIB_<NAME>``: device memory for the container, in MiB; -
+``LODE_CORES_<NAME>``: compute for the container, in per cent of the card; 0 means that none is reserved; -
+``LODE_MIG_UUID_<NAME>``: the uuid of a MIG instance; other devices do not have the variable.
 
 The same values have names that follow from the claim and the request alone, so that programs need not know the device:
 ``LODE_REQUEST_<CLAIM>_<REQUEST>_<N>_UUID``, ``_MEMORY_MIB``, ``_CORES`` and ``_MIG_UUID``, with the names in capitals,
@@ -61,7 +60,7 @@ class ClaimPaths:
         return file_name.removeprefix(prefix).removesuffix(suffix) if of_driver else ""
 
     def cdi_name_prefix(self, uid: str) -> str:
-        """What the full names of a claim's CDI devices begin with."""
+        """Prefix of the full names of a claim's CDI devices."""
         return f"{self.driver}/{CDI_CLASS}={uid}_"
 
     @property
@@ -102,9 +101,9 @@ def claim_files(
     """Path and content of every file of a claim; none without results. The CDI spec is last: it refers to the others.
 
     Args:
-        edits: what the hardware says about each device the plan names, by the device's name and the id of the share.
+        edits: the edits of each device of the plan, by the device's name and the id of the share.
         uuid: name of the attribute that holds a card's uuid.
-        record: what a damaged checkpoint is rebuilt from.
+        record: the record of the claim, from which a damaged checkpoint is rebuilt.
 
     Raises:
         InvalidInput: a name cannot be used in a CDI spec.
@@ -132,7 +131,8 @@ def claim_files(
 
 
 def _once(edits: Edits, given: set[Mount | Hook]) -> Edits:
-    """The edits without the mounts and hooks that earlier devices of the request have: eight cards are one driver."""
+    """The edits without mounts and hooks of earlier devices of the request: eight cards need one copy of the driver's
+    files."""
     new = replace(
         edits,
         mounts=tuple(mount for mount in edits.mounts if mount not in given),
@@ -143,7 +143,7 @@ def _once(edits: Edits, given: set[Mount | Hook]) -> Edits:
 
 
 def check_environment(plan: ClaimPlan, edits: Mapping[tuple[str, str], Edits]) -> None:
-    """Check that a container can have all devices of the claim: its variables have one value each.
+    """Check that a container can have all devices of the claim: each variable has one value.
 
     Edits are per device and the environment is per container, where the last device would win.
 
@@ -185,10 +185,10 @@ def _cdi_name(ref: ClaimRef, result: Result) -> str:
 
 
 def _request_variables(plan: ClaimPlan) -> Iterator[str]:
-    """What the variables of each result are called that follow from the request, in the order of the results.
+    """The beginnings of the variable names that follow from the request, one for each result, in order.
 
-    The claim's name is part of them, because claims of one container may have requests of the same name. That of a
-    claim from a template is random, so its name in the pod is taken, as in the paths of the metadata files.
+    They contain the claim's name, because claims of one container may have requests of the same name. The name of a
+    claim from a template is random, so its name in the pod is used, as in the paths of metadata files.
     """
     counts: Counter[str] = Counter()
     for result in plan.results:

@@ -1,6 +1,6 @@
-"""What cannot be on a card at the same time: claims whose configurations exclude each other, foreign partitions. Pure.
+"""Finds what excludes a claim from a card: claims with other sharing strategies, and foreign partitions. Pure.
 
-It is judged before anything is done, from what is recorded of the claims and from what is found on the cards.
+This is decided before any action, from the recorded claims and from the objects found on the cards.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ from kubeletplugin.prepare.checkpoint import PreparedClaim
 def excluding_claims(
     actions: Iterable[Action], used: Iterable[str], others: Iterable[PreparedClaim]
 ) -> Mapping[str, str]:
-    """Why claims exclude what a claim wants of its cards; by the uid of the other claim.
+    """The claims that exclude the actions of a claim, by uid, each with the reason.
 
-    MPS has a card to itself, because other processes cannot use a card in its compute mode. The time slice of a card is
-    one for all that run on it.
+    MPS excludes all other uses of a card, because other processes cannot use a card in its compute mode. A card has one
+    time slice for all processes.
 
     Args:
-        actions: those of the claim.
-        used: the uuids of the cards that it uses.
+        actions: the actions of the claim.
+        used: the uuids of the cards that the claim uses.
     """
     wanted, cards = {action.key: action for action in actions}, frozenset(used)
     found: dict[str, str] = {}
@@ -41,7 +41,7 @@ def excluding_claims(
 
 
 def in_the_way(use: Use, actions: Iterable[Action], foreign: Iterable[str]) -> tuple[str, ...]:
-    """Those of the foreign partitions that exclude a use: all for a whole card or a share, else those of its place."""
+    """The foreign partitions that exclude a use: all of them for a whole card or a share, else the one in its place."""
     if use.partition is None:
         return tuple(foreign)
     wanted = frozenset(action.key for action in actions)

@@ -1,4 +1,4 @@
-"""Device metadata files: what a container can read about the devices of one request (KEP-5304). Pure.
+"""Device metadata files, in which a container reads about the devices of one request (KEP-5304). Pure.
 
 Paths and content follow k8s.io/dynamic-resource-allocation/api/metadata: one file per request, mounted read-only at a
 path that pod authors know in advance. It holds the same object once per API version, the newest first.
@@ -20,7 +20,7 @@ CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
 
 
 def container_path(plan: ClaimPlan, request: str, driver: str) -> str:
-    """Where containers find the file of a main request."""
+    """Path of the file of a main request in containers."""
     if plan.pod_claim_name:
         claim = f"resourceclaimtemplates/{plan.pod_claim_name}"
     else:
@@ -34,7 +34,7 @@ def file_name(ref: ClaimRef, request: str) -> str:
 
 
 def claim_uid(name: str) -> str:
-    """The uid of the claim that a file of this name belongs to."""
+    """The uid of the claim to which a file of this name belongs."""
     return name.partition("_")[0]
 
 
@@ -50,9 +50,9 @@ def documents(plan: ClaimPlan, devices: Mapping[str, Device], driver: str) -> di
 
 
 def plan_in(content: bytes) -> ClaimPlan | None:
-    """What a metadata file says of its claim, or None if the file cannot be read.
+    """The plan of a claim as far as its metadata file has it; None if the file cannot be read.
 
-    It says which devices of a request the claim holds, and not how. A share gets the claim's uid as its id.
+    The file has the devices of a request without their amounts. A share gets the claim's uid as its id.
     """
     try:
         document = json.JSONDecoder().raw_decode(content.decode())[0]

@@ -1,4 +1,4 @@
-"""The node's devices as claims need them: the claim from the API, the devices from the hardware."""
+"""Combines the claim from the API with the devices from the hardware."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ EditsByDevice = Mapping[tuple[str, str], Edits]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The devices of these cards that were looked for, by name."""
+    """Devices of these cards found so far, by name."""
 
     cards: tuple[Card, ...]
     fabric: Fabric
@@ -34,10 +34,10 @@ class _Found:
 
 
 class NodeDevices:
-    """Plans and files for claims on one node. Nothing of the API or the hardware is cached.
+    """Plans and files for claims on one node. Answers of the API and of the hardware are not cached.
 
-    ``plan`` asks the API and the hardware, ``cards``, ``steps_found`` and ``edits`` the hardware: they may raise
-    ApiError, TransientFault and HardwareRefusal. The other methods do not wait for anything.
+    ``plan`` calls the API and the hardware; ``cards``, ``steps_found`` and ``edits`` call the hardware. They may raise
+    ApiError, TransientFault and HardwareRefusal. The other methods do no I/O.
     """
 
     def __init__(self, node: NodeContext):
@@ -53,7 +53,7 @@ class NodeDevices:
         return self._hardware.source.cards()
 
     def plan(self, ref: ClaimRef, meanwhile: Callable[[], object] = nothing) -> tuple[ClaimPlan, tuple[Card, ...]]:
-        """What to prepare for a claim, and the cards of this node; ``meanwhile`` as of ``Api.get``.
+        """Plan a claim; returns the plan and the cards of this node. ``meanwhile`` is that of ``Api.get``.
 
         Raises:
             InvalidInput: the claim does not exist, or cannot be prepared here as it is.
@@ -74,13 +74,13 @@ class NodeDevices:
         return plan_claim(claim, ref, environment), cards
 
     def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
-        """What the claim makes of each of its devices that the node has."""
+        """The use of each device of the claim that the node has."""
         return uses_of(plan, self._offered(plan, cards), self._names)
 
     def steps_found(self, uses: UsesByDevice, taken: Collection[str]) -> tuple[Step, ...]:
-        """The actions for these uses that are carried out already, with what the hardware says of them.
+        """The actions for these uses that are carried out already, with their handles.
 
-        A vNPU is not among them: no action says which of those that exist it is.
+        vNPUs are left out: an action does not say which of the existing vNPUs it created.
         """
         steps: dict[str, Step] = {}
         for use in uses.values():
@@ -93,7 +93,7 @@ class NodeDevices:
         return tuple(steps.values())
 
     def edits(self, claim: PreparedClaim, uses: UsesByDevice, known: EditsByDevice) -> EditsByDevice:
-        """What containers need for each use of the claim's devices after its steps, as far as it is not known."""
+        """The edits for each use of the claim's devices after its steps; only those not in ``known`` are asked for."""
         return {
             device: known[device] if device in known else self._hardware.control.edits(use, claim.handles)
             for device, use in uses.items()
@@ -105,7 +105,7 @@ class NodeDevices:
         """The files of a claim.
 
         Raises:
-            InvalidInput: the node does not have a device of the claim any more.
+            InvalidInput: the node no longer has a device of the claim.
         """
         plan, offered = claim.plan, self._offered(claim.plan, cards)
         names = sorted({result.device.device for result in plan.results})
@@ -120,7 +120,7 @@ class NodeDevices:
     def conflicting_claims(
         self, plan: ClaimPlan, cards: Iterable[Card], held: Iterable[PreparedClaim], boot_id: str
     ) -> frozenset[str]:
-        """The claims that hold what the plan needs (``conflicts.conflicting_claims``), whatever is offered now."""
+        """The claims that conflict with the plan (``conflicts.conflicting_claims``), whatever is offered now."""
         wanted, known = {result.device.device for result in plan.results}, tuple(cards)
         own = [card for card in known if any(is_on(name, card) for name in wanted)]
 

@@ -1,4 +1,4 @@
-"""From a claim as the API has it to what this node must prepare for it. Pure."""
+"""Plans a claim: from its object in the API to the devices that this node prepares. Pure."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from kubeletplugin.prepare.claims import ClaimRef
 
 NO_FABRIC = Fabric()
 SHARE_CAPACITIES = ("memory", "cores")
-"""What the allocation says of every share that is used: how much of each it is."""
+"""Capacities of which the allocation gives every share an amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """The devices of this node that a claim holds, and how containers name them."""
+    """The devices of a claim on this node, with their parameters and their names in containers."""
 
     ref: ClaimRef
     results: tuple[Result, ...]
@@ -33,14 +33,14 @@ class ClaimPlan:
     """The parameters for devices of this driver, in the allocation's order."""
 
     def has_devices_of(self, other: "ClaimPlan") -> bool:
-        """Whether both have the same devices, to be used in the same way. Old records do not say in which."""
+        """Whether both have the same devices with the same parameters. Old records have no parameters."""
         same_config = self.config == other.config or () in (self.config, other.config)
         return self.results == other.results and same_config
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEnvironment:
-    """What a plan is made against: the driver's names, the node's pool, devices and fabric."""
+    """The node's facts for a plan: the driver's names, the pool, the devices and the fabric."""
 
     names: Names
     pool: str
@@ -49,12 +49,11 @@ class NodeEnvironment:
 
 
 def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan:
-    """What to prepare for ``claim``; without results if no device in its allocation is of this driver.
+    """Plan ``claim``; the plan has no results if no device in the allocation is of this driver.
 
     Raises:
-        InvalidInput: the claim is not the one the kubelet means, is not allocated, names devices that this node does
-            not have, has shares that do not say of how much, or carries parameters for this driver that are not valid.
-            Carries all faults at once.
+        InvalidInput: the claim has another uid, is not allocated, names devices that this node does not have, has
+            shares without amounts, or has invalid parameters for this driver. Has all faults at once.
     """
     metadata = claim["metadata"]
     if metadata.get("uid") != ref.uid:

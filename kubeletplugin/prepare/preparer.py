@@ -1,6 +1,6 @@
-"""Preparing claims on a node: what the kubelet and a starting plugin ask for.
+"""Prepares and unprepares claims for the kubelet, and recovers them when the plugin starts.
 
-``transaction`` carries a prepare out, and ``retiring`` undoes it. All state is on disk, so two instances can take turns
+``transaction`` carries out a prepare, and ``retiring`` undoes it. All state is on disk, so two instances can take turns
 during a rolling update.
 """
 
@@ -31,13 +31,15 @@ from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.prepare.transaction import Transaction
 
 LOOKUP_SECONDS = 5.0
-"""How long an unprepare looks for pods that forbid it. The kubelet waits 45 s, and its pod cannot end before."""
+"""Longest time in which an unprepare looks for pods that forbid it. The kubelet waits 45 s, and the pod cannot end
+before."""
 RETRY_TIMEOUT_SECONDS = 20.0
-"""How long one call retries by itself: the kubelet waits 45 s, and after a failure 60 to 90 s before it calls again."""
+"""Longest time of retries within one call. The kubelet waits 45 s, and after a failure 60 to 90 s before it calls
+again."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What code raises that did not expect what is in a claim."""
+"""Errors that defects of this program raise on unexpected content of a claim."""
 
 Operation = Literal["prepare", "unprepare"]
 _FAILED: Mapping[Operation, str] = {"prepare": "claim not prepared", "unprepare": "claim not unprepared"}
@@ -74,10 +76,10 @@ class Preparer:
             node, self._storage, self._load, self._devices, self._assessor, completed=self._count
         )
         self.retiring = Retiring(node, self._storage, self._load, wake)
-        """Releases what claims had that were given up; its owner steps it."""
+        """Undoes the steps of claims that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
-        """The uids of claims that ``restore_rest`` is to restore: their cards or the API did not answer in ``restore``,
-        or the checkpoint was rebuilt since."""
+        """The uids of claims left to ``restore_rest``: their cards or the API did not answer, or the checkpoint was
+        rebuilt since."""
         self._seconds = metrics.histogram(
             "claim_operation_seconds", "Time to prepare or unprepare a claim.", "operation"
         )
@@ -87,7 +89,7 @@ class Preparer:
         self._claims = metrics.gauge("prepared_claims", "Claims that are prepared on this node.")
 
     def tidy(self) -> None:
-        """Undo what a killed instance left half done. Needs neither the API nor the hardware.
+        """Undo the unfinished work of a killed instance. Calls neither the API nor the hardware.
 
         Raises:
             OperatorFault: a newer version wrote the checkpoint; the operator must act.
@@ -98,12 +100,13 @@ class Preparer:
         self.retiring.hasten()
 
     def restore(self) -> None:
-        """Restore lost files of prepared claims, and what a reboot removed from the hardware.
+        """Restore lost files of prepared claims, and their partitions and modes that a reboot removed.
 
-        Claims of an earlier boot that are not allocated any more are given up. A claim whose card does not answer is
-        left as it is, and is in ``unrestored``; so is one whose records are lost while nobody says what it is.
+        Claims of an earlier boot that are no longer allocated are given up. A claim whose card does not answer stays as
+        it is and is in ``unrestored``. So is a claim whose records are lost, until kubelet and API name it and its
+        devices.
 
-        The kubelet may be served before: containers that run need nothing of it.
+        The kubelet may be served before this: running containers do not need it.
 
         Raises:
             OperatorFault: a newer version wrote the checkpoint; the operator must act.
@@ -119,7 +122,7 @@ class Preparer:
         self.retiring.hasten()
 
     def restore_rest(self) -> None:
-        """Restore those of the ``unrestored`` claims that can be restored now. Raises what ``restore`` raises."""
+        """Restore the ``unrestored`` claims as far as possible. Raises the errors of ``restore``."""
         checkpoint, rest = self._identified(), self.unrestored
         answers = self._recovery.answers(checkpoint.only(rest))
         with self._storage.lock():
@@ -128,9 +131,9 @@ class Preparer:
         self.unrestored = (self.unrestored - rest) | left
 
     def _identified(self) -> Checkpoint:
-        """The checkpoint, with what kubelet and API say of claims whose records are lost. Nothing waits for them.
+        """Read the checkpoint, and complete claims whose records are lost from the answers of kubelet and API.
 
-        What they do not say now, they may say at the next call.
+        Does not wait for them: claims that they do not know now are completed by a later call.
         """
         with self._storage.lock():
             checkpoint = self._load()
@@ -147,7 +150,7 @@ class Preparer:
         return checkpoint
 
     def leave(self) -> None:
-        """Remove this program's own files if no claim is recorded. To be called at the end; another instance may go on.
+        """Remove this program's own files if no claim is recorded. Called at the end; another instance may go on.
 
         Raises:
             LodeError, OSError: they are not removed, or not all.
@@ -164,14 +167,13 @@ class Preparer:
     ) -> dict[str, PrepareResult | PrepareError]:
         """Make the devices of each claim ready for containers; one result per claim, by uid.
 
-        The same claim gives the same result, whatever happened in between. A call takes up to ``RETRY_TIMEOUT_SECONDS``
-        in all while the API does not answer, while a claim that is not allocated any more is still prepared here, or
-        while the hardware says that something else has the place.
+        Idempotent. Retries for up to ``RETRY_TIMEOUT_SECONDS`` in all while the API does not answer, while a claim that
+        is no longer allocated is still prepared here, or while another object is in the way on the card.
 
         Args:
             wanted: whether the caller still waits. When a pod is deleted while it starts, the kubelet withdraws its
                 call and unprepares the claim at once. A call carried out after that would leave the claim prepared for
-                ever, so nothing is written for a call that is not wanted any more.
+                ever, so nothing is written for a withdrawn call.
         """
         call = Call(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
         return {ref.uid: self._run("prepare", ref, partial(self._prepare, ref, call)) for ref in refs}
@@ -185,13 +187,14 @@ class Preparer:
 
         Args:
             wanted: whether the caller still waits. A kubelet that has given up the call calls again, and may have the
-                claim prepared for another pod before. So nothing is undone for a call that is not wanted any more.
+                claim prepared for another pod before. So nothing is undone for a withdrawn call.
         """
         call = Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
         return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref, call)) for ref in refs}
 
     def _resume(self, checkpoint: Checkpoint, cards: tuple[Card, ...]) -> frozenset[str]:
-        """Make again what claims of an earlier boot had; returns the uids of those whose cards do not answer."""
+        """Carry out the actions of claims of an earlier boot again; returns the uids of claims whose cards do not
+        answer."""
         call = Call(self._clock.monotonic(), lambda: True)
         silent: set[str] = set()
         for claim in self._recovery.past(checkpoint):
@@ -221,10 +224,11 @@ class Preparer:
         }
 
     def recorded(self) -> Recorded:
-        """What is recorded of the claims now. Waits for nobody: a checkpoint is replaced as a whole.
+        """The actions and devices of all recorded claims. Takes no lock: a checkpoint is replaced as a whole.
 
         Raises:
-            LodeError, OSError: the checkpoint cannot be read. A damaged one is rebuilt soon.
+            LodeError, OSError: the checkpoint cannot be read. A damaged one is rebuilt by the next step of
+                ``retiring``.
         """
         try:
             return self._storage.peek().recorded
@@ -255,17 +259,16 @@ class Preparer:
             raise
 
     def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: Call) -> dict[str, PreparedClaim]:
-        """Those of the blocking claims that can be removed; after a pause, if others are expected to go soon.
+        """The blocking claims that can be removed. Pauses first if others are expected to go soon.
 
-        A claim that is not allocated any more may still have containers here: its pod was deleted by force. The kubelet
-        stops them and then unprepares the claim, so this waits for that. No container can run of a claim that was never
-        completed, that was given up, or that was prepared before the machine last started; what it has on the hardware
-        is released first.
+        A claim that is no longer allocated may still have containers here, if its pod was deleted by force. The kubelet
+        stops them and then unprepares the claim, so this waits for that. A claim has no containers if it was never
+        completed, was given up, or was prepared before the last boot. Its steps on the hardware are undone first.
 
         Raises:
             DeviceHeldError: claims that are still allocated hold the devices, or the kubelet did not unprepare the
                 others in time.
-            HardwareRefusal: what such a claim had cannot be released now.
+            HardwareRefusal: the steps of such a claim cannot be undone now.
         """
         ref = blocked.wanted.plan.ref
         allocated: list[PreparedClaim] = []
@@ -290,11 +293,11 @@ class Preparer:
         return {claim.plan.ref.uid: claim for claim in idle if not claim.steps}
 
     def _is_idle(self, claim: PreparedClaim, ref: ClaimRef) -> bool:
-        """Whether no container can use what the claim has; ``ref`` is the claim that is prepared anew."""
+        """Whether the claim has no containers; ``ref`` is the claim that is prepared anew."""
         return claim.state != "completed" or claim.boot_id != self._boot_id or claim.plan.ref.uid == ref.uid
 
     def _end(self, claim: PreparedClaim) -> None:
-        """Give up a claim that is still recorded like this, and release what it has."""
+        """Give up a claim that is still recorded like this, and undo its steps."""
         uid = claim.plan.ref.uid
         with self._storage.lock():
             checkpoint = self._load()
@@ -340,9 +343,10 @@ class Preparer:
             return checkpoint
 
     def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
-        """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer.
+        """Call ``act``; retry until the call's deadline while the API or the hardware does not answer.
 
-        Or while something has the place: drivers report partitions in use for a while after their processes have ended.
+        Also retries while another object is in the way: drivers report partitions as in use for a while after their
+        processes have ended.
         """
         pause = FIRST_PAUSE_SECONDS
         while True:

@@ -1,4 +1,4 @@
-"""Repairing a node when the plugin starts, and after its checkpoint was damaged."""
+"""Repairs a node when the plugin starts, and after its checkpoint was damaged."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,8 @@ from kubeletplugin.prepare.storage import ClaimStorage
 
 @dataclass(frozen=True, slots=True)
 class HardwareAnswers:
-    """What the hardware says about the claims of a checkpoint. It is asked before the lock is taken: it can be slow."""
+    """Answers of the hardware for the claims of a checkpoint. They are collected without the lock, because they can
+    take long."""
 
     cards: tuple[Card, ...]
     edits: Mapping[str, EditsByDevice]
@@ -30,10 +31,10 @@ class HardwareAnswers:
 
 
 class Recovery:
-    """Finishes or undoes what a killed instance left behind.
+    """Finishes or undoes the work of a killed instance.
 
     Args:
-        kubelet_claims: the claims of which containers have devices, as the kubelet says; () if it does not answer.
+        kubelet_claims: returns the claims of running containers, as the kubelet reports them; () if it does not answer.
     """
 
     def __init__(
@@ -51,14 +52,14 @@ class Recovery:
         self._log = node.log
 
     def rebuild(self, left: Checkpoint) -> Checkpoint:
-        """Add what is lost of the checkpoint from the claims' files, and store it. The damaged one is kept as a copy.
+        """Rebuild lost claims of the checkpoint from their files, and store it. A copy of the damaged one is kept.
 
-        Claims with a CDI spec were prepared since the machine started, and only those matter: the kubelet has all
-        others prepared again. Their files say what they hold, whether or not the claims still exist, and whether or not
-        anybody answers. A claim all of whose files are damaged is recorded as unknown (``identified``).
+        Only claims with a CDI spec matter: they were prepared since the last boot, and the kubelet has all others
+        prepared again. Their files have their devices and steps, so neither the API nor the hardware must answer. A
+        claim whose files are all damaged is recorded as unknown (see ``identified``).
 
-        What other claims have on the hardware is undone, unless they have metadata files: then they may have lost their
-        specs, and the kubelet calls again about them, whatever became of its last call. The caller holds the lock.
+        The steps of other claims are undone. Claims with metadata files are kept: they may have lost only their specs,
+        and the kubelet will call again about them. The caller holds the lock.
 
         Args:
             left: the claims that can be read.
@@ -83,10 +84,10 @@ class Recovery:
         return checkpoint
 
     def _remembered(self, known: ClaimPlan, answers: bool) -> tuple[PreparedClaim, bool]:
-        """A claim whose record is lost, as the API has it, else as its metadata says; and whether the API answers.
+        """Rebuild a claim without a record from the API, else from its metadata; also returns whether the API answers.
 
-        A claim whose records an older version wrote, or that are damaged. If the API does not answer about one, it is
-        not asked about others: the lock is held.
+        For claims whose records are damaged or of an older version. After one failure the API is not called for other
+        claims, because the lock is held.
         """
         try:
             if answers:
@@ -100,10 +101,10 @@ class Recovery:
         return PreparedClaim(known, "completed", self._boot_id, cards_then, guessed=True), answers
 
     def identified(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
-        """The claims of which nothing is known, as the API and the hardware have them; by uid, and without the lock.
+        """Find the devices of unknown claims with kubelet, API and hardware; by uid. The caller does not hold the lock.
 
-        The kubelet says their names. A claim that it does not name stays unknown, as one whose pod was deleted by
-        force: containers of it may run until the kubelet unprepares it.
+        The kubelet reports their names. A claim that it does not report stays unknown, such as one whose pod was
+        deleted by force: its containers may run until the kubelet unprepares it.
 
         Raises:
             ApiError, TransientFault: call again.
@@ -123,7 +124,7 @@ class Recovery:
         return found
 
     def _named(self, uids: Collection[str]) -> list[ClaimRef]:
-        """The claims with these uids, as far as containers have devices of them."""
+        """The claims of running containers that have these uids."""
         cdi_names = {uid: self._storage.paths.cdi_name_prefix(uid) for uid in uids}
         return [
             ClaimRef(claim.namespace, claim.name, uid)
@@ -133,7 +134,8 @@ class Recovery:
         ]
 
     def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
-        """Record what was ``identified``, if nobody did; returns what is stored. The caller holds the lock."""
+        """Record claims that were ``identified`` and are still unknown; returns the stored checkpoint. The caller holds
+        the lock."""
         claims = {uid: found[uid] for uid in checkpoint.unknown & found.keys()}
         if claims:
             checkpoint = replace(checkpoint, claims={**checkpoint.claims, **claims})
@@ -143,11 +145,10 @@ class Recovery:
         return checkpoint
 
     def tidy(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Give up half-prepared claims and remove files without a claim; returns what is left, which is stored.
+        """Give up half-prepared claims and remove files without a claim; returns the stored checkpoint.
 
-        A claim that another instance prepares now, as during a rolling update, is not half-prepared: it goes on. Files
-        that cannot be removed do not keep the plugin from starting. Needs neither the API nor the hardware. The caller
-        holds the lock.
+        A claim that another instance is preparing, as during a rolling update, is not touched. Files that cannot be
+        removed do not keep the plugin from starting. Calls neither the API nor the hardware. The caller holds the lock.
         """
         claims = checkpoint.claims.items()
         worked_on = {uid for uid, claim in claims if claim.state == "started" and self._storage.is_worked_on(claim)}
@@ -164,7 +165,7 @@ class Recovery:
         return left
 
     def _retired(self, checkpoint: Checkpoint, uids: Collection[str]) -> Checkpoint:
-        """What is left after these claims were given up, as far as their files can be removed."""
+        """Give up these claims; returns the stored checkpoint. Claims whose files cannot be removed stay."""
         try:
             return retire(self._storage, checkpoint, uids)
         except OSError as error:
@@ -172,10 +173,10 @@ class Recovery:
             return self._storage.load()
 
     def stale(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
-        """Claims that were prepared before the machine last started and are not allocated any more, by uid.
+        """Claims that were prepared before the last boot and are no longer allocated, by uid.
 
-        None of their containers can still run. A claim that is not allocated but was prepared since then is left to the
-        kubelet, which unprepares it when its containers have stopped. If the API does not answer, nothing is stale.
+        They have no containers. A claim that was prepared since the last boot and is no longer allocated is left to the
+        kubelet, which unprepares it when its containers have stopped. If the API does not answer, no claim is stale.
         """
         found: dict[str, PreparedClaim] = {}
         for uid, claim in checkpoint.claims.items():
@@ -189,10 +190,10 @@ class Recovery:
         return found
 
     def answers(self, checkpoint: Checkpoint) -> HardwareAnswers:
-        """What containers need for each claim, as the hardware says. The caller does not hold the lock.
+        """Ask the hardware for the edits of each claim. The caller does not hold the lock.
 
-        A claim that cannot be judged, because a card does not answer or because a newer version wrote parameters that
-        this one does not know, is told and left as it is: it keeps no other from being restored.
+        A claim whose card does not answer, or whose parameters only a newer version knows, is logged and left as it is.
+        The other claims are restored.
 
         Raises:
             TransientFault: the hardware does not answer at all; call again.
@@ -213,7 +214,7 @@ class Recovery:
     def restore(
         self, checkpoint: Checkpoint, stale: Mapping[str, PreparedClaim], answers: HardwareAnswers
     ) -> Checkpoint:
-        """Give up stale claims and restore lost files; returns the remaining claims, which are stored.
+        """Give up stale claims and restore lost files; returns the stored checkpoint.
 
         A claim that was prepared again since it was found stale stays. The caller holds the lock.
         """
@@ -230,17 +231,18 @@ class Recovery:
         return restored
 
     def past(self, checkpoint: Checkpoint) -> tuple[PreparedClaim, ...]:
-        """The claims of an earlier boot that had something on the hardware, which may be gone."""
+        """Completed claims of an earlier boot with steps, whose objects on the hardware may be gone."""
         return tuple(
             claim for claim in checkpoint.claims.values() if claim.state == "completed" and self._is_past(claim)
         )
 
     def _is_past(self, claim: PreparedClaim) -> bool:
-        """Whether what the claim had on the hardware may be gone."""
+        """Whether the objects of the claim's steps may be gone."""
         return bool(claim.steps) and claim.boot_id != self._boot_id
 
     def _restored(self, claim: PreparedClaim, cards: tuple[Card, ...], edits: EditsByDevice) -> PreparedClaim:
-        """The claim with the cards it is on; its files are restored unless that would give it another card."""
+        """Restore the files of a claim, unless that would give it another card; returns it with the cards that it is
+        on."""
         uid = claim.plan.ref.uid
         if claim.boot_id == self._boot_id:
             claim = replace(claim, cards=claim.cards or self._storage.cards_in_spec(uid))

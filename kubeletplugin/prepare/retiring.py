@@ -1,7 +1,8 @@
-"""Forgetting claims: their files go at once, and what exists for them on the hardware as soon as that allows it.
+"""Gives up claims: their files are removed at once, and their steps on the hardware are undone when possible.
 
-Nobody waits for the second part: a pod can end whatever is wrong with a card. Until it is done, the claim stays in the
-checkpoint as ``stopping`` and holds its devices. Steppable: its owner calls ``step`` when ``next_due`` says so.
+The kubelet does not wait for the second part, so that a pod can end whatever is wrong with a card. Until it is done,
+the claim stays in the checkpoint as ``stopping`` and holds its devices. Steppable: its owner calls ``step`` at
+``next_due``.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,17 +20,18 @@ from kubeletplugin.prepare.storage import ClaimStorage
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
 LOOK_SECONDS = 60.0
-"""How often the checkpoint is looked at for claims that another instance has given up."""
+"""Interval in which the checkpoint is read for claims that another instance has given up."""
 
 
 def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str]) -> Checkpoint:
-    """Give up these claims of the checkpoint; returns what is left of it, which is stored. The caller holds the lock.
+    """Give up these claims; returns the stored checkpoint. The caller holds the lock.
 
     A claim with steps stays as ``stopping``, which is stored before its files go: a container could still be started
     from these, and the steps must not be undone before that is impossible.
 
     Raises:
-        OSError: something cannot be written, or the files of a claim cannot be removed; that of the others is done.
+        OSError: the checkpoint cannot be written, or the files of a claim cannot be removed; the other claims are given
+            up.
     """
     known = {uid: checkpoint.claims[uid] for uid in sorted(uids) if uid in checkpoint.claims}
     stopping = {uid: claim for uid, claim in known.items() if claim.steps}
@@ -53,7 +55,7 @@ def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str])
 
 
 class Retiring:
-    """Undoes the steps of claims that are given up, in reverse, and drops the claims then. Thread-safe.
+    """Undoes the steps of claims that are given up, in reverse, and then drops the claims. Thread-safe.
 
     Args:
         load: reads the checkpoint, and rebuilds a damaged one; the caller holds the lock.
@@ -72,24 +74,24 @@ class Retiring:
         self._wake = wake
         self._look_at = node.clock.monotonic()
         self._unreadable = ""
-        """Why the checkpoint could not be read when it was last looked at; "" if it could."""
+        """Why the checkpoint could not be read the last time; "" if it could."""
         self._failures: dict[str, int] = {}
         self._due: dict[str, float] = {}
-        """When each claim that is known to be stopping is tried next, by uid."""
+        """Time of the next try for each claim that is known to be stopping, by uid."""
         self.reasons: Mapping[str, str] = {}
-        """Why claims are not gone although it was tried, by uid."""
+        """Reasons why tries to undo claims failed, by uid."""
         self._stopping: Mapping[str, PreparedClaim] = {}
         """The claims that are known to be stopping, by uid."""
         self._awaited: dict[str, PreparedClaim] = {}
-        """Those that the kubelet still has to give up. Every change is one operation of the dict."""
+        """Claims that the kubelet still has to unprepare. Every change is one operation of the dict."""
 
     def releasing(self, cards: Iterable[Card]) -> frozenset[str]:
-        """Names of the devices of claims that are not gone although it was tried, and of those that are awaited.
+        """Names of the devices of claims that could not be undone, and of those that the kubelet has yet to unprepare.
 
-        All cards, if it is not known what an awaited claim holds.
+        All cards, if the devices of an awaited claim are not known.
 
         Args:
-            cards: those of the node; a card that took the number of another one is not what a claim holds.
+            cards: the cards of the node; a claim does not hold a card that took the number of its card.
         """
         known, stopping = {card.uuid: card for card in cards}, self._stopping
         stuck, awaited = [stopping[uid] for uid in self.reasons if uid in stopping], self._awaited.copy().values()
@@ -100,31 +102,31 @@ class Retiring:
         return frozenset(names)
 
     def await_end(self, claims: Collection[PreparedClaim]) -> None:
-        """Take in that claims are not allocated any more, while their containers may still run here.
+        """Note that claims are no longer allocated while their containers may still run here.
 
-        Allocators take their devices for free. So these count as being released until the claim is given up or prepared
-        again, or another instance has given it up.
+        Allocators count their devices as free. So the devices are published as being released until this or another
+        instance gives the claim up, or the claim is prepared again.
         """
         for claim in claims:
             self._awaited[claim.plan.ref.uid] = claim
 
     def awaits_no_more(self, uid: str) -> None:
-        """The claim was given up or prepared again."""
+        """Note that the claim was given up or prepared again."""
         self._awaited.pop(uid, None)
 
     def hasten(self) -> None:
-        """Look at the checkpoint at the next step: a claim was given up, or more is recorded than room is kept for."""
+        """Read the checkpoint at the next step: a claim was given up, or the reserved room on the disk is too small."""
         self._look_at = self._clock.monotonic()
         self._wake()
 
     def next_due(self) -> float:
-        """When ``step`` has something to do next, in seconds of ``Clock.monotonic``."""
+        """Time of the next work for ``step``, in seconds of ``Clock.monotonic``."""
         return min(self._look_at, *self._due.values()) if self._due else self._look_at
 
     def step(self) -> bool:
-        """Try to finish the claims whose turn it is; False if nothing was due. It is retried after faults.
+        """Try to finish the claims that are due; False if none was. Faults are retried later.
 
-        A fault is logged when it is new: what was left on a card that is gone for good fails in the same way for ever.
+        A fault is logged once: the step of a claim on a card that is gone for good fails in the same way for ever.
         """
         now = self._clock.monotonic()
         if now < self.next_due():
@@ -137,9 +139,10 @@ class Retiring:
         return True
 
     def finish(self, uid: str) -> None:
-        """Undo the steps of a claim that is stopping, and drop it. Waits for the hardware and for others that use it.
+        """Undo the steps of a claim that is stopping, and drop it. Waits for the hardware and for the locks of its
+        cards.
 
-        Nothing is undone while a file of the claim is there: a container could still be started from it.
+        Nothing is undone while a file of the claim exists: a container could still be started with it.
 
         Raises:
             HardwareRefusal, TransientFault, OSError: some steps are left; call again.
@@ -163,10 +166,10 @@ class Retiring:
                 self._undone(claim)
 
     def _went_with_its_card(self, claim: PreparedClaim, action: Action) -> bool:
-        """Whether what the action made is gone although it was not released.
+        """Whether the object of the action is gone although it was not released.
 
-        The machine was started again since, and came up without the card. Only vNPUs outlive that, and would be there
-        if the card came back: they stay recorded, and `lode release` drops them for an operator who knows better.
+        So it is if the machine was rebooted and came up without the card. Only vNPUs survive that and would be back
+        with the card: they stay recorded, and an operator can drop them with `lode release`.
         """
         if claim.boot_id == self._boot_id or isinstance(action, VnpuInstance):
             return False
@@ -208,7 +211,8 @@ class Retiring:
             self.reasons = {other: reason for other, reason in self.reasons.items() if other != uid}
 
     def _next(self, uid: str) -> PreparedClaim | None:
-        """The claim whose last step is to be undone on the hardware; None if it is gone. Drops what others still need.
+        """The claim with the next step to undo as its last one; None if the claim is gone. Drops steps that other
+        claims share.
 
         The locks of the cards are held, so nobody starts to need a shared action meanwhile.
         """

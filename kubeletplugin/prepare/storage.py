@@ -18,7 +18,7 @@ from kubeletplugin.prepare.plan import ClaimPlan
 
 _LOCK: Final = ".lock"
 _RESERVED: Final = 64 * 1024
-"""Room is kept for multiples of this many bytes: a claim takes about one kilobyte."""
+"""Unit of the reserved room, in bytes. A claim takes about one kilobyte."""
 
 
 def plugin_directory(settings: Settings) -> str:
@@ -44,7 +44,7 @@ class ClaimStorage:
         self._encoder = codec.Encoder()
         self._reserved = 0
         self._last: tuple[bytes, Checkpoint] | None = None
-        """What the disk had when the lock was held last, and what it says: most of the time nothing has changed."""
+        """The bytes read last, and the checkpoint in them, because most of the time nothing has changed."""
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclusive across the threads and processes of this node while held."""
@@ -52,16 +52,16 @@ class ClaimStorage:
 
     @contextmanager
     def card_locks(self, uuids: Iterable[str]) -> Iterator[None]:
-        """Exclusive for what is created and destroyed on these cards. Taken before ``lock``, never while it is held."""
+        """Exclusive for changes of these cards. Taken before ``lock``, never while it is held."""
         with ExitStack() as stack:
             for uuid in sorted(set(uuids)):
                 stack.enter_context(self._files.lock(self._card_lock(uuid)))
             yield
 
     def is_worked_on(self, claim: PreparedClaim) -> bool:
-        """Whether somebody who is alive holds the lock of a card that the claim has steps on.
+        """Whether a running program holds the lock of a card of the claim's steps.
 
-        Whoever carries out steps holds these locks from before the claim is stored until it is completed.
+        A program that prepares a claim holds these locks from before the claim is stored until it is completed.
         """
         return any(self._files.is_locked(self._card_lock(uuid)) for uuid in {step.action.card for step in claim.steps})
 
@@ -72,8 +72,8 @@ class ClaimStorage:
         """The checkpoint; an empty one before the first claim.
 
         Raises:
-            CorruptCheckpoint: not what was written, or missing on a node with claims; see ``quarantine``.
-            OperatorFault: written by a version that this one cannot read.
+            CorruptCheckpoint: damaged, or missing on a node with claims; see ``quarantine``.
+            OperatorFault: a newer version wrote it, and this one cannot read it.
         """
         last, self._last = self._last, None
         data = self._files.read(self.checkpoint_path)
@@ -83,7 +83,8 @@ class ClaimStorage:
         return self._last[1]
 
     def peek(self) -> Checkpoint:
-        """The checkpoint as it is or was a moment ago. The caller need not hold the lock: it is replaced as a whole.
+        """The present checkpoint, or that of a moment ago. The caller need not hold the lock: the file is replaced as a
+        whole.
 
         Raises:
             CorruptCheckpoint, OperatorFault: as ``load``.
@@ -103,11 +104,11 @@ class ClaimStorage:
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint.
 
-        What claims may have on the hardware is written before to a file of its own, so that it is known as this
-        program's own even if the checkpoint is damaged before a claim has any other file. A loss of power may take the
-        records of claims without anything on the hardware: no container of them is left then, and the kubelet has them
-        prepared again. It may take back a change that only adds such claims, and the whole file if it has no others.
-        A change that only ends claims, or repairs the checkpoint, finds room on a full disk (``reserve``).
+        The steps of claims are written before to a file of their own (``actions.json``). So they are known even if the
+        checkpoint is damaged before a claim has any other file. A loss of power may lose records of claims without
+        steps: no container of them is left then, and the kubelet has them prepared again. So a change that only adds
+        such claims need not reach the disk, nor need the file if it has only such claims. A change that only ends
+        claims, or repairs the checkpoint, succeeds on a full disk (``reserve``).
         """
         last, self._last = self._last, None
         may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
@@ -120,11 +121,11 @@ class ClaimStorage:
 
     @property
     def wants_reserve(self) -> bool:
-        """Whether more is recorded than room was kept for by this object."""
+        """Whether the reserved room is too small for the recorded claims."""
         return self._last is not None and len(self._last[0]) > self._reserved
 
     def reserve(self) -> None:
-        """Keep room on the disk to end what is recorded now. Without room for that, it is tried again later."""
+        """Reserve room on the disk for ending the recorded claims. If the disk is full, it is tried again later."""
         with suppress(OSError):
             for path in (self.actions_path, self.checkpoint_path):
                 if data := self._files.read(path):
@@ -141,13 +142,13 @@ class ClaimStorage:
             self._files.write(self.actions_path, wanted, may_use_reserve=ends)
 
     def clear(self) -> None:
-        """Remove a checkpoint without claims: a missing one says the same."""
+        """Remove a checkpoint without claims: a missing one means the same."""
         for path in (self.actions_path, self.checkpoint_path):
             self._files.remove(path)
             self._files.remove(path + SPARE)
 
     def remove_locks(self) -> None:
-        """Remove the locks that nobody holds. The caller does not hold the lock."""
+        """Remove the lock files that no program holds. The caller does not hold the lock."""
         folder, prefix = posixpath.split(self._card_lock_prefix)
         for name in self._files.names(folder):
             if name.startswith(prefix) and name.endswith(_LOCK):
@@ -155,9 +156,9 @@ class ClaimStorage:
         self._files.remove_lock(self._lock_path)
 
     def to_undo(self) -> tuple[PreparedClaim, ...]:
-        """The claims that may have something on the hardware, given up; those of which that is known.
+        """The claims in ``actions.json``, as ``stopping``.
 
-        To be asked when the checkpoint is damaged.
+        Called when the checkpoint is damaged.
         """
         data = self._files.read(self.actions_path)
         try:
@@ -171,7 +172,7 @@ class ClaimStorage:
     def quarantine(self) -> str:
         """Copy an unreadable checkpoint for a person to look at.
 
-        Returns the path of the copy; "" if there is nothing in it, or no place for a copy.
+        Returns the path of the copy; "" if the checkpoint is empty, or if there is no room for a copy.
         """
         data = self._files.read(self.checkpoint_path)
         copy = f"{self.checkpoint_path}.corrupt-{hashlib.sha256(data or b'').hexdigest()[:12]}"
@@ -183,9 +184,9 @@ class ClaimStorage:
         return copy if data else ""
 
     def write(self, uid: str, wanted: Mapping[str, bytes]) -> None:
-        """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone.
+        """Make the claim's files equal ``wanted``, in that order. Files that are right already are not written.
 
-        A loss of power may take their content: the next start writes them again, before any container can use them.
+        They are not synced: after a loss of power the next start writes them again, before any container can use them.
         """
         if self._last is None and wanted:
             self._begin()
@@ -200,7 +201,8 @@ class ClaimStorage:
                 self._files.write(path, content, "content")
 
     def _begin(self) -> None:
-        """Write an empty checkpoint if there is none. Who finds files of claims and no checkpoint then knows of one."""
+        """Write an empty checkpoint if there is none, so that files of claims without a checkpoint always mean
+        damage."""
         if self._files.read(self.checkpoint_path) is None:
             self._files.write(self.checkpoint_path, codec.encode(Checkpoint()), "content")
 
@@ -212,7 +214,8 @@ class ClaimStorage:
         self.sweep()
 
     def let_containers_read(self) -> None:
-        """Have metadata files that containers may read where SELinux is enforcing. CDI specs are read by runtimes only.
+        """Label metadata files so that containers can read them where SELinux is enforcing. Only runtimes read CDI
+        specs.
 
         Raises:
             OSError: the files cannot be labelled.
@@ -220,7 +223,7 @@ class ClaimStorage:
         self._files.let_containers_read(self.paths.metadata_root)
 
     def tidy(self) -> None:
-        """Remove the checkpoint that the last one has replaced, while nobody waits for it."""
+        """Remove the previous checkpoint, at a time when no caller waits."""
         self._files.tidy()
 
     def sweep(self) -> None:
@@ -231,16 +234,16 @@ class ClaimStorage:
             self._files.sweep(*posixpath.split(path))
 
     def uids(self) -> set[str]:
-        """Claims that have files of any kind."""
+        """Uids of claims with files of any kind."""
         names = self._files.names(self.paths.metadata_root)
         return self.uids_with_cdi_spec() | {metadata.claim_uid(name) for name in names}
 
     def uids_with_cdi_spec(self) -> set[str]:
-        """Claims that have a CDI spec: they were prepared since the machine started."""
+        """Uids of claims with a CDI spec: they were prepared since the last boot."""
         return {uid for name in self._files.names(self.paths.cdi_root) if (uid := self.paths.cdi_uid(name))}
 
     def records(self, boot_id: str) -> list[PreparedClaim]:
-        """The claims that were prepared since the machine started, as far as their CDI specs have records of them."""
+        """The claims prepared since the last boot whose CDI specs have a record."""
         found = (
             codec.decode_record(cdi.annotation(self._spec(uid), self.paths.record), uid, boot_id)
             for uid in sorted(self.uids_with_cdi_spec())
@@ -252,7 +255,7 @@ class ClaimStorage:
         return cards_in(self._spec(uid))
 
     def plan_in_metadata(self, uid: str) -> ClaimPlan | None:
-        """What the metadata files of a claim say of it (``metadata.plan_in``); None if none of them can be read."""
+        """The plan in the metadata files of a claim (``metadata.plan_in``); None if none of them can be read."""
         plans = [metadata.plan_in(self._files.read(path) or b"") for path in self._metadata_files(uid)]
         known = [plan for plan in plans if plan is not None and plan.ref.uid == uid]
         return replace(known[0], results=tuple(it for plan in known for it in plan.results)) if known else None
@@ -266,19 +269,19 @@ class ClaimStorage:
 
 
 def _may_lose(before: Checkpoint, after: Checkpoint) -> Loss:
-    """What a loss of power may take of the checkpoint that is written."""
+    """The part of the written checkpoint that a loss of power may lose."""
     if not _adds_only(before, after):
         return "nothing"
     return "change" if any(claim.steps for claim in after.claims.values()) else "content"
 
 
 def _ends_only(before: Checkpoint, after: Checkpoint) -> bool:
-    """Whether the change removes claims and gives claims up, and nothing else."""
+    """Whether the change only removes claims and gives claims up."""
     return all(claim.state == "stopping" for uid, claim in after.claims.items() if before.claims.get(uid) != claim)
 
 
 def _adds_only(before: Checkpoint, after: Checkpoint) -> bool:
-    """Whether the change adds claims, or completes claims, that have nothing on the hardware, and nothing else."""
+    """Whether the change only adds or completes claims without steps."""
     changed = [uid for uid, claim in after.claims.items() if before.claims.get(uid) != claim]
     claims = [known for uid in changed for known in (before.claims.get(uid), after.claims[uid]) if known is not None]
     return before.claims.keys() <= after.claims.keys() and not any(claim.steps for claim in claims)

@@ -1,11 +1,11 @@
-"""One claim from its plan to files and hardware that containers can use.
+"""Prepares one claim: from its plan to its files and its objects on the hardware.
 
-A claim that needs actions is stored as "started" with all of them. They are carried out one by one, and the answer of
-each is stored. The files are written, and "completed" is stored. If the plugin is killed between two of these, the next
-call or the next start finishes or undoes them: what may exist on the hardware is in the checkpoint before it does.
+A claim that needs actions is stored as "started" with all of them. They are carried out one by one, and the handle of
+each is stored. The files are written, and "completed" is stored. If the plugin is killed in between, the next call or
+the next start finishes or undoes the work: an action is in the checkpoint before it is carried out.
 
-Files need no record before they are written. No container can use them until the kubelet has the answer, and the next
-start removes those whose claim is not in the checkpoint.
+Files need no record before they are written: no container can use them before the kubelet has the answer, and the next
+start removes files of claims that are not in the checkpoint.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Transaction:
 
     Args:
         load: reads the checkpoint; the caller holds the lock.
-        completed: called with the checkpoint in which a claim was completed.
+        completed: called with the checkpoint after a claim was completed.
     """
 
     def __init__(
@@ -57,18 +57,19 @@ class Transaction:
     def attempt(
         self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: Call
     ) -> PrepareResult | Blocked:
-        """Prepare the claim in six steps, or say what is in the way. The plugin may be killed between any two calls.
+        """Prepare the claim in six steps, or return the claims in the way. The plugin may be killed between any two
+        calls.
 
         Args:
             removable: claims that can be removed if they are still recorded like this.
 
         Raises:
             InvalidInput: the claim's devices or parameters exclude each other.
-            OperatorFault: something that this program did not make is in the way, or a card was exchanged.
-            InUse, NoRoom: something has the place; call again, or ``give_up``.
-            HardwareRefusal: the hardware cannot do it; what was begun is given up.
-            CallWithdrawnError: the kubelet does not wait any more.
-            TransientFault, OSError: call again; what was begun is continued.
+            OperatorFault: a partition that this program did not make is in the way, or a card was exchanged.
+            InUse, NoRoom: another object is in the way; call again, or ``give_up``.
+            HardwareRefusal: the hardware cannot do it; the claim is given up.
+            CallWithdrawnError: the kubelet has withdrawn the call.
+            TransientFault, OSError: call again; the next attempt continues.
         """
         uses = self._devices.uses(plan, cards)
         with self._storage.card_locks(use.card.uuid for use in changing(uses).values()), ExitStack() as lock:
@@ -88,10 +89,11 @@ class Transaction:
                 return self._complete(begun)
 
     def resume(self, claim: PreparedClaim, cards: tuple[Card, ...], call: Call) -> None:
-        """Make again what a claim of an earlier boot had, if it is still recorded like this.
+        """Carry out the actions of a claim of an earlier boot again, if the claim is still recorded like this.
 
         Raises:
-            HardwareRefusal, InvalidInput, CallWithdrawnError: it is left as it is; the kubelet has it prepared again.
+            HardwareRefusal, InvalidInput, CallWithdrawnError: the claim stays as it is; the kubelet has it prepared
+                again.
             TransientFault, OSError: call again.
         """
         with self._storage.card_locks(step.action.card for step in claim.steps):
@@ -109,7 +111,7 @@ class Transaction:
                     self._complete(done)
 
     def _read(self, uses: UsesByDevice) -> Checkpoint:
-        """What is recorded of the cards that may change; nothing matters for a claim that changes none."""
+        """The checkpoint for a claim that may change cards; an empty one otherwise, because it does not matter."""
         return self._peek() if changing(uses) else Checkpoint()
 
     def _peek(self) -> Checkpoint:
@@ -121,9 +123,9 @@ class Transaction:
                 return self._load()
 
     def _begin(self, planned: Progress, removable: Mapping[str, PreparedClaim], call: Call) -> Progress | Blocked:
-        """Store the claim as "started" with its steps, unless something is in the way. The lock is held.
+        """Store the claim as "started" with its steps, unless other claims are in the way. The caller holds the lock.
 
-        A claim without steps is not stored before its files, unless its record must change.
+        A claim without steps is stored after its files, unless its record must change.
         """
         claim, cards, plan = planned.claim, planned.cards, planned.claim.plan
         call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
@@ -151,7 +153,7 @@ class Transaction:
         return retire(self._storage, checkpoint, uids) if uids else checkpoint
 
     def _act(self, progress: Progress, call: Call) -> Progress:
-        """Carry out the steps of a claim that is stored. The locks of its cards are held."""
+        """Carry out the steps of a stored claim. The caller holds the locks of its cards."""
         claim = progress.claim
         try:
             for step in claim.steps:
@@ -170,13 +172,13 @@ class Transaction:
         return replace(progress, claim=claim, edits=edits)
 
     def _write_files(self, progress: Progress) -> None:
-        """Write what containers get. The lock is held."""
+        """Write the claim's files. The caller holds the lock."""
         claim = progress.claim
         files = self._devices.files(claim, progress.cards, progress.edits, self._storage.paths)
         self._storage.write(claim.plan.ref.uid, files)
 
     def _complete(self, progress: Progress) -> PrepareResult:
-        """Store the claim as completed. The lock is held."""
+        """Store the claim as completed. The caller holds the lock."""
         plan, stored = progress.claim.plan, progress.stored
         done = stored.without(plan.ref.uid)
         if plan.results:
@@ -190,7 +192,7 @@ class Transaction:
 
     @contextmanager
     def _no_files_without_record(self, progress: Progress) -> Iterator[None]:
-        """Remove the files of a claim that is not recorded if they cannot be written or it cannot be stored."""
+        """If writing the files or storing the claim fails, remove the files of a claim without a record."""
         uid = progress.claim.plan.ref.uid
         try:
             yield
@@ -206,11 +208,12 @@ class Transaction:
         return after
 
     def _unchanged(self, progress: Progress) -> Progress:
-        """The same with the checkpoint, whose lock is held. Raises what ``_with_claim_as`` raises."""
+        """The same progress with the present checkpoint. The caller holds the lock. Raises the errors of
+        ``_with_claim_as``."""
         return replace(progress, stored=self._with_claim_as(progress.claim))
 
     def _with_claim_as(self, claim: PreparedClaim) -> Checkpoint:
-        """The checkpoint, in which the claim is as it was stored.
+        """Read the checkpoint and check that it has the claim as it was stored.
 
         Raises:
             CallWithdrawnError: it was unprepared meanwhile.
@@ -221,7 +224,7 @@ class Transaction:
         return checkpoint
 
     def give_up(self, ref: ClaimRef) -> None:
-        """Give up what was begun for a claim, unless another instance goes on with it. Waits for that one.
+        """Give up a claim that was begun. Waits for an instance that prepares it, and then leaves its claim alone.
 
         Raises:
             OSError: it is left as it is.

@@ -1,4 +1,4 @@
-"""What a plan makes of the hardware, device by device. Pure."""
+"""Maps each device of a plan to a ``Use`` of the hardware. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,14 +13,14 @@ from kubeletplugin.prepare.plan import ClaimPlan
 _MEBI = 1024**2
 
 UsesByDevice = Mapping[tuple[str, str], Use]
-"""By the name of the device and the id of the share."""
+"""Uses by the name of the device and the id of the share."""
 
 
 def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names) -> UsesByDevice:
-    """What the claim makes of each of its devices that is offered.
+    """The use of each offered device of the plan.
 
-    A device that is looked at with admin access is not used: its uses are its owner's, and nothing is done for it. A
-    device that the claim also looks at is used.
+    A device with admin access is only monitored, so it needs no actions. A device that the claim both uses and monitors
+    is used.
     """
     config = parameters_of(plan.config, names, str(plan.ref), "status.allocation.devices.config")
     return {

@@ -1,18 +1,18 @@
-"""Publishing the node's devices as ResourceSlices: what they should say, and the writes that make them say it.
+"""Publishes the node's devices as ResourceSlices: compares the published slices with the desired ones, and writes.
 
-publisher           the loop: watches, compares, writes what differs
-pool                what should be published
+publisher           the loop: watches, compares, writes
+pool                the pool that should be published
 | writer            carries writes of slices out
 dropped             fields that the API server does not store
 | metrics           metrics of publishing
-| rewrite_backoff   how often the same slices are written again
+| rewrite_backoff   back-off between writers that overwrite each other's slices
 | validation        the API server's rules for slices
 cards               the cards as last reported by the hardware
 | poolview          the Node and its slices as last observed
 | reports           logs an error of every round once
-| schedule          when to compare again, and how thoroughly
+| schedule          times of the steps
 | slices            the slices for devices and counter sets, and the fewest writes that lead to them
-other_drivers       which cards another driver hands out
+other_drivers       the cards that another driver hands out
 """
 
 from kubeletplugin.publish.metrics import PublishingMetrics

@@ -1,4 +1,4 @@
-"""The node's cards as last reported by the hardware: what they can be offered as, and their health."""
+"""The node's cards as the hardware reported them last: their offers and their health."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,26 +20,26 @@ class NodeCards:
     offers: tuple[CardOffer, ...] = ()
     health: Mapping[str, Health] = field(default_factory=dict)
     releasing: frozenset[str] = frozenset()
-    """Names of devices that an earlier claim has not let go of."""
+    """Names of devices that an earlier claim still holds."""
     known: tuple[KnownCard, ...] = ()
-    """The cards, with what other drivers may call them."""
+    """The cards, with the names that other drivers may use for them."""
     elsewhere: KubeletDevices | None = None
-    """What other programs hand out of the node's cards; None if the kubelet does not say it."""
+    """Devices of the node's cards that other programs hand out; None if the kubelet does not answer."""
 
     @property
     def unhealthy(self) -> frozenset[str]:
-        """Names of the cards that do not work."""
+        """Names of the cards that are not healthy."""
         names = (offer.card.name for offer in self.offers)
         return frozenset(name for name in names if not self.health.get(name, _HEALTHY).healthy)
 
 
 class CardMonitor:
-    """Asks the hardware, remembers the answer and logs changes of health.
+    """Reads cards and health from the hardware, keeps them, and logs changes of health.
 
     Args:
-        releasing: returns the names of devices on these cards that an earlier claim has not let go of.
-        recorded: returns what is recorded of the claims; may raise LodeError and OSError.
-        kubelet: returns what the kubelet hands out; None if it does not say it.
+        releasing: returns the names of devices on these cards that an earlier claim still holds.
+        recorded: returns the recorded actions and devices of claims; may raise LodeError and OSError.
+        kubelet: returns the devices that the kubelet hands out; None if it does not answer.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class CardMonitor:
         self._log = log
         self._last_record = Recorded()
         self._observed: dict[str, CardState] = {}
-        """What was last seen on each card, by uuid. A card that does not answer is offered as before."""
+        """The last state of each card, by uuid. A card that does not answer is offered as before."""
         self.state = NodeCards()
 
     def refresh(self) -> bool:
-        """Ask the hardware; whether the cards, their health or what they can be offered as changed.
+        """Read the hardware; returns whether the cards, their health or their offers changed.
 
         Raises:
             TransientFault: the hardware does not answer; the state stays.

@@ -11,21 +11,21 @@ from kubeletplugin.publish.slices import same_content
 
 
 class DroppedFields:
-    """What the API server does not store of the slices sent to it: reported once, then taken as desired.
+    """Fields of our slices that the API server does not store. Each is reported once and then no longer compared.
 
-    Known only to this instance. After a restart the complete slices are sent once more, so that a feature gate that was
-    switched on meanwhile takes effect.
+    Kept in memory only. After a restart the complete slices are sent once more, so that a feature gate that was enabled
+    meanwhile takes effect.
     """
 
     def __init__(self) -> None:
         self._reported: set[str] = set()
         self._stored: dict[str, tuple[Slice, Slice]] = {}
-        """By slice name: what was sent, and what was stored."""
+        """The sent and the stored slice, by name."""
         self.counters = False
         """Whether counters were dropped; only they keep the kinds of a card apart."""
 
     def adopt(self, slices: Iterable[Slice]) -> tuple[Slice, ...]:
-        """``slices`` as the server stores them, where that is known."""
+        """Replace ``slices`` by what the server stores of them, as far as that is known."""
         adopted = []
         for part in slices:
             sent, stored = self._stored.get(part.name, (None, part))
@@ -33,7 +33,7 @@ class DroppedFields:
         return tuple(adopted)
 
     def compare(self, sent: Object, stored: Object) -> tuple[str, ...]:
-        """Remember what was dropped of ``sent``; the fields that were not reported before."""
+        """Note the fields of ``sent`` that were dropped; returns those that were not reported before."""
         if sent["spec"] == stored["spec"]:
             return ()
         before, after = slice_from(sent), slice_from(stored)

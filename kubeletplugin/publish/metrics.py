@@ -8,7 +8,7 @@ from kubeletplugin.publish.cards import NodeCards
 
 
 class PublishingMetrics:
-    """What is published, and how publishing goes."""
+    """Metrics of the published devices and of the writes."""
 
     def __init__(self, metrics: Metrics):
         self.writes = metrics.counter(
@@ -25,7 +25,7 @@ class PublishingMetrics:
         self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
 
     def record(self, inventory: Inventory, state: NodeCards, generation: int) -> None:
-        """What is published now."""
+        """Set the metrics of the published devices."""
         self.devices.clear()
         for kind, count in Counter(item.kind for item in inventory.offered).items():
             self.devices.labels(kind).set(count)

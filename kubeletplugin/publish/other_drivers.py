@@ -1,4 +1,4 @@
-"""Which of the node's cards another driver hands out, by what the API and the kubelet say about the node. Pure."""
+"""Finds the node's cards that another driver hands out, by the Node, the slices and the kubelet's answers. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ class OtherDevice:
 
 @dataclass(frozen=True, slots=True)
 class KnownCard:
-    """A card, and what it is known by."""
+    """A card, and its names in other drivers."""
 
     card: Card
     uuids: frozenset[str]
-    """Its own, and those of the MIG instances on it."""
+    """The uuids of the card and of its MIG instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """Something that another driver hands out, or may."""
+    """A device that another driver hands out, or may hand out."""
 
     vendor: Vendor
     by: str
     names: frozenset[str] = field(default_factory=frozenset)
-    """What may name a card; no names if it can be any."""
+    """Possible names of its card; empty if it can be any card."""
 
 
 def known_card(card: Card, state: CardState) -> KnownCard:
@@ -66,7 +66,7 @@ def devices_in(part: Object) -> frozenset[OtherDevice]:
 
 
 def of_cards(devices: KubeletDevices | None) -> KubeletDevices | None:
-    """What of the kubelet's answer is about cards."""
+    """The part of the kubelet's answer about cards."""
     if devices is None:
         return None
     return KubeletDevices(
@@ -82,10 +82,11 @@ def handed_out(
     published: Collection[OtherDevice] = (),
     kubelet: KubeletDevices | None = None,
 ) -> Mapping[str, tuple[str, ...]]:
-    """Who else hands out each card, by its name; cards that nobody else hands out are left out.
+    """The other programs that hand out each card, by the card's name; other cards are left out.
 
-    A device that names no card of its vendor may be any of them. So all of them count for a device plugin that has
-    more devices than the kubelet names: those that do not work, or all if the kubelet cannot be asked.
+    A device whose name fits no card of its vendor may be any of them. So all cards of the vendor count for a device
+    plugin with more devices than the kubelet names. The kubelet does not name unhealthy devices, nor any if it cannot
+    be asked.
 
     Args:
         published: the devices that other drivers publish on this node.
@@ -102,9 +103,10 @@ def handed_out(
 
 
 def resources_in(node: Object) -> Mapping[str, int]:
-    """How many devices of cards each device plugin has, those that do not work included; resources with none left out.
+    """Number of devices of each device plugin for cards, unhealthy ones included; resources without devices are left
+    out.
 
-    The count stays for a while when a device plugin has ended, so one that starts again keeps its cards.
+    The kubelet keeps the count for a while after a device plugin ended, so a restarted one keeps its cards.
     """
     status = node.get("status") or {}
     found: dict[str, int] = {}
@@ -142,7 +144,7 @@ def _of_slices(published: Iterable[OtherDevice]) -> Iterator[_Sign]:
 
 
 def _names(name: str, known: KnownCard) -> bool:
-    """Whether the name of a device is about a card: plugins add a number to the uuid for each share of a card."""
+    """Whether a device belongs to a card by its name: plugins add a number to the uuid for each share."""
     if any(uuid in name for uuid in known.uuids):
         return True
     numbered = facts_of(known.card.vendor).numbered_card

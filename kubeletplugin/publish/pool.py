@@ -1,4 +1,4 @@
-"""The pool that a node should publish: from its cards, its labels and the settings to slices."""
+"""Builds the pool that a node should publish from its cards, its labels and the settings."""
 
 from collections.abc import Collection
 
@@ -17,7 +17,7 @@ from kubeletplugin.publish.validation import faults
 
 
 class PoolBuilder:
-    """Works out what one node should publish. Reports once what cannot be published, and why."""
+    """Builds inventory and slices of one node. Logs once each card that cannot be published, and why."""
 
     def __init__(
         self,

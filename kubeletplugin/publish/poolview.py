@@ -52,9 +52,9 @@ class PoolView:
             return max((stored.generation for stored in self._slices.values()), default=0)
 
     def handle(self, delta: Delta) -> bool:
-        """Apply a change; False if it changes nothing that slices depend on.
+        """Apply a change; returns whether it matters for the slices.
 
-        An object that makes no sense changes nothing, whoever wrote it: what was known of it goes on counting.
+        An object that cannot be decoded changes nothing: its last known state stays.
         """
         with self._lock:
             try:
@@ -93,17 +93,18 @@ class PoolView:
         return bool(spec.get("driver") == self._driver and spec.get("nodeName") == self._node_name)
 
     def put(self, item: Object) -> None:
-        """The slice was written, or read from the API."""
+        """Store a slice that was written, or read from the API."""
         with self._lock:
             self._slices[item["metadata"]["name"]] = _stored(item)
 
     def forget(self, name: str) -> None:
-        """The slice does not exist, or belongs to another driver or node."""
+        """Drop a slice that does not exist, or belongs to another driver or node."""
         with self._lock:
             self._slices.pop(name, None)
 
     def _note(self, item: Object, *, there: bool) -> bool:
-        """Another driver's slice is there, or was deleted; whether devices of cards came or went with it."""
+        """Note that another driver's slice exists or was deleted; returns whether devices of cards came or went with
+        it."""
         name = item["metadata"]["name"]
         after = devices_in(item) if there else frozenset()
         before = self._others.pop(name, frozenset())
@@ -131,7 +132,7 @@ class PoolView:
 
 
 def _identity(node: Object | None) -> object:
-    """What slices depend on: uid, labels, and who else serves the cards."""
+    """The parts of the Node that slices depend on: uid, labels, and resources of other programs for the cards."""
     return (node["metadata"]["uid"], node["metadata"].get("labels") or {}, resources_in(node)) if node else None
 
 

@@ -1,8 +1,8 @@
 """Keeps this node's ResourceSlices as they should be: watches, compares, and writes what differs.
 
-Steppable: its owner runs the reflectors and calls ``step`` when ``next_due`` says so. Nothing it knows must survive: a
-new instance lists and compares. During a rolling update two instances want the same slices, so the second finds
-nothing to do. If they want different slices, each waits longer and longer before it overwrites the other's.
+Steppable: its owner runs the reflectors and calls ``step`` at ``next_due``. It keeps no state on disk: a new instance
+lists and compares. During a rolling update two instances usually want the same slices, so the second has nothing to do.
+If they want different slices, each waits longer and longer before it overwrites those of the other.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -26,9 +26,9 @@ from kubeletplugin.publish.slices import plan_writes
 from kubeletplugin.publish.writer import SliceWriter
 
 SETTLE_SECONDS = 0.2
-"""How long events are gathered before acting on them: a kubelet deletes slices one by one."""
+"""Time in which events are gathered before a step: a kubelet deletes slices one by one."""
 HEALTH_SECONDS = 5.0
-"""How often the hardware is asked for its health."""
+"""Interval in which the health is read from the hardware."""
 
 
 class Publisher:
@@ -36,10 +36,9 @@ class Publisher:
 
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
-        releasing: returns the names of devices on these cards that an earlier claim has not let go of. They are
-            tainted.
-        recorded: returns what is recorded of the claims; without it, every partition is somebody else's.
-        kubelet: returns what the kubelet hands out for other programs; None if it does not say it.
+        releasing: returns the names of devices on these cards that an earlier claim still holds. They are tainted.
+        recorded: returns the recorded actions and devices of claims; without it, all partitions count as foreign.
+        kubelet: returns the devices that the kubelet hands out for other programs; None if it does not answer.
     """
 
     def __init__(
@@ -66,12 +65,12 @@ class Publisher:
             Reflector(node.api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node.name}"),
         ]
         self.published = False
-        """Whether everything that this node offers has been published, and none of it was refused since.
+        """Whether the complete pool has been published, and none of it was refused since.
 
-        It stays so while the slices are written anew. In a rolling update, an instance that wants other slices ends
-        only when this one is ready, and until then each overwrites what the other has written."""
+        Stays true while slices are rewritten. In a rolling update, an instance that wants other slices ends only when
+        this one is ready, and until then each overwrites the slices of the other."""
         self._complete = False
-        """Whether everything was found published when last compared."""
+        """Whether the last comparison found no difference."""
 
     @property
     def node(self) -> Object | None:
@@ -80,26 +79,26 @@ class Publisher:
         return observed[0] if observed else None
 
     def handle(self, delta: Delta) -> None:
-        """Take note of a change of the Node or of the slices; may be called from another thread than ``step``."""
+        """Apply a change of the Node or of the slices. May be called from other threads than ``step``."""
         if self._view.handle(delta):
             # A list is complete in itself; single events come in groups.
             self._schedule.request(Trigger.CHANGE, 0.0 if isinstance(delta, Synced) else SETTLE_SECONDS)
 
     def republish_now(self) -> None:
-        """Compare at once, whatever failed before; to be called after each registration with the kubelet.
+        """Compare at once, without a back-off. Called after each registration with the kubelet.
 
-        A kubelet deletes the node's slices when it starts, and its restart must not wait for a back-off.
+        A kubelet deletes the node's slices when it starts.
         """
         self._schedule.registered()
 
     def next_due(self) -> float | None:
-        """When ``step`` has something to do next, in seconds of ``Clock.monotonic``; None: only after an event."""
+        """Time of the next work for ``step``, in seconds of ``Clock.monotonic``; None: only after an event."""
         return self._schedule.next_due()
 
     def step(self) -> bool:
-        """Compare and write, if that is due. True if anything was written or tried.
+        """Compare and write, if that is due; returns whether anything was written or tried.
 
-        Errors of the API and of the hardware are logged and retried after a growing pause. What is published stays
+        Errors of the API and of the hardware are logged and retried after a growing pause. The published slices stay
         meanwhile.
         """
         trigger = self._schedule.start()

@@ -1,4 +1,4 @@
-"""Errors that a loop meets in every round are logged once."""
+"""Logs an error once, although a loop meets it in every round."""
 
 from typing import Any
 

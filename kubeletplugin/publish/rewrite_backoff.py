@@ -1,15 +1,15 @@
-"""How often the same slices are written again. Pure."""
+"""Back-off between two writers that overwrite each other's slices. Pure."""
 
 from driver.backoff import delay
 
 FIRST_CONTEST_SECONDS = 0.2
 LONGEST_CONTEST_SECONDS = 30.0
 UNCONTESTED_SECONDS = 60.0
-"""Slices changed by another writer within this time of being written are written again at growing intervals."""
+"""Slices that another writer changes within this time after a write are rewritten at growing intervals."""
 
 
 class RewriteBackoff:
-    """Slows down when the same slices must be written again and again because another writer changes them."""
+    """Delays writes of the same slices when another writer keeps changing them."""
 
     def __init__(self) -> None:
         self.confirmed = ""

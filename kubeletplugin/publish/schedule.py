@@ -1,4 +1,4 @@
-"""When a publisher compares again, and how thoroughly. Thread-safe."""
+"""Schedules the steps of a publisher. Thread-safe."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ LONGEST_RETRY_SECONDS = 60.0
 
 
 class Trigger(IntEnum):
-    """Why a step is due; a larger one includes the smaller ones."""
+    """The reason of a step; a larger one includes the smaller ones."""
 
     POLL = 0
     """Only the hardware may have changed."""
@@ -23,11 +23,11 @@ class Trigger(IntEnum):
 
 
 class Schedule:
-    """When the next step is due. The first is due at once.
+    """Times of the steps. The first step is due at once.
 
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
-        name: of this node; plugins of different nodes that fail together try again at different times.
+        name: of this node; it spreads the retries of different nodes.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[], None], name: str = ""):
@@ -41,7 +41,7 @@ class Schedule:
         self._trigger = Trigger.CHANGE
 
     def next_due(self) -> float | None:
-        """When the next step is due, in seconds of ``Clock.monotonic``; None: only after a request."""
+        """Time of the next step, in seconds of ``Clock.monotonic``; None: only after a request."""
         with self._lock:
             return self._due
 
@@ -55,14 +55,14 @@ class Schedule:
             return trigger
 
     def request(self, trigger: Trigger, seconds: float = 0.0) -> None:
-        """Have a step within ``seconds``, but not before the back-off has passed."""
+        """Request a step within ``seconds``, but not before the back-off has passed."""
         with self._lock:
             self._trigger = max(self._trigger, trigger)
             self._hasten(seconds)
         self._wake()
 
     def registered(self) -> None:
-        """Have a step at once: the kubelet's start must not wait for a back-off."""
+        """Request a step at once: the kubelet's start must not wait for a back-off."""
         with self._lock:
             self._trigger = Trigger.REGISTRATION
             self._not_before = 0.0
@@ -70,7 +70,7 @@ class Schedule:
         self._wake()
 
     def again(self, seconds: float) -> None:
-        """Have a step in ``seconds`` at the latest; called between steps by the thread that steps."""
+        """Request a step in ``seconds`` at the latest. Called between steps by the thread that steps."""
         with self._lock:
             self._hasten(seconds)
 
@@ -80,7 +80,7 @@ class Schedule:
             self._failures, self._not_before = 0, 0.0
 
     def failed(self) -> float:
-        """Have the next step after a pause that grows with each failure, and no earlier; the pause in seconds."""
+        """Delay the next step by a pause that grows with each failure; returns the pause in seconds."""
         with self._lock:
             self._failures += 1
             pause = delay(self._failures, base=FIRST_RETRY_SECONDS, bound=LONGEST_RETRY_SECONDS)

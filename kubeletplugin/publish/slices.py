@@ -1,8 +1,8 @@
-"""The ResourceSlices for devices and counter sets, and the fewest writes that lead to them. Pure.
+"""Builds ResourceSlices for devices and counter sets, and plans the fewest writes that lead to them. Pure.
 
 Rules of a pool (resource.k8s.io/v1 ResourcePool): consumers use only the slices of the highest generation, and only if
-there are as many as each of them says. So a change that takes several writes gets a new generation, which nobody uses
-until its last slice exists. Slices hold devices or counter sets, never both.
+their number is the ``resourceSliceCount`` of each. So a change that takes several writes gets a new generation, which
+consumers ignore until its last slice exists. A slice has devices or counter sets, never both.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class DesiredPool:
 
     @property
     def owner(self) -> Json:
-        """The owner reference by which the slices are deleted with the Node."""
+        """The owner reference to the Node, with which the slices are deleted."""
         return {"apiVersion": "v1", "kind": "Node", "name": self.node_name, "uid": self.node_uid, "controller": True}
 
 
@@ -45,7 +45,7 @@ class DesiredPool:
 class _Write:
     slice: Slice
     rest: Json
-    """What the object has beside the spec."""
+    """The object without its spec."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class _Write:
 
     @property
     def object(self) -> Json:
-        """What is sent. It is made when it is needed, so that the objects of one slice at a time take memory."""
+        """The object to send. It is built when needed, so that only one object at a time takes memory."""
         return {**self.rest, "spec": slice_spec_to(self.slice)}
 
 
@@ -81,10 +81,9 @@ Action = Create | Update | Delete
 def build_slices(
     devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names
 ) -> tuple[Slice, ...]:
-    """The slices of a node's pool, at least one: a pool without devices is one empty slice ("driver up, no devices").
+    """The slices of a node's pool, at least one: a pool without devices has one empty slice ("driver up, no devices").
 
-    Slice names depend only on the position, and sort in the order of the devices, which is the order in which
-    allocators try them.
+    Slice names depend only on the position. They sort in the order of the devices, in which allocators try them.
     """
     restricted = any(device.consumes or device.taints or _has_lists(device) for device in devices)
     device_parts = list(_batches(devices, MAX_DEVICES_RESTRICTED if restricted else MAX_DEVICES)) or [()]
@@ -130,7 +129,7 @@ def _has_lists(device: Device) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Published:
     object: Json
-    """Without its spec."""
+    """The published object without its spec."""
     slice: Slice
 
     @property

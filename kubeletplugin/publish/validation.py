@@ -1,7 +1,7 @@
 """The API server's rules for slices, checked before anything is written. Pure.
 
-A change of several slices cannot be undone after its first write. Bad input (a profile, a label, a model name) must be
-found before that, so that it never damages what is published. The rules are those of
+A change of several slices cannot be undone after its first write. So invalid input (a profile, a label, a model name)
+must be found before, or it would damage the published pool. The rules are those of
 k8s.io/kubernetes/pkg/apis/resource/validation that an inventory can break.
 """
 
@@ -22,7 +22,7 @@ from driver.semver import is_semver
 
 
 def faults(slices: Iterable[Slice]) -> tuple[Fault, ...]:
-    """Everything that the API server or an allocator would reject in these slices; empty if they can be published."""
+    """All faults of these slices that the API server or an allocator would reject; empty if they can be published."""
     parts = tuple(slices)
     devices = [device for part in parts for device in part.devices]
     sets = [item for part in parts for item in part.counter_sets]

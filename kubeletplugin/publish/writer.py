@@ -1,4 +1,4 @@
-"""Carrying out the writes of slices."""
+"""Carries out writes of slices."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -32,7 +32,7 @@ class SliceWriter:
         self._log = log
 
     def carry_out(self, actions: Iterable[Action]) -> bool:
-        """Do the writes in order; False if the rest must be planned again because the server dropped counters.
+        """Do the writes in order; returns False if the rest must be planned again because the server dropped counters.
 
         Raises:
             ApiError: a write failed. The rest is not done.
@@ -76,7 +76,7 @@ class SliceWriter:
             )
 
     def _read_again(self, name: str) -> None:
-        """Another writer changed the slice: read it, rather than wait for a watch that may lag."""
+        """Read a slice that another writer changed, instead of waiting for a watch that may lag."""
         try:
             item = self._api.get(RESOURCE_SLICES, name)
         except NotFound:
