@@ -311,7 +311,7 @@ def _schema_faults(parsed: ParsedObject) -> list[Fault]:
 
 
 def workload_faults(item: InputObject) -> list[Fault]:
-    """What is wrong with the parts of a workload that its pods depend on: their number and their template."""
+    """Faults of the parts of a workload that its pods depend on: their number and their template."""
     if item.resource == JOBS:
         faults = _schema_faults(parse(type_of(JOBS.kind), item.object))
     else:
@@ -333,7 +333,8 @@ def _replica_faults(spec: Any) -> Iterator[Fault]:
 
 
 def _refused_workload(item: InputObject) -> Iterator[Fault]:
-    """What the API server refuses of a workload whose template is valid: its selector, and how its pods restart."""
+    """Faults for which the API server refuses a workload with a valid template: its selector, and its restart
+    policy."""
     spec = item.object["spec"]
     template = spec["template"]
     policy = template["spec"].get("restartPolicy") or "Always"

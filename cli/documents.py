@@ -76,7 +76,7 @@ class Document:
 
 @dataclass(slots=True)
 class Documents:
-    """All values of some files, and what could not be read."""
+    """All values of some files, and the faults of what could not be read."""
 
     found: list[Document] = field(default_factory=list)
     faults: list[InputFault] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Notes on what a claim says and its author hardly means: allowed, so that nothing refuses it. Pure."""
+"""Notes on allowed contents of claims that their authors hardly intend. Pure."""
 
 from collections.abc import Iterable, Iterator
 

@@ -19,7 +19,7 @@ MAX_PODS: Final = 10_000
 """Most pods that are created for one workload."""
 
 SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
-"""What reading an object raises that has another value where a text, list or mapping must be."""
+"""Errors of reading an object that has a value of the wrong type."""
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
 """Characters of a generated name before its five random letters (apiserver names.MaxGeneratedNameLength)."""
@@ -54,7 +54,7 @@ def pods_of(workload: InputObject, existing: Iterable[Object]) -> list[Object]:
 
 
 def wanted_pods(workload: InputObject) -> int:
-    """How many pods its controller keeps at once; no more than ``MAX_PODS`` of them are created here."""
+    """Number of pods that its controller keeps at once; at most ``MAX_PODS`` are created here."""
     return _wanted(workload.resource, workload.object["spec"])
 
 

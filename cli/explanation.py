@@ -1,4 +1,5 @@
-"""A live pod or claim explained: read what may be read, decide as the controller would, and say what is unknown."""
+"""Explains a live pod or claim: reads the cluster with the user's rights, decides as the controller would, and notes
+what is unknown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -46,14 +47,14 @@ _CONSEQUENCES: Final = {
     RESOURCE_CLAIMS: "devices that claims of other namespaces hold look free",
     DEVICE_TAINT_RULES: "devices tainted by a DeviceTaintRule look untainted",
 }
-"""What the answer does not consider if a kind cannot be listed."""
+"""The gap in the answer if a kind cannot be listed."""
 _NEEDED: Final = (RESOURCE_SLICES, DEVICE_CLASSES)
 """Kinds without which nothing can be explained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The outcome for a live object, what the controller reports about it, and what the answer does not consider."""
+    """The outcome for a live object, the controller's condition on it, and notes on gaps in the answer."""
 
     outcome: Outcome
     reported: Condition | None = None
@@ -190,7 +191,7 @@ class Explainer:
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _gang(self, name: str) -> Explanation:
-        """All members together; if one of them waits, with its reason."""
+        """The outcome of all members together; the reason is that of a member that waits."""
         snapshot = self._snapshot({}, complete=True)
         key, state, simulator = f"{self._namespace}/{name}", snapshot.state, Simulator(snapshot, self._now)
         members = [state.pods[pod] for pod in state.gangs.members(key)]
@@ -227,12 +228,12 @@ class Explainer:
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _as_reported(self, pod: PodView, error: NoRights) -> Explanation:
-        """What the controller reports, for a user without the rights that are needed to decide."""
+        """The controller's condition as the outcome, for a user without the rights that a decision needs."""
         reported = pod.allocated
         if reported is None or reported.status != "False":
             raise error
         answer = Verdict(reported.reason, reported.message)
-        outcome = Outcome("Pod", pod.namespace, pod.name, "waiting", "", (), answer)
+        outcome = Outcome("Pod", pod.namespace, pod.name, "waiting", node="", claims=(), verdict=answer)
         return Explanation(outcome, reported, (f"{error}; until then this is only what the controller said",))
 
     def _view(self, raw: Object) -> PodView:
@@ -297,7 +298,7 @@ def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> I
 
 
 def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:
-    """A note on pods that wait, too, and are served first."""
+    """A note on waiting pods that are served before this one."""
     state = snapshot.state
     ours = state.names.gate
     waiting = [other for other in state.pods.values() if ours in other.gates and not other.deleting]

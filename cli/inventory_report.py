@@ -1,4 +1,4 @@
-"""What ``lode inventory`` says about a node: its cards, what it offers of them, and why not more."""
+"""The report of ``lode inventory``: the cards of a node, their offers, and the reasons for missing offers."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -22,17 +22,17 @@ _NAMELESS: Final = "node"
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What the hardware says about one card."""
+    """The answers of the hardware about one card."""
 
     card: Card
     health: Health
     state: CardState = field(default_factory=CardState)
-    """What is on it now."""
+    """The objects on the card now."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of one node."""
+    """The facts of one node that the report depends on."""
 
     node: str
     """"" if it is not known."""
@@ -40,21 +40,21 @@ class NodeFacts:
     labels: Mapping[str, str]
     cards: tuple[CardFacts, ...]
     notes: tuple[str, ...] = ()
-    """What is not known, and why."""
+    """Notes on facts that are not known, with the reasons."""
     recorded: Recorded = field(default_factory=Recorded)
-    """What the plugin has recorded of claims; what else exists on the cards is somebody else's."""
+    """The plugin's records of claims; other objects on the cards are foreign."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardReport:
-    """A card, what it is offered as, and why it is not offered as the rest."""
+    """A card, its offers, and the reasons for missing offers."""
 
     facts: CardFacts
     offered: tuple[OfferedDevice, ...]
     withheld: Mapping[Offer, str]
     """The reason for each kind of offer that no device is published for."""
     taken: str = ""
-    """Why not everything of this can be allocated, whatever claims hold."""
+    """The reason why foreign partitions take part of the card; "" if there are none."""
 
     @property
     def summary(self) -> str:
@@ -88,11 +88,11 @@ class InventoryReport:
     offer: tuple[Offer, ...]
     cards: tuple[CardReport, ...]
     refused: tuple[str, ...]
-    """Why nothing of all this can be published: what the API server would refuse."""
+    """Faults for which the API server would refuse the slices; then nothing can be published."""
     notes: tuple[str, ...]
 
     def text(self) -> str:
-        """The node, a table of its cards, and below it why something is not offered, cards with one reason together."""
+        """The node, a table of its cards, and below it the reasons for missing offers, each with its cards."""
         node = f"node {self.facts.node}" if self.facts.node else "this node"
         lines = [f"{node}:", table(_HEADER, [_row(report) for report in self.cards])]
         if not self.cards:
@@ -112,7 +112,7 @@ class InventoryReport:
         return "\n".join([*lines, *(f"nothing is published: {reason}" for reason in self.refused)])
 
     def to_json(self) -> Json:
-        """All of it."""
+        """The report as a JSON object."""
         return {
             "node": self.facts.node,
             "driver": self.facts.settings.driver_name,
@@ -125,7 +125,7 @@ class InventoryReport:
 
 
 def report(facts: NodeFacts) -> InventoryReport:
-    """What the node would publish, as the plugin works it out."""
+    """Build the report with the functions by which the plugin decides its offers."""
     section, notes = facts.settings.kubeletplugin, list(facts.notes)
     key = section.node_labels.offer
     label = facts.labels.get(key, "")

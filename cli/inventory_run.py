@@ -65,7 +65,7 @@ def _record(facts: NodeFacts, target: str, description: str) -> int:
 
 
 def _facts(arguments: argparse.Namespace) -> NodeFacts:
-    """What the node says about itself.
+    """Read the facts of the node for the report.
 
     Raises:
         InvalidInput: the settings or the profile are not valid.
@@ -92,11 +92,12 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
     cards = _cards(hardware)
     others = () if arguments.profile else _others(settings, node, cards, PodResources(socket_paths(settings), log))
-    return NodeFacts(arguments.node_name, settings, labels, cards, (*notes, *others, *unread), recorded)
+    notes = (*notes, *others, *unread)
+    return NodeFacts(arguments.node_name, settings, labels, cards, notes=notes, recorded=recorded)
 
 
 def _recorded(settings: Settings) -> tuple[Recorded, tuple[str, ...]]:
-    """What the plugin has recorded of claims, or a note that says why it is not known."""
+    """The plugin's records of claims, or a note that says why they cannot be read."""
     try:
         return ClaimStorage(SystemFiles(), settings).load().recorded, ()
     except (LodeError, OSError) as error:
@@ -110,7 +111,7 @@ def _cards(hardware: Hardware) -> tuple[CardFacts, ...]:
 
 
 def _state(hardware: Hardware, card: Card) -> CardState:
-    """What is on the card; nothing if it does not answer: its health says that."""
+    """The state of the card; an empty one if the card does not answer, which its health says."""
     try:
         return hardware.observe(card)
     except (HardwareRefusal, TransientFault):
@@ -118,7 +119,7 @@ def _state(hardware: Hardware, card: Card) -> CardState:
 
 
 def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubelet: PodResources) -> Iterator[str]:
-    """Which cards other drivers hand out, too."""
+    """Notes on cards that other drivers hand out, too."""
     if settings.kubeletplugin.hardware == "simulated" or not cards:
         return
     known = [known_card(facts.card, facts.state) for facts in cards]

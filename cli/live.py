@@ -150,7 +150,7 @@ def fault_of_api_error(error: ApiError) -> OperatorFault:
 
 
 def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRight]]:
-    """What is read only to choose nodes, and what says how many members gangs have, as far as the user may.
+    """Read the kinds that only choose nodes or give gangs their size, as far as the user may.
 
     Returns:
         the objects, and the missing rights.
@@ -169,7 +169,7 @@ def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRigh
 
 
 def consequences(missing: Iterable[MissingRight], state: State) -> Iterator[str]:
-    """What an answer does not consider without rights to read what ``read_what_may_be_read`` reads."""
+    """Notes on the gaps in an answer without the missing rights of ``read_what_may_be_read``."""
     said: dict[str, None] = {}
     for right in missing:
         if right.resource == NAMESPACES:

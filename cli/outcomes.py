@@ -160,7 +160,7 @@ def verdict(
     *,
     no_nodes: bool = False,
 ) -> Verdict:
-    """What the controller reports of a decision.
+    """The verdict that the controller reports for a decision.
 
     Args:
         refusals: for ``Unallocatable``, the refusals of ``ask_all``.
@@ -201,7 +201,9 @@ def outcome_of_pod(
     claims = tuple(_claim(state, objects, pod.namespace, ref, chosen) for ref in pod.references)
     result = _result(answer, claims)
     node = "" if result == "waiting" else _node(state, pod)
-    return Outcome("Pod", pod.namespace, pod.name, result, node, claims, answer, tuple(taken_back))
+    return Outcome(
+        "Pod", pod.namespace, pod.name, result, node=node, claims=claims, verdict=answer, taken_back=tuple(taken_back)
+    )
 
 
 def outcome_of_claim(state: State, objects: ClaimObjects, key: str, answer: Verdict, chosen: bool) -> Outcome:
@@ -210,7 +212,7 @@ def outcome_of_claim(state: State, objects: ClaimObjects, key: str, answer: Verd
     claims = (_claim(state, objects, claim.namespace, ClaimReference("", claim.name), (key,) if chosen else ()),)
     node = claim.allocation.node_name if claim.allocation else ""
     result = _result(answer, claims)
-    return Outcome("ResourceClaim", claim.namespace, claim.name, result, node, claims, answer)
+    return Outcome("ResourceClaim", claim.namespace, claim.name, result, node=node, claims=claims, verdict=answer)
 
 
 def _result(answer: Verdict, claims: Sequence[ClaimOutcome]) -> Result:
@@ -249,7 +251,7 @@ def _held(state: State, record: ClaimRecord, status: Json) -> ClaimOutcome:
         devices.append({**device, "status": fields} if fields else device)
     consumers = tuple(f"{consumer.resource}/{consumer.name}" for consumer in record.claim.reserved_for)
     claim_state = _claim_state(state, record.claim, chosen=False)
-    return ClaimOutcome("", record.claim.name, "", claim_state, tuple(devices), consumers)
+    return ClaimOutcome("", record.claim.name, "", claim_state, devices=tuple(devices), reserved_for=consumers)
 
 
 def _device_id(entry: Json) -> tuple[str, ...]:
@@ -287,7 +289,7 @@ def device_rows(claims: Iterable[ClaimOutcome], *, consumers: bool = False) -> l
 
 
 def consumed(device: Mapping[str, Any]) -> str:
-    """What an allocation takes of a device, as text."""
+    """The consumed capacity of a device, as text."""
     if device.get("adminAccess"):
         return "nothing (admin access)"
     amounts = device.get("consumedCapacity") or {}

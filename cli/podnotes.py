@@ -1,4 +1,4 @@
-"""Notes on a live pod from what no decision reads: the health of its devices, and whether anybody leads."""
+"""Notes on a live pod that no decision depends on: the health of its devices, and whether a controller leads."""
 
 from collections.abc import Iterator
 from datetime import datetime

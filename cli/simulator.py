@@ -1,4 +1,4 @@
-"""What the controller would do about pods and claims, applied to a snapshot: nothing is written to any cluster.
+"""Decides about pods and claims as the controller would, on a snapshot. Nothing is written to any cluster.
 
 Pods are decided in the order in which the controller takes them up: by priority, then the oldest first, then by
 namespace and name; of equal priority, objects that do not exist yet come last. Every pod placed is part of the state in
@@ -52,7 +52,7 @@ from memoryapi.admission import gate_pod
 _MAX_DECISIONS: Final = 8
 """Most decisions about one pod in a row: taking allocations back, avoiding a node, allocating again."""
 _MAX_WAIT_SECONDS: Final = 60.0
-"""How long the simulated controller waits at most; all that happens at one moment, so waits never end."""
+"""Longest wait of the simulated controller. Everything happens at one moment, so longer waits never end."""
 _STEPS: Final = 100_000
 """Steps of a search for the domain of a gang: as many as the controller takes after several tries."""
 _LATER: Final = 3600.0
@@ -123,10 +123,11 @@ class Simulator:
             self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
             decision, taken_back = self._run(key)
         chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
-        return outcome_of_pod(self._state, self._snapshot.claims, key, self._verdict(decision), chosen, taken_back)
+        answer = self._verdict(decision)
+        return outcome_of_pod(self._state, self._snapshot.claims, key, answer, chosen=chosen, taken_back=taken_back)
 
     def claim(self, key: str) -> Outcome:
-        """What a pod would get that asks for this claim and nothing else."""
+        """The outcome for a pod that asks for this claim and nothing else."""
         probe = gate_pod(_probe(self._state.claims[key].claim), self._state.names, {})
         probe_key = f"{probe['metadata']['namespace']}/{probe['metadata']['name']}"
         self._snapshot.put(PODS, probe)
@@ -136,7 +137,7 @@ class Simulator:
         return outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, PlacePod))
 
     def held(self, key: str) -> Outcome:
-        """What an allocated claim holds."""
+        """The outcome of an allocated claim: its devices."""
         return outcome_of_claim(self._state, self._snapshot.claims, key, Verdict(), chosen=False)
 
     def _allocation(self, key: str) -> Allocation | None:
@@ -205,7 +206,7 @@ class Simulator:
         return decision
 
     def _apply(self, key: str, decision: Decision) -> bool:
-        """Apply what the decision means for claims; whether it means anything."""
+        """Apply the decision to the claims; returns whether it changes any."""
         pod = self._state.pods[key]
         updates = claim_updates(decision, partial(self._state.consumer, pod), rfc3339(self._now))
         for update in updates:

@@ -19,7 +19,7 @@ _FILE: Final = "settings.yaml"
 
 
 def tiers_in(file: str) -> Tiers | None:
-    """What tiers in PodGroups of Volcano stand for by the settings file; None if ``file`` is "".
+    """The meaning of tiers in PodGroups of Volcano, by the settings file; None if ``file`` is "".
 
     Raises:
         OperatorFault: the file cannot be read.
@@ -35,7 +35,7 @@ def tiers_in(file: str) -> Tiers | None:
 
 
 def tiers_of_cluster(api: Api, objects: Iterable[InputObject]) -> tuple[Tiers, tuple[str, ...]]:
-    """The same by the settings of the controller that is installed, and notes on what is not known.
+    """The same by the settings of the installed controller, and notes on settings that cannot be read.
 
     They are read only if one of the objects is a PodGroup that names a tier.
 

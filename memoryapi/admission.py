@@ -1,4 +1,4 @@
-"""What the MutatingAdmissionPolicies of ``manifests/controller`` do, for an API without policies."""
+"""Admits pods and claims like the MutatingAdmissionPolicies in ``manifests/controller``, for an API without them."""
 
 from collections.abc import Mapping
 

@@ -84,7 +84,7 @@ def child(field_type: FieldType, name: str) -> FieldType | None:
 
 @dataclass(slots=True)
 class ParsedObject:
-    """An object as the API stores it, and what is wrong with it."""
+    """An object as the API stores it, and its faults."""
 
     value: Any = None
     """A copy of the object without nulls and empty lists, with canonical quantities."""
@@ -97,7 +97,7 @@ class ParsedObject:
 
 
 def parse(field_type: FieldType, value: Any) -> ParsedObject:
-    """``value`` as the API stores it, with everything that is wrong."""
+    """``value`` as the API stores it, with all faults."""
     parsed = ParsedObject()
     parsed.value = _parse(field_type, value, "", parsed)
     return parsed

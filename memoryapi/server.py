@@ -262,7 +262,7 @@ class MemoryApi(Api):
         return self._read(entry)
 
     def _empty_namespace(self, name: str) -> None:
-        """Delete everything in a namespace, as the namespace controller does."""
+        """Delete all objects in a namespace, as the namespace controller does."""
         for kind in self._kinds.values():
             if kind.resource.namespaced:
                 for entry in self._select(kind.resource, name, everything):

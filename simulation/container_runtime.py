@@ -1,4 +1,4 @@
-"""What a container runtime adds to a container for its CDI ids: devices, environment and mounts."""
+"""Applies CDI ids to a container as a container runtime does: devices, environment and mounts."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ class UnresolvableDevice(LodeError):
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """What a process in the container sees."""
+    """Devices, environment and mounts that a process in the container sees."""
 
     devices: Mapping[str, str]
     """Path in the container to path on the host."""

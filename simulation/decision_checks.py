@@ -1,7 +1,7 @@
-"""What must hold for every allocation, by the claim, the classes, the slices and the taint rules that its author knew.
+"""Invariants of every allocation, checked against the claim, classes, slices and taint rules that the controller knew.
 
-A controller may act on what it was told last although the cluster has changed since. So the allocations of a controller
-are looked at with what its reflectors delivered, not with what the API says.
+A controller may act on its last events although the cluster has changed since. So its allocations are checked against
+the objects that its reflectors delivered, not against those in the API.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _compiled = cache(compile_selector)
 
 
 class DecisionChecks:
-    """What one process of a controller has been told, and what is wrong with its allocations.
+    """Checks the allocations of one controller process against the events that it received.
 
     Args:
         found: what is wrong is added here.
@@ -39,7 +39,7 @@ class DecisionChecks:
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
 
     def tell(self, delta: StateDelta) -> None:
-        """Take in what a reflector delivers."""
+        """Apply an event of a reflector."""
         match delta:
             case Decoded(resource=resource, key=key, value=value) if resource in self._told and value is not None:
                 self._told[resource][key] = value
@@ -52,7 +52,7 @@ class DecisionChecks:
                 self._told[resource] = {}
 
     def look(self, sequence: WriteSequence) -> None:
-        """Look at the allocations of a decision."""
+        """Check the allocations of a decision."""
         for step in sequence.steps:
             if isinstance(step, PatchClaimStatus) and step.allocation is not None:
                 if self._looked_at.get(step.target.uid) == step.allocation:
@@ -67,12 +67,12 @@ class DecisionChecks:
 
 
 def _is_out_of_contact(reflector: Reflector) -> bool:
-    """Whether what an allocation is judged by may have changed, and nobody would know."""
+    """Whether the process may have missed changes of the objects that an allocation depends on."""
     return reflector.resource in _KINDS and (reflector.error or reflector.forbidden) is not None
 
 
 class AllocationRules:
-    """What an allocation has to be for its claim, as far as one claim can be judged alone.
+    """Rules of an allocation that can be checked with its claim alone.
 
     Args:
         known: ``Slice``, ``TaintRule`` and ``ClassRecord`` by kind and key; may change afterwards.
@@ -81,7 +81,7 @@ class AllocationRules:
     def __init__(self, known: Mapping[Resource, Mapping[str, Any]]):
         self._known = known
         self._views: dict[DeviceId, tuple[Device, DeviceView | None]] = {}
-        """What selectors see of a device; None if that is nothing."""
+        """Each device as selectors see it; None if they see nothing."""
 
     def problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
         """Everything that is wrong with the allocation."""
@@ -157,7 +157,7 @@ class AllocationRules:
 
 
 class CheckedWrites:
-    """Implements ``Writes``: has each decision looked at, and passes it on."""
+    """Implements ``Writes``: checks each decision, and passes it on."""
 
     def __init__(self, writes: Writes, *looks: Callable[[WriteSequence], None]):
         self._writes = writes

@@ -11,14 +11,14 @@ from driver.files import Files
 
 Hook = Callable[[str, str], None]
 BLOCK = 4096
-"""How many bytes a file takes of a disk at once."""
+"""Unit of allocation on the disk, in bytes."""
 
 
 @dataclass(slots=True)
 class _File:
     content: bytes
     synced: bytes = b""
-    """What of the content survives a loss of power."""
+    """The content that survives a loss of power."""
 
 
 class MemoryDisk:
@@ -141,7 +141,7 @@ class MemoryDisk:
             file.content = file.synced
 
     def lose(self, path: str, content: bytes | None) -> None:
-        """Let a file vanish, or have this content: an operator, a repair of the file system or a cosmic ray did it."""
+        """Remove a file, or give it this content, as an operator or a damaged disk does."""
         self.changes += 1
         for files in (self._files, self._synced):
             files.pop(path, None)

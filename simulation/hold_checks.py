@@ -1,7 +1,7 @@
-"""What must hold for nodes that are held back.
+"""Invariants of held nodes.
 
-Whoever uses the nodes of a gang meanwhile does not put off its start. Each hold ends in time, and those who come after
-have their turn then. Not more nodes are held back than may be, and only for those who want devices.
+A pod that uses the nodes held for a gang does not delay the start of the gang. Each hold ends in time, and then later
+pods get their turn. The number of held nodes has a limit, and nodes are held only for pods that want devices.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -18,7 +18,7 @@ from driver.settings import HoldSettings
 
 
 class Holding(Protocol):
-    """What the checks look at of a controller."""
+    """The parts of a controller that the checks read."""
 
     @property
     def state(self) -> State:
@@ -37,7 +37,7 @@ class Holding(Protocol):
 
     @property
     def most_held(self) -> int:
-        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        """Limit of the nodes held for gangs at a time, and of those for single pods."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class _Hold:
 
 
 class HoldChecks:
-    """Watches what one process of a controller holds back, and what it places there.
+    """Checks the holds of one controller process, and its placements on held nodes.
 
     Args:
         controller: the process.
@@ -79,7 +79,8 @@ class HoldChecks:
         """When a hold of each node ran out, and ``Rank.below`` of the one that it was for."""
 
     def look(self, sequence: WriteSequence) -> None:
-        """Whoever comes after a gang is placed on its nodes only if it has ended before the gang can start."""
+        """Check that a pod that comes after a gang is placed on its held nodes only if it ends before the gang can
+        start."""
         kind, key = sequence.subject
         steps = (step for step in sequence.steps if isinstance(step, PatchClaimStatus))
         node = next((step.allocation.node_name for step in steps if step.allocation is not None), "")
@@ -104,7 +105,8 @@ class HoldChecks:
                     self._found.append(text)
 
     def follow(self) -> None:
-        """What is held back is bounded, and a predicted start is not put off before it has passed."""
+        """Check that the number of held nodes is bounded, and that a predicted start is not postponed before it has
+        passed."""
         self._follow_bounds()
         self._follow_starts()
 

@@ -1,7 +1,7 @@
-"""What must hold in a cluster at all times, checked on the API's objects and on the containers of the nodes alone.
+"""Invariants of a cluster at all times, checked on the API's objects and on the containers of the nodes alone.
 
 No code of the controller is used to check the controller: the sums are computed here, from the claims and slices in the
-API. What has not changed since it was found to be right is not looked at again.
+API. Unchanged objects that passed are not checked again.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One device, or a share of it, and what holds it."""
+    """One device, or a share of it, and its holder."""
 
     holder: str
     result: Result
@@ -38,8 +38,8 @@ class Holding:
 class Catalogue:
     """Every device of the driver that was ever published, and the most that there ever was of each counter.
 
-    A kubelet that starts deletes its node's slices, but running containers go on holding their devices. While somebody
-    else has partitions on a card, less of it is published, and what was allocated before is still held.
+    A starting kubelet deletes its node's slices, but running containers still hold their devices. While a card has
+    foreign partitions, less of it is published, but earlier allocations still hold it.
     """
 
     def __init__(self, names: Names):
@@ -130,7 +130,7 @@ def _holders(held: Iterable[Holding]) -> str:
 
 
 Held = tuple[tuple[str, tuple[tuple[str, Result], ...]], ...]
-"""What the running containers of a node hold: by pod, the devices with the uid of the claim of each."""
+"""Devices of the running containers of a node: by pod, each with the uid of its claim."""
 
 
 def _held_on(node: SimulatedNode) -> Held:
@@ -153,7 +153,7 @@ class Invariants:
         self.read_anew()
 
     def read_anew(self) -> None:
-        """Forget all objects, as after the API was restored from a backup. What was ever published goes on counting."""
+        """Forget all objects, as after the API was restored from a backup. Earlier published devices still count."""
         self._slices = ObjectCache(self._slice_changed)
         self._raw_claims = ObjectCache(self._claim_changed)
         self._pods = ObjectCache(lambda _: self._unchecked.add(PODS))
@@ -197,7 +197,7 @@ class Invariants:
             raise Violation("\n".join(violations))
 
     def pools(self) -> dict[str, tuple[Object, ...]]:
-        """What is published now: by pool, the specs of its slices without the pool generation."""
+        """The published slices: by pool, their specs without the pool generation."""
         self._read_watches()
         pools: dict[str, list[Object]] = defaultdict(list)
         for raw in sorted(self._slices.all(), key=name_key):

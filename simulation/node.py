@@ -1,4 +1,4 @@
-"""A node as hardware and disk: what survives a restart of the programs on it, and what a reboot removes."""
+"""A node as hardware and disk, which outlives the programs on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

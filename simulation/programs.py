@@ -1,4 +1,4 @@
-"""The two programs of a simulated cluster, each built from what is in the API and on its node."""
+"""The two programs of a simulated cluster. Each starts with the state in the API and on its node only."""
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDow
 NAMESPACE = CONTROLLER_NAMESPACE
 
 _RESTORE_PAUSE_SECONDS = 10.0
-"""How long claims are not restored again whose cards did not answer."""
+"""Pause between tries to restore claims whose cards did not answer."""
 
 
 class SimulatedProgram(Protocol):
-    """What a cluster steps."""
+    """A program as a cluster steps it."""
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
@@ -48,7 +48,7 @@ class SimulatedProgram(Protocol):
         ...
 
     def next_due(self) -> float | None:
-        """When there is work again, if nothing changes."""
+        """Time of the next work, if nothing changes."""
         ...
 
 
@@ -56,9 +56,9 @@ class SimulatedController:
     """``lode controller`` without its threads: it takes part in the leader election and works while it leads.
 
     Args:
-        latency: how long the answers to its writes take.
-        randomness: chooses what is done next: a decision, or a call for one of the sequences under way.
-        found: what is wrong with its decisions is added here.
+        latency: time until the answers to its writes.
+        randomness: chooses the next step: a decision, or a call for one of the sequences of writes under way.
+        found: faults of its decisions are added here.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class SimulatedController:
         return stepped
 
     def next_due(self) -> float | None:
-        """When the election, the controller or a write is due."""
+        """Time of the next work of the election, the controller or a write."""
         if self._term != self._election.term:
             return self._clock.monotonic()
         times = (self._election_due, self.controller.next_due(), self._writes.next_due())
@@ -199,7 +199,7 @@ class SimulatedPlugin:
             self.busy = False
 
     def next_due(self) -> float | None:
-        """When there is something to publish, to release or to restore."""
+        """Time of the next work to publish, release or restore."""
         due, release = self.publisher.next_due(), self.preparer.retiring.next_due()
         if self.preparer.unrestored:
             release = min(release, self._restore_due)

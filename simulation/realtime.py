@@ -69,7 +69,7 @@ class RealTimeNode:
         self.kubelet = Kubelet(kubelet_api, SystemClock(), self.node, self.client, lambda: 0.0)
 
     def view(self, pod: Object) -> ContainerView:
-        """What the containers of a running pod contain after CDI was applied."""
+        """Devices, environment and mounts of the containers of a running pod, after CDI was applied."""
         ids = self.kubelet.cdi_ids[pod["metadata"]["uid"]]
         return container_view(SystemFiles(), self.settings.kubeletplugin.cdi_root, ids)
 

@@ -1,4 +1,4 @@
-"""Other writers that are faster than a program: they touch an object between its decision and its write there."""
+"""Other writers that are faster than a program: they change an object between the program's decision and its write."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ _SET_BY_OTHERS: Final = ("nodeName", "schedulingGates")
 
 
 class Rivals:
-    """What other writers do just before a write, so that the write has to be refused.
+    """Writers that change an object just before a write, so that the write must be refused.
 
     Args:
         api: the API as a user has it.
-        found: a write that takes effect all the same is added here.
+        found: writes that take effect nevertheless are added here.
     """
 
     def __init__(self, api: Api, randomness: random.Random, found: list[str]):
@@ -43,7 +43,7 @@ class Rivals:
             return False
 
     def took_effect(self, call: ApiCall) -> None:
-        """The write that was overtaken took effect."""
+        """Note that an overtaken write took effect, which is a fault."""
         self._found.append(f"{call} {call.namespace}/{call.name} took effect, though another writer was faster")
 
     @property

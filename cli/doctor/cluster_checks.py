@@ -68,7 +68,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was read. None and the text in ``unread`` stand for what could not be read."""
+    """Facts read from a cluster. None, with the reason in ``unread``, stands for a fact that could not be read."""
 
     version: str
     served: Mapping[str, bool]
@@ -86,7 +86,7 @@ class ClusterFacts:
     denied: tuple[Right, ...]
     nodes: tuple[ClusterNode, ...]
     unread: Mapping[str, str]
-    """By check: why it could not be made."""
+    """The reason why a check could not be made, by check."""
     gated: tuple[str, ...] = ()
     """Pods with the gate of a controller that is not installed, as namespace/name."""
     holding: tuple[str, ...] = ()

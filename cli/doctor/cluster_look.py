@@ -62,7 +62,7 @@ class ClusterLook:
         self._unreadable: dict[str, str] = {}
 
     def facts(self) -> ClusterFacts:
-        """What can be read with the rights of the user.
+        """Read the facts, as far as the user's rights allow.
 
         Raises:
             OperatorFault: the API server does not answer, or does not know the user.
@@ -107,7 +107,7 @@ class ClusterLook:
         return otherwise
 
     def _each(self, resource: Resource, read: Callable[[Object], T], namespace: str = "") -> Iterator[T]:
-        """What is read of each object of the kind. One that makes no sense is left out, and named in the end."""
+        """Read each object of the kind. An object that cannot be decoded is left out, and named at the end."""
         for obj in live.list_all(self._api, resource, namespace):
             try:
                 yield read(obj)
@@ -220,11 +220,11 @@ def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Ri
                 for resource in rule["resources"]:
                     for verb in rule["verbs"]:
                         for object_name in rule.get("resourceNames") or [""]:
-                            yield Right(account, verb, group, resource, object_name, where)
+                            yield Right(account, verb, group, resource, name=object_name, namespace=where)
 
 
 def _drivers(claim: Object) -> set[str]:
-    """Whose devices the claim has."""
+    """The drivers of the claim's devices."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return {result["driver"] for result in (allocation.get("devices") or {}).get("results") or ()}
 

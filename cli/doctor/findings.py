@@ -1,4 +1,4 @@
-"""What a check found, and how all findings are printed. Pure."""
+"""Findings of checks, and their output. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class Finding:
 
 
 def ok(check: str, subject: str, message: str) -> Finding:
-    """A check that found what it should."""
+    """A check without a problem."""
     return Finding("ok", check, subject, message)
 
 
@@ -33,7 +33,7 @@ def passed(findings: Iterable[Finding]) -> bool:
 
 
 def text(findings: Sequence[Finding]) -> str:
-    """A table of the findings, and below it what to do."""
+    """A table of the findings, and below it the remedies."""
     lines = [table(_HEADER, [(f.status, f.check, f.subject, f.message) for f in findings])]
     lines += [f"{f.check}, {f.subject}: {f.remedy}" for f in findings if f.remedy]
     return "\n".join(lines)

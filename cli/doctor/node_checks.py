@@ -1,4 +1,4 @@
-"""Whether a node has what the kubelet plugin needs, from what was seen on it. Pure.
+"""Checks whether a node has what the kubelet plugin needs. Pure.
 
 CDI in containerd: since 2.0 it is on by default, and in 1.7 it has to be turned on (``enable_cdi``). Both read specs
 from ``/etc/cdi`` and ``/var/run/cdi`` unless ``cdi_spec_dirs`` says otherwise.
@@ -44,7 +44,7 @@ class Containerd:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What was seen on a node. Paths are those of the node."""
+    """Facts seen on a node. Paths are those of the node."""
 
     driver: str
     hardware: str

@@ -27,7 +27,7 @@ _LIBRARIES = (
 
 
 def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFacts:
-    """What the node has.
+    """Read the facts of the node.
 
     Args:
         root: where the node's file system is mounted.

@@ -84,7 +84,7 @@ class Kubelet(FakeComponent):
         return any(key not in {("pod", uid) for uid in self._without_devices} for key in self.queue)
 
     def claims(self) -> tuple[KubeletClaim, ...]:
-        """What its PodResources API says: the claims of pods that it has not been told to forget."""
+        """The answer of its PodResources API: the prepared claims of the pods that it knows."""
         known = {pod["metadata"]["uid"] for pod in self._pods.all()}
         return tuple(
             KubeletClaim(claim["namespace"], claim["name"], frozenset(claim["ids"]))

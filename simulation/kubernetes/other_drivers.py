@@ -1,4 +1,4 @@
-"""What kube-scheduler allocates itself: claims for devices that no other program allocates."""
+"""Allocations that kube-scheduler makes itself: claims for devices that no other program allocates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ class OtherDrivers:
         self._clock = clock
 
     def devices(self) -> Fleet:
-        """All devices and what is in use of them, as the API says now."""
+        """All devices with their use, as the API has them now."""
         fleet = Fleet()
         for raw in self._api.list(DEVICE_CLASSES).items:
             fleet.upsert_class(class_from(raw))

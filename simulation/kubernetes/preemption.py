@@ -1,4 +1,4 @@
-"""Which pods kube-scheduler evicts to make room for another one (plugin DefaultPreemption). Pure."""
+"""Chooses the pods that kube-scheduler evicts to make room for another one (plugin DefaultPreemption). Pure."""
 
 from collections.abc import Callable, Sequence
 

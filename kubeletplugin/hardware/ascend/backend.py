@@ -38,11 +38,11 @@ class HostFiles:
 
 
 class AscendHardware(Hardware):
-    """``Hardware`` with the NPUs that DCMI reports, or, where it cannot be loaded, those that ``npu-smi`` lists.
+    """``Hardware`` with the NPUs that DCMI reports, or ``npu-smi`` if DCMI cannot be loaded.
 
     Args:
         npu_smi: runs ``npu-smi``; None if it is not used.
-        ask: asks about one chip, so that one that hangs hides no other.
+        ask: bounds the time of calls about one chip, so that a hanging chip does not hide the others.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class AscendHardware(Hardware):
         self._lock = threading.Lock()
         self._reported: frozenset[str] = frozenset()
         self._known: dict[str, Npu] = {}
-        """The cards that were found last, by uuid."""
+        """The cards found last, by uuid."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``. Problems are logged once."""
         return tuple(npu.card for npu in self._npus())
 
     def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``; the faults that the chips have now."""
+        """See ``Hardware``. Reports the present faults of the chips."""
         return {npu.card.name: faults.worst([self._chip_health(chip) for chip in npu.chips]) for npu in self._npus()}
 
     def observe(self, card: Card) -> CardState:
@@ -177,7 +177,7 @@ class AscendHardware(Hardware):
         return npus
 
     def _npu(self, uuid: str) -> Npu:
-        """The card, without a question about any other card if it is known."""
+        """The card. Other cards are read only if it is not known yet."""
         with self._lock:
             known = self._known.get(uuid)
         try:

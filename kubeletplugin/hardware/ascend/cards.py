@@ -1,4 +1,4 @@
-"""Cards from chips: what is given to containers as one. Pure."""
+"""Builds cards from chips. Containers get a card as a whole. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from kubeletplugin.hardware.card import Card
 
 @dataclass(frozen=True, slots=True)
 class PciLocation:
-    """Where a PCI function is in the machine."""
+    """Location of a PCI function in the machine."""
 
     root: str = ""
     """``pci0000:c0``; "" if it is not known."""
@@ -20,21 +20,21 @@ class PciLocation:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What was found on a node."""
+    """The chips found on a node."""
 
     chips: tuple[Chip, ...] = ()
     chips_on_card: Mapping[int, int] = field(default_factory=dict)
-    """How many chips each card carries, those that could not be read included."""
+    """Number of chips on each card, including chips that could not be read."""
     driver_version: str = ""
     independent: bool = False
     """Whether a container may have one of the two dies of a 910C."""
     faults: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Chips that could not be read, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Npu:
-    """A card, with the chips behind it: two for a 910C whose dies are given together, else one."""
+    """A card with its chips: both dies of a 910C if they are allocated together, else one chip."""
 
     card: Card
     chips: tuple[Chip, ...]
@@ -42,7 +42,7 @@ class Npu:
 
 
 def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> tuple[tuple[Npu, ...], tuple[str, ...]]:
-    """The cards of a node in order of index, and what the operator should know about them.
+    """The cards of a node in order of index, and warnings for the operator.
 
     Args:
         locations: by PCI address.

@@ -1,4 +1,4 @@
-"""What a container needs to use Ascend chips: device files, the driver's files, environment. Pure."""
+"""The edits of a container with Ascend chips: device files, the driver's files, environment. Pure."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,11 +7,11 @@ from kubeletplugin.hardware.edits import DeviceNode, Edits, Mount
 
 OPTIONS = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 ENVIRONMENT = (("ASCEND_VISIBLE_DEVICES", "void"),)
-"""Ascend's container runtime adds nothing of its own: everything that the container gets is here."""
+"""Keeps Ascend's container runtime from adding devices: the edits here are complete."""
 
 
 class MissingDevice(Exception):
-    """The node lacks a device file without which no container can use the chip."""
+    """The node lacks a device file that containers with the chip need."""
 
 
 def chip_file(physical_id: int) -> tuple[str, str]:
@@ -30,11 +30,11 @@ def edits(
     device: Callable[[str, str], DeviceNode | None],
     exists: Callable[[str], bool],
 ) -> Edits:
-    """What the runtime changes about a container with these chips or vNPUs.
+    """The edits of a container with these chips or vNPUs.
 
     Args:
         files: their names in ``/dev``, on the host and in containers.
-        device: the device file of a name on the host and one in containers; None if the host does not have it.
+        device: finds a device file by its names on the host and in containers; None if the host does not have it.
         exists: whether the host has this path of the driver.
 
     Raises:

@@ -14,10 +14,10 @@ _NO_SUPER_POD = 0xFFFFFFFF
 
 
 class Discovery:
-    """The chips of a node. What never changes of a chip is read once. Thread-safe.
+    """The chips of a node. Permanent facts of a chip are read once. Thread-safe.
 
     Args:
-        ask: asks about one chip.
+        ask: bounds the time of calls about one chip.
     """
 
     def __init__(self, dcmi: Dcmi, ask: Ask = call_directly):
@@ -25,14 +25,14 @@ class Discovery:
         self._ask = ask
         self._lock = threading.Lock()
         self._known: dict[tuple[Die, str, int], Chip] = {}
-        """By place, hardware id and number of the device file."""
+        """The chips by DCMI's name, hardware id and number of the device file."""
         self._version: str | None = None
 
     def node(self) -> Node:
-        """What is on the node now.
+        """Find the chips of the node.
 
         Raises:
-            DcmiError: nothing can be asked.
+            DcmiError: DCMI does not answer.
         """
         dies, faults = self._dcmi.dies()
         chips, problems = [], list(faults)

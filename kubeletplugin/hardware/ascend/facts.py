@@ -1,4 +1,4 @@
-"""What DCMI says about a chip, as values. Pure. What a driver does not say is "", 0 or None, never an error."""
+"""Facts from DCMI about a chip, as values. "", 0 and None stand for facts that a driver does not report. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ ENGINES: Final = ("vpc", "vdec", "jpegd", "jpege", "venc")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A vNPU template: what a vNPU made of it has."""
+    """A vNPU template: the resources of a vNPU."""
 
     name: str
     """``vir02_1c``"""
@@ -18,12 +18,12 @@ class Template:
     aicpu: int
     memory_mib: int
     engines: Mapping[str, int] = field(default_factory=dict)
-    """Units of each media engine; engines that it does not have are left out."""
+    """Units of each media engine; missing engines are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a chip has to divide; 0 if the driver does not say."""
+    """The resources that the vNPUs of a chip share; 0 if the driver does not report them."""
 
     aicore: int = 0
     aicpu: int = 0
@@ -75,7 +75,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes of a chip that limit what it can be used for; None where the driver does not say."""
+    """The modes of a chip that limit its use; None if the driver does not report them."""
 
     shared: bool | None = None
     """Whether several containers may use the chip (``npu-smi set -t device-share``)."""

@@ -1,4 +1,4 @@
-"""What a chip's faults mean for its health, with the operator's choice of severity. Pure."""
+"""Health of a chip by its faults and the operator's choice of severities. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,8 @@ def health_of(faults: Collection[ActiveFault], chosen: Severities) -> Health:
 
 
 def with_level(codes: Collection[int], level: int) -> tuple[ActiveFault, ...]:
-    """The faults of a driver that tells only their numbers and the level of the worst (``dcmi_get_device_health``)."""
+    """The faults for a driver that reports only their numbers and the level of the worst
+    (``dcmi_get_device_health``)."""
     severity = level if 0 < level < len(LEVELS) else None
     if codes:
         return tuple(ActiveFault(code, severity) for code in codes) if level else ()

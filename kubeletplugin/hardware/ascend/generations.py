@@ -1,4 +1,4 @@
-"""The generations of Ascend chips, and what differs between them. Pure."""
+"""The generations of Ascend chips, and their differences. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ DRIVER_MOUNTS: Final = (
     "/etc/hccl_rootinfo.json",
     "/var/queue_schedule",
 )
-"""What programs need of the driver. What a node does not have is left out."""
+"""Files of the driver that programs need. Files that a node does not have are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What the chips of one generation have in common."""
+    """Common facts of the chips of one generation."""
 
     type: str
     """The product family, as published: ``910B``."""
     shared_nodes: tuple[str, ...] = _MEMORY
-    """Names in ``/dev`` of what every container needs beside ``davinci_manager`` and its chips, if the node has it."""
+    """Names in ``/dev`` of further device files for every container, if the node has them."""
     manager: str = MANAGER
-    """Name in ``/dev`` of what containers get as ``davinci_manager``, if the node has it."""
+    """Name in ``/dev`` of the device file that containers get as ``davinci_manager``, if the node has it."""
     in_pairs: bool = False
-    """Whether two chips of a card are given together, unless the node's policy says otherwise."""
+    """Whether the two chips of a card are allocated together, unless the node's policy separates them."""
     counts_aicpu: bool = True
     """Whether the AI CPUs limit which vNPUs can exist together."""
 
@@ -48,7 +48,7 @@ P310: Final = Generation("310P")
 B310: Final = Generation("310B", _310B, manager="davinci_manager_docker")
 
 _A3_BOARDS: Final = frozenset(range(0xB0, 0xB5))
-"""Board ids of Atlas A3 products, whose chips do not say by their name that they are 910C."""
+"""Board ids of Atlas A3 products. The names of their chips do not show that they are 910C."""
 _BY_NAME: Final = (
     (r"(310P|I2)", P310),
     (r"310B", B310),
@@ -59,7 +59,7 @@ _BY_NAME: Final = (
 
 
 def generation_of(name: str, board_id: int, chips_on_card: int) -> Generation:
-    """The generation of a chip; an unknown chip is of a generation of its own, named after it.
+    """The generation of a chip; an unknown chip gets a generation of its own, with its name.
 
     Args:
         name: as DCMI reports it: ``910B3``, with or without ``Ascend``.

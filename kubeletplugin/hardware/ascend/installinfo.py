@@ -8,7 +8,7 @@ _FILE = "/etc/ascend_install.info"
 def link_install_info(host_root: str, file: str = _FILE) -> None:
     """Link to the host's file, unless there is one here.
 
-    It is not mounted: a mount needs the file, which nodes without the driver lack, and shows the old one after the
+    A mount would not do: it needs the file, which nodes without the driver lack, and it keeps the old file after the
     installer has replaced it.
 
     Args:

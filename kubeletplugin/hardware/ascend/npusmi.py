@@ -9,14 +9,14 @@ from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.facts import Chip
 
 ANSWER_SECONDS = 4.0
-"""How long the tool may take."""
+"""Longest time of the tool."""
 
 Run = Callable[[Sequence[str]], str]
-"""What the tool prints, given its arguments; may raise OSError or subprocess.SubprocessError."""
+"""Runs the tool with arguments and returns its output; may raise OSError or subprocess.SubprocessError."""
 
 
 def runner(path: str) -> Run:
-    """Runs the tool at ``path``."""
+    """A ``Run`` of the tool at ``path``."""
 
     def run(arguments: Sequence[str]) -> str:
         command = [path, *arguments]

@@ -1,8 +1,7 @@
 """vNPU templates: the tables of the chips' generations, and the scheme of a chip. Pure.
 
-The tables are those of Huawei's driver and documents. The driver's own list counts more: it says what the driver will
-do, and a table here is used only where it says nothing. Memory is what a vNPU gets; the driver divides what is left of
-the chip's memory after its own part.
+The tables are those of Huawei's driver and documents. A list from the driver takes precedence; a table is used only if
+the driver has no list. Memory is that of a vNPU: the driver divides the chip's memory without its own part.
 """
 
 from collections.abc import Iterable, Mapping
@@ -112,7 +111,7 @@ def table_of(generation: Generation, aicore: int, memory_mib: int) -> Table | No
 
 
 def scheme_of(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[str, ...]]:
-    """How the chip can be divided, None if it cannot; and what the operator should know about that."""
+    """The scheme of the chip, None if it cannot be divided; and warnings for the operator."""
     table = table_of(generation, chip.aicore or chip.resources.aicore, chip.memory_mib)
     listed = None if chip.templates is None else _with_real_memory(chip, chip.templates)
     templates = table.templates if listed is None and table else listed or ()
@@ -146,7 +145,7 @@ def table_scheme(table: Table, memory_mib: int, generation: Generation) -> Schem
 
 
 def draws_of(scheme: Scheme, template: str) -> Mapping[str, int]:
-    """What a vNPU of a template consumes; {} if the scheme does not have it."""
+    """The counters that a vNPU of a template consumes; {} if the scheme does not have the template."""
     return next((part.draws for part in scheme.partitions if part.profile == template), {})
 
 
@@ -182,9 +181,9 @@ def _fits(template: Template, totals: Mapping[str, int]) -> bool:
 
 
 def _with_real_memory(chip: Chip, templates: tuple[Template, ...]) -> tuple[Template, ...]:
-    """The driver's list with the memory that it will give.
+    """The driver's list, with the memory that vNPUs really get.
 
-    Drivers list the templates of 910B4 (32 GiB) for 910B4-1 (64 GiB), and divide the memory that is there.
+    Drivers list the templates of 910B4 (32 GiB) for 910B4-1 (64 GiB), but divide the real memory.
     """
 
     def all_of(template: Template) -> int:

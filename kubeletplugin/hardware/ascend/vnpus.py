@@ -1,4 +1,4 @@
-"""Which vNPU a claim gets, and what is on a chip. Pure."""
+"""Chooses the vNPU of a claim, and finds the vNPUs on a chip. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -16,7 +16,7 @@ IDS_OF_A_CHIP = 16
 
 
 def chosen(chip: Chip, card: Card, template: str, present: Iterable[Vnpu], taken: Collection[str]) -> VnpuInstance:
-    """The vNPU to create: of the first id that nothing has.
+    """The vNPU to create, with the first free id.
 
     Args:
         taken: keys of actions that are stored for other claims.
@@ -34,7 +34,7 @@ def chosen(chip: Chip, card: Card, template: str, present: Iterable[Vnpu], taken
 
 
 def handle_of(number: int) -> dict[str, str]:
-    """What is remembered of a vNPU."""
+    """The handle of a vNPU."""
     return {"id": str(number)}
 
 
@@ -44,7 +44,7 @@ def found_on(chip: Chip, present: Iterable[Vnpu]) -> tuple[Found, ...]:
 
 
 def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:
-    """What there is too little of for one more vNPU of a template, and who has it; "" if there is room."""
+    """The resource that is too small for one more vNPU of a template, and its users; "" if there is room."""
     if card.scheme is None:
         return ""
     wanted = draws_of(card.scheme, template)
@@ -57,7 +57,7 @@ def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:
 
 
 def excluded(generation: Generation, card: Card, modes: Modes) -> Mapping[Offer, str]:
-    """What the modes of a chip do not allow, each with the reason and the remedy."""
+    """The offers that the modes of a chip exclude, each with the reason and the remedy."""
     reasons: dict[Offer, str] = {}
     if modes.shared is False:
         reasons["share"] = (

@@ -26,16 +26,16 @@ _LIBRARY = "libnvidia-ml.so.1"
 
 @dataclass(frozen=True, slots=True)
 class NvidiaNode:
-    """Where things are on a node, and how they are used."""
+    """Paths on a node, and settings of the backend."""
 
     host: DriverRoot
     """The host's ``/``."""
     root: DriverRoot
-    """The driver's files, which may be those of a container."""
+    """The driver's files, on the host or in a driver container."""
     run_folder: str
     """A folder that a reboot empties, at the same path here and on the host."""
     unit_prefix: str
-    """What the names of services of the host begin with."""
+    """Prefix of the names of services on the host."""
     toolkit: str = ""
     """Path of ``nvidia-ctk`` on the host; "" to find the driver's files without it."""
     cdi_hook: str = ""
@@ -53,7 +53,7 @@ def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask 
     """The backend for a node.
 
     Args:
-        ask: asks about one card, so that one that hangs hides no other.
+        ask: bounds the time of calls about one card, so that a hanging card does not hide the others.
 
     Raises:
         TransientFault: the driver's library is not there; call again.

@@ -35,14 +35,14 @@ from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, Unsup
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
-"""``dynamic``: instances are created for claims. ``static``: those that the operator has created are offered."""
+"""``dynamic``: instances are created for claims. ``static``: the instances that the operator created are offered."""
 _VOID = ("NVIDIA_VISIBLE_DEVICES", "void")
-"""Keeps NVIDIA's runtime from adding the cards that an image asks for: CUDA images ask for all."""
+"""Keeps NVIDIA's runtime from adding the cards that an image asks for: CUDA images ask for all cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What each strategy of sharing keeps on the node."""
+    """The strategies of sharing, each with its state on the node."""
 
     slices: TimeSlices
     daemons: MpsDaemons
@@ -75,10 +75,10 @@ class NvidiaHardware(Hardware):
         self._log = log
         self._reported: frozenset[str] = frozenset()
         self._guessed: frozenset[str] = frozenset()
-        """The cards whose driver does not say where MIG instances can be, by uuid."""
+        """Uuids of the cards whose driver does not report the placements of MIG instances."""
 
     def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``. A card without device nodes is left out, and one that was lost stays."""
+        """See ``Hardware``. A card without device nodes is left out; a lost card stays."""
         found = self._finder.find()
         missing = {card.uuid: why for card in found.cards if (why := self._nodes.missing(card))}
         self._report(found, missing)
@@ -182,7 +182,7 @@ class NvidiaHardware(Hardware):
             )
 
     def _gpu(self, uuid: str) -> GpuFacts:
-        """A card that answers; raises Gone or NvmlError."""
+        """The facts of a card that answers; raises Gone or NvmlError."""
         try:
             self._nvml.call("nvmlDeviceGetUUID", self._nvml.device(uuid))
         except NvmlError as error:
@@ -197,7 +197,8 @@ class NvidiaHardware(Hardware):
     def _of_instances(
         self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health]
     ) -> Mapping[str, Health]:
-        """Health of those partitions of a card whose instances have faults, by their names; none if it does not say."""
+        """Health of the partitions of a card whose instances have faults, by name; empty if the card does not
+        answer."""
         try:
             found = MigPartitions(self._nvml, gpu).found()
         except NvmlError:  # the card is lost, which is its own health
@@ -215,8 +216,8 @@ class NvidiaHardware(Hardware):
         }
 
     def _offered(self, card: Card, gpu: GpuFacts) -> Card:
-        """The card as it is offered: without partitions while MIG mode is off and needs a reset to be turned on; under
-        static MIG, only with the instances that exist."""
+        """The card as offered: without partitions while MIG mode is off and needs a reset to be turned on, and with
+        static MIG only with the existing instances."""
         if card.scheme is None or (self._mig == "dynamic" and switches_in_place(gpu)):
             return card
         try:
@@ -295,7 +296,7 @@ class NvidiaHardware(Hardware):
         return handle or {}
 
     def _report(self, found: FoundCards, missing: Mapping[str, str]) -> None:
-        """Log what is wrong with cards, and what their driver does not say, when it changes."""
+        """Log faults of cards, and facts that their driver does not report, when they change."""
         reasons = {f"card {index}: {why}" for index, why in found.unread.items()}
         reasons |= {f"card {uuid}: {why}" for uuid, why in {**missing, **found.lost}.items()}
         if new := reasons - self._reported:
@@ -309,7 +310,7 @@ class NvidiaHardware(Hardware):
 
 @contextmanager
 def _answers(card: str) -> Iterator[None]:
-    """A card that NVML has lost is Gone; every other error may pass."""
+    """Raise Gone for a card that NVML has lost, and TransientFault for every other error."""
     try:
         yield
     except NvmlError as error:

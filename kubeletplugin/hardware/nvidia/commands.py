@@ -1,4 +1,4 @@
-"""Programs of the driver and of the host, run one at a time and with a bound."""
+"""Runs programs of the driver and of the host, one at a time, with a bound in time."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -7,21 +7,21 @@ from typing import Protocol
 from driver.errors import TransientFault
 
 COMMAND_SECONDS = 20.0
-"""How long a program may take."""
+"""Longest time of a program."""
 
 
 class Commands(Protocol):
     """Runs programs."""
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None, text: str = "") -> str:
-        """What the program writes to its standard output.
+        """Run a program; returns its standard output.
 
         Args:
             environment: all of its variables.
-            text: what it reads from its standard input.
+            text: its standard input.
 
         Raises:
-            TransientFault: it cannot be started, fails or takes too long; the message has what it wrote.
+            TransientFault: it cannot be started, fails or takes too long; the message has its output.
         """
         ...
 

@@ -10,7 +10,7 @@ from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 
 _NEEDED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-"""Without these no program can use a card (CUDA)."""
+"""Device nodes that every CUDA program needs."""
 _OPTIONAL = ("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 _CAPABILITIES = "nvidia-caps"
 """The class of device nodes that give access to MIG instances."""
@@ -28,7 +28,7 @@ class DeviceNodes:
         self._proc = Path(proc)
 
     def missing(self, card: Card) -> str:
-        """Which device node of a card is missing, and what to do; "" if none."""
+        """A message with the missing device node of a card, and the remedy; "" if none is missing."""
         for path in (*_NEEDED, _of(card)):
             if self._root.device(path) is None:
                 return f"{path} is missing; load the driver's modules, or run nvidia-modprobe -u -c {card.index}"

@@ -1,4 +1,4 @@
-"""From what NVML and the kernel say about cards to ``Card``. Pure."""
+"""Builds ``Card`` from the facts of NVML and of the kernel. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,11 +32,11 @@ _OF_CAPABILITY: Mapping[int, str] = {
     10: "Blackwell",
     12: "Blackwell",
 }
-"""By the major number of the compute capability, for drivers that do not say the architecture."""
+"""Architectures by the major number of the compute capability, for drivers that do not report the architecture."""
 _OF_EXACT_CAPABILITY: Mapping[tuple[int, int], str] = {(7, 5): "Turing", (8, 9): "Ada Lovelace"}
 _BRANDS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|Graphics Device)\s+", re.IGNORECASE)
 _SERIES = frozenset({"RTX", "PRO", "TITAN", "GTX", "DGX", "Jetson"})
-"""Words of a product's name that are not yet the family: ``RTX PRO 6000`` is one."""
+"""Words of a product's name before the family: the family of ``RTX PRO 6000`` includes them."""
 
 
 def family_of(name: str) -> str:
@@ -65,8 +65,7 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
     """The card.
 
     Args:
-        nvlink_domain: see ``nvlink_domains``; ``pcie_root``, ``numa_node``: what the kernel says; "" and None if it
-            does not.
+        nvlink_domain: see ``nvlink_domains``; ``pcie_root``, ``numa_node``: from the kernel, "" and None if unknown.
     """
     major, minor = gpu.capability or (0, 0)
     return Card(
@@ -91,9 +90,9 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
 def nvlink_domains(gpus: Iterable[GpuFacts]) -> Mapping[str, str]:
     """The NVLink domain of each card, by uuid; "" for a card without active links.
 
-    In a fabric of several nodes it is the fabric's clique. Elsewhere the cards that reach one another over links,
-    through other cards or switches, are one domain. It is named after its first card, so that no two nodes have a
-    domain of one name.
+    In a fabric of several nodes, the domain is the fabric's clique. Elsewhere, cards that reach one another over links,
+    through other cards or switches, are one domain. It is named after its first card, so that the domains of two nodes
+    have different names.
     """
     cards = sorted(gpus, key=lambda gpu: gpu.uuid)
     domains: dict[str, str] = {}

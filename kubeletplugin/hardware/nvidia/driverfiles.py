@@ -1,4 +1,4 @@
-"""What every container with a card gets of the driver: libraries, programs, sockets, and a hook for the linker."""
+"""The driver's files in every container with a card: libraries, programs, sockets, and a hook for the linker."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -27,12 +27,12 @@ _DATA = (
     "/usr/share/vulkan/icd.d/nvidia_icd.json",
     "/usr/share/vulkan/implicit_layer.d/nvidia_layers.json",
 )
-"""What tells loaders of Vulkan and EGL of the driver, and the data of OptiX."""
+"""Files by which the loaders of Vulkan and EGL find the driver, and data of OptiX."""
 _WINDOW_LIBRARIES = ("libnvidia-egl-gbm.so.*", "libnvidia-egl-wayland.so.*")
-"""Libraries of the driver that have versions of their own."""
+"""Libraries of the driver with versions of their own."""
 _SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket")
 _LINKED = {"libcuda.so": "libcuda.so.1"}
-"""Names by which programs load a library at run time, beside the one in the library itself (its SONAME)."""
+"""Names by which programs load a library at run time, beside its SONAME."""
 _FILE = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 _SOCKET = ("nosuid", "nodev", "noexec", "rbind", "rprivate")
 
@@ -54,12 +54,12 @@ echo "no ldconfig on this host: programs find the driver's libraries only in the
 """
 """A shell script that the container runtime runs before a container starts (OCI hook createContainer).
 
-It makes the names by which programs link to the driver's libraries, and the linker's cache, in the container's root.
-The arguments are library folders. The script is part of the CDI spec, so that a node has no file of it."""
+It creates the links to the driver's libraries and the linker's cache in the container's root. The arguments are library
+folders. The script is part of the CDI spec, so that the node needs no file for it."""
 
 
 class DriverFiles(Protocol):
-    """What every container with a card gets of the driver."""
+    """The driver's files for containers."""
 
     def edits(self, version: str) -> Edits:
         """Mounts, environment and hooks of a driver's version. May raise TransientFault."""
@@ -67,7 +67,7 @@ class DriverFiles(Protocol):
 
 
 class FoundFiles:
-    """What is found below the driver's root."""
+    """The driver's files as found below its root."""
 
     def __init__(self, root: DriverRoot):
         self._root = root

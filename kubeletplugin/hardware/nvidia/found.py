@@ -1,4 +1,4 @@
-"""The cards that NVML finds, read once and kept while they are the same."""
+"""Finds the cards through NVML; a card is read once and kept while it stays the same."""
 
 import threading
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ from kubeletplugin.hardware.sysfs import Sysfs
 
 @dataclass(frozen=True, slots=True)
 class FoundCards:
-    """What is on the node now."""
+    """The cards of the node now."""
 
     cards: tuple[Card, ...]
-    """In order of index. A card that was found before and is lost now is still among them."""
+    """The cards in order of index, including lost ones that were found before."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
-    """What NVML says about each card, by uuid."""
+    """The facts of each card from NVML, by uuid."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Why a card cannot be reached any more, by uuid."""
+    """The reason why a card is lost, by uuid."""
     unread: Mapping[int, str] = field(default_factory=dict)
-    """Why a card could not be read and is left out, by NVML's index."""
+    """The reason why a card could not be read and is left out, by NVML's index."""
 
 
 class Finder:
     """Finds the cards. Thread-safe.
 
-    What a card is does not change while the driver is loaded, and to read it takes tens of calls. So it is read when
-    the card is seen first, and again when the driver's version or the card's number changes.
+    The facts of a card do not change while the driver is loaded, and reading them takes tens of calls. So they are read
+    when the card is first seen, and again when the driver's version or the card's number changes.
 
     Args:
-        ask: asks about one card.
+        ask: bounds the time of calls about one card.
     """
 
     def __init__(self, nvml: Nvml, sysfs: Sysfs, ask: Ask = call_directly):
@@ -68,7 +68,7 @@ class Finder:
             return FoundCards(self._cards(gpus, system), gpus, lost, unread)
 
     def known(self, uuid: str) -> GpuFacts | None:
-        """What was read of a card; None if it was not found yet. Never waits, whatever another card does."""
+        """The facts of a card; None if it was not found yet. Never waits for another card."""
         known = self._known.get(uuid)
         return known[1] if known else None
 
@@ -82,7 +82,7 @@ class Finder:
         return gpu
 
     def _lost(self, present: Mapping[str, GpuFacts], unread: dict[int, str]) -> Mapping[str, str]:
-        """Cards found earlier that cannot be read now. Those that were renumbered or taken out are forgotten."""
+        """Cards found earlier that cannot be read now. Renumbered and removed cards are forgotten."""
         lost: dict[str, str] = {}
         for identity, (_, gpu) in list(self._known.items()):
             if identity in present:

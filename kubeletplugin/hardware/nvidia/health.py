@@ -1,4 +1,4 @@
-"""Whether cards and MIG instances work: the recovery action that the driver asks for, memory, and Xid events."""
+"""Health of cards and MIG instances: by the driver's recovery action, memory faults, and Xid events."""
 
 import json
 import threading
@@ -28,15 +28,15 @@ _ACTIONS: Mapping[int, tuple[HealthState, Recovery, str]] = {
 }
 """``NVML_GPU_RECOVERY_ACTION_*``; 0 is none."""
 _MOST_RETIRED_PAGES: Final = 64
-"""How many pages of a card can be retired. Source: NVIDIA, "Dynamic Page Retirement"."""
+"""Most pages of a card that can be retired. Source: NVIDIA, "Dynamic Page Retirement"."""
 _FILE = "xids.json"
 
 
 def health_of(condition: Condition, xids: Collection[int]) -> Health:
     """The health of a card. Pure.
 
-    The recovery action comes first: it says what all faults together mean, and that they have passed. Xids count where
-    the driver does not say it; then those that applications cause do not.
+    The recovery action comes first: it stands for all faults together, and ends when they have passed. If the driver
+    does not report it, Xids count, except those that applications cause.
 
     Args:
         xids: of the whole card, the last one last.
@@ -61,19 +61,19 @@ def health_of(condition: Condition, xids: Collection[int]) -> Health:
 
 
 def serious(xids: Iterable[int]) -> list[int]:
-    """The Xids that applications do not cause."""
+    """The Xids without those that applications cause."""
     return [xid for xid in xids if xid not in _OF_APPLICATIONS]
 
 
 class HealthWatch:
     """Remembers events until their card needs no recovery any more.
 
-    A driver that does not say which recovery a card needs does not say either when it was taken. Then events count
-    until the machine is started again: they are kept in ``run``. Thread-safe.
+    A driver that does not report the recovery action does not report its end, either. Then events count until the
+    machine reboots: they are kept in ``run``. Thread-safe.
 
     Args:
         run: a folder that a reboot empties.
-        ask: asks about one card.
+        ask: bounds the time of calls about one card.
     """
 
     def __init__(self, nvml: Nvml, run: RunFolder, ask: Ask = call_directly):
@@ -84,9 +84,9 @@ class HealthWatch:
         self._events = Events(nvml)
         self._stored: Mapping[str, tuple[XidEvent, ...]] = _read(run)
         self._found: dict[str, tuple[XidEvent, ...]] = dict(self._stored)
-        """By the uuid of the card; each event once, the last one last."""
+        """Events by the uuid of the card; each event once, the latest one last."""
         self._saying: set[str] = set()
-        """The cards whose driver says which recovery they need."""
+        """The cards whose driver reports a recovery action."""
 
     def ask(self, cards: Collection[str]) -> tuple[Mapping[str, Health], Mapping[tuple[str, int], Health]]:
         """The health of each card by uuid, and of GPU instances with faults of their own by uuid and id."""
@@ -117,7 +117,8 @@ class HealthWatch:
             return of_cards, of_instances
 
     def forget_others(self, card: str, instances: Collection[int]) -> None:
-        """Only these GPU instances of the card exist: an instance that is made anew has no fault of an earlier one."""
+        """Forget the faults of GPU instances that no longer exist: a new instance with the same number has none of
+        them."""
         with self._lock:
             kept = [e for e in self._found.get(card, ()) if e.gpu_instance is None or e.gpu_instance in instances]
             self._found[card] = tuple(kept)
@@ -138,7 +139,7 @@ class HealthWatch:
 
 
 def _read(run: RunFolder) -> dict[str, tuple[XidEvent, ...]]:
-    """The events of cards that were stored during this boot."""
+    """The stored events of this boot, by card."""
     found: dict[str, tuple[XidEvent, ...]] = {}
     with suppress(TransientFault, ValueError, TypeError):
         for card, xid, instance in json.loads(run.read(_FILE) or "[]"):

@@ -1,4 +1,4 @@
-"""MIG instances: what exists, what an action creates, and what a release destroys."""
+"""Finds, creates and destroys MIG instances."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,12 +14,12 @@ _SWITCHES_IN_PLACE = 9
 
 
 def switches_in_place(gpu: GpuFacts) -> bool:
-    """Whether MIG mode can be turned on and off while the node runs. Older cards need a reset for it."""
+    """Whether MIG mode can be turned on and off without a reset. Older cards need one."""
     return gpu.capability is not None and gpu.capability[0] >= _SWITCHES_IN_PLACE
 
 
 class MigPartitions:
-    """The MIG mode and instances of one card, for as long as one question takes. Methods may raise NvmlError."""
+    """The MIG mode and instances of one card, for the time of one call. Methods may raise NvmlError."""
 
     def __init__(self, nvml: Nvml, gpu: GpuFacts):
         self._gpu = gpu
@@ -32,7 +32,7 @@ class MigPartitions:
         return self._card.mode()
 
     def found(self) -> tuple[Found, ...]:
-        """MIG mode if it is on, and every GPU instance; one without a compute instance is not complete."""
+        """MIG mode if it is on, and every GPU instance; an instance without a compute instance is not complete."""
         if not self._card.mode():
             return ()
         return (Found(MigMode(self._gpu.uuid)), *(self._found(instance) for instance in self._instances()))
@@ -61,7 +61,7 @@ class MigPartitions:
         return {}
 
     def release_mode(self) -> None:
-        """Turn MIG mode off, unless instances of somebody else need it.
+        """Turn MIG mode off, unless foreign instances need it.
 
         Raises:
             InUse: processes use the card.
@@ -76,11 +76,11 @@ class MigPartitions:
             raise
 
     def ensure(self, action: MigInstance) -> Handle:
-        """Make the instance exist, or complete it.
+        """Create the instance, or complete it.
 
         Raises:
             Unsupported: the card has no such profile or placement, or MIG mode is off.
-            NoRoom: another instance has its place.
+            NoRoom: another instance is in its place.
         """
         profile, size = self._profile(action)
         if not self._card.mode():
@@ -105,7 +105,7 @@ class MigPartitions:
             raise
 
     def release(self, action: MigInstance, handle: Handle | None) -> None:
-        """Destroy the instance; absent, or another one in its place, is success.
+        """Destroy the instance. Success if it does not exist, also if another one is in its place.
 
         Raises:
             InUse: processes use it.
@@ -120,7 +120,7 @@ class MigPartitions:
                     self._destroy(action, instance, computes)
 
     def handle_of(self, profile: str, start: int) -> Handle | None:
-        """The handle of a complete instance at a place; None if there is none."""
+        """The handle of a complete instance at a placement; None if there is none."""
         for each in self.found():
             action = each.action
             if isinstance(action, MigInstance) and (action.profile, action.start) == (profile, start) and each.complete:
@@ -174,7 +174,7 @@ class MigPartitions:
 
 
 def mode_needs_reset(gpu: GpuFacts) -> str:
-    """Why partitions cannot be created on a card whose MIG mode is off, and the remedy."""
+    """The reason why a card with MIG mode off cannot have partitions, and the remedy."""
     return (
         f"card {gpu.uuid} needs a reset to turn MIG mode on; drain the node, run nvidia-smi -i {gpu.uuid} -mig 1, and "
         "reset the card or reboot"
@@ -193,7 +193,7 @@ def _handle(gpu_instance: int, compute: ComputeInstance) -> Handle:
 
 
 def _is_same(handle: Handle, instance: GpuInstance, computes: tuple[ComputeInstance, ...]) -> bool:
-    """Whether the handle is of this instance. Its compute instance may be gone: a release was cut short."""
+    """Whether the handle is of this instance. Its compute instance may be gone after an interrupted release."""
     if not computes:
         return handle.get("gpuInstance") == str(instance.id)
     return any(handle == _handle(instance.id, compute) for compute in computes)

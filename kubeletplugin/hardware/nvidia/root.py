@@ -19,7 +19,7 @@ LIBRARY_FOLDERS = (
     "/lib/aarch64-linux-gnu",
     "/opt/nvidia/lib64",
 )
-"""Where distributions, driver containers and NVIDIA's installer put libraries."""
+"""Library folders of distributions, driver containers and NVIDIA's installer."""
 BINARY_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/opt/bin", "/opt/nvidia/bin")
 
 
@@ -38,7 +38,7 @@ class DriverRoot:
         self._dev = Path(dev)
 
     def seen(self, path: str) -> Path:
-        """Where this process sees a file of the root."""
+        """The path at which this process sees a file of the root."""
         return self._here / path.lstrip("/")
 
     def on_host(self, path: str) -> str:
@@ -50,7 +50,7 @@ class DriverRoot:
         return next((path for folder in LIBRARY_FOLDERS if self.exists(path := f"{folder}/{name}")), None)
 
     def libraries(self, version: str) -> tuple[str, ...]:
-        """The paths in the root of the driver's libraries, which end in its version; one for each name."""
+        """The paths in the root of the libraries that end in the driver's version; one for each name."""
         found: dict[str, str] = {}
         for folder in LIBRARY_FOLDERS:
             for name in self._names(folder, f"lib*.so.{version}"):

@@ -1,4 +1,4 @@
-"""Folders of this program on a file system that a reboot empties, as it ends what they are about."""
+"""Folders of this program on a file system that a reboot empties, like the state that they record."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""MIG schemes from what the device says, and from tables where it says nothing. Pure."""
+"""MIG schemes from the facts of the device, and from tables for facts that it does not report. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,10 +25,10 @@ _SIZES_OF_FOUR: Mapping[tuple[int, bool], tuple[int, tuple[int, ...]]] = {
 
 
 def scheme_of(family: str, memory_mib: int | None, profiles: Iterable[ProfileFacts]) -> Scheme | None:
-    """How a card with so much memory can be partitioned; None without a profile.
+    """The scheme of a card with this much memory; None without a profile.
 
-    The device says the profiles. Where it does not say their placements, which some drivers do only in MIG mode, those
-    of NVIDIA's manual count, and a profile that the manual does not have is left out.
+    The device reports the profiles. Some drivers report the placements only in MIG mode; else those of NVIDIA's manual
+    are used, and a profile that the manual does not have is left out.
     """
     known = list(profiles)
     if not known:
@@ -48,7 +48,7 @@ def whole_of(profiles: Iterable[ProfileFacts]) -> ProfileFacts:
 
 
 def placements_of(profile: ProfileFacts, whole: ProfileFacts) -> tuple[tuple[int, int], ...]:
-    """Where instances of a profile can be: the first memory slice and the number of them.
+    """The placements of a profile: the first memory slice and the number of slices.
 
     Args:
         whole: the profile that takes the whole card.
@@ -63,12 +63,12 @@ def placements_of(profile: ProfileFacts, whole: ProfileFacts) -> tuple[tuple[int
 
 
 def says_placements(profiles: Iterable[ProfileFacts]) -> bool:
-    """Whether the device itself says where instances of each profile can be."""
+    """Whether the device reports the placements of each profile."""
     return all(profile.placements for profile in profiles)
 
 
 def name_of(profile: ProfileFacts, memory_mib: int) -> str:
-    """The profile's name; where an old driver does not say it, made as NVIDIA's tools make it: ``2g.10gb``.
+    """The profile's name; if an old driver does not report it, composed as NVIDIA's tools do: ``2g.10gb``.
 
     Args:
         memory_mib: of the card.

@@ -19,7 +19,7 @@ class Services(Protocol):
     def start(
         self, unit: str, command: Sequence[str], environment: Mapping[str, str], root: str, binds: Mapping[str, str]
     ) -> None:
-        """Start a service, which is started again when it fails.
+        """Start a service that is restarted when it fails.
 
         Args:
             root: the folder of the host that the program sees as ``/``.
@@ -32,7 +32,7 @@ class Services(Protocol):
         ...
 
     def call(self, command: Sequence[str], environment: Mapping[str, str], root: str, text: str) -> str:
-        """What a program of the host writes when it reads ``text``."""
+        """Run a program of the host with ``text`` as its input; returns its output."""
         ...
 
 
@@ -40,7 +40,7 @@ class SystemdServices:
     """Transient services of the host's systemd.
 
     Args:
-        host: where this process sees the host's ``/``. Its systemd is reached through the sockets below it.
+        host: path at which this process sees the host's ``/``. The sockets of the host's systemd are below it.
     """
 
     def __init__(self, commands: Commands, host: str = "/"):

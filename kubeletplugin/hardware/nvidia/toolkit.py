@@ -1,4 +1,4 @@
-"""What NVIDIA's container toolkit says about a driver's files, for operators who prefer it."""
+"""The driver's files as NVIDIA's container toolkit lists them, for operators who prefer it."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from kubeletplugin.hardware.nvidia.root import DriverRoot
 
 _HOOK = "nvidia-cdi-hook"
 _FOLDERS = ("/usr/bin", "/usr/local/nvidia/toolkit")
-"""Where packages and the GPU operator put it."""
+"""Folders in which packages and the GPU operator install it."""
 
 
 class ToolkitFiles:
@@ -33,10 +33,10 @@ class ToolkitFiles:
         self._known: dict[str, Edits] = {}
 
     def edits(self, version: str) -> Edits:
-        """See ``DriverFiles``; asked once for each version of the driver.
+        """See ``DriverFiles``. The toolkit runs once for each version of the driver.
 
         Raises:
-            TransientFault: the program fails, or answers something else; or the node does not have the hook, without
+            TransientFault: the program fails or has an invalid answer, or the node does not have the hook, without
                 which no container could start.
         """
         if version not in self._known:
@@ -50,7 +50,7 @@ class ToolkitFiles:
         return self._known[version]
 
     def _hook_path(self) -> str:
-        """Where the runtime finds the hook. Without it, ``nvidia-ctk`` names one in /usr/bin, whether it is there or
+        """Path of the hook on the host. If none is given, ``nvidia-ctk`` names one in /usr/bin, whether it exists or
         not."""
         beside = f"{self._name.rpartition('/')[0]}/{_HOOK}"
         places = [self._hook] if self._hook else [beside, *(f"{folder}/{_HOOK}" for folder in _FOLDERS)]
@@ -74,6 +74,6 @@ class ToolkitFiles:
         )
 
     def _on_host(self, path: str) -> str:
-        """The toolkit names files as this process sees them; the runtime needs where they are on the host."""
+        """Replace paths as this process sees them by the paths on the host, which the runtime needs."""
         here = str(self._root.seen("/")).rstrip("/")
         return self._root.on_host(path.removeprefix(here)) if path.startswith(f"{here}/") else path

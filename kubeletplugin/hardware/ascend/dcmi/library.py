@@ -36,7 +36,7 @@ class Code(IntEnum):
 GONE = frozenset({Code.INVALID_DEVICE, Code.NO_DEVICE, Code.NOT_READY})
 """The chip has fallen off the bus, or was removed."""
 LACKING = frozenset({Code.NO_FUNCTION, Code.NOT_SUPPORTED, Code.NOT_IN_CONTAINER})
-"""This driver, this chip or this environment does not have that."""
+"""The driver, the chip or the environment does not support the call."""
 
 
 class DcmiError(TransientFault):
@@ -50,7 +50,7 @@ class DcmiError(TransientFault):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Die:
-    """How DCMI names a chip: by its card, and its place there."""
+    """DCMI's name of a chip: its card, and its number on the card."""
 
     card: int
     device: int
@@ -90,7 +90,7 @@ class Dcmi:
         return _text(text.value)
 
     def dies(self) -> tuple[tuple[Die, ...], tuple[str, ...]]:
-        """All NPU chips of the node, in order, and what is wrong with cards that cannot be read."""
+        """All NPU chips of the node, in order, and messages for cards that cannot be read."""
         count, cards = ctypes.c_int(), (ctypes.c_int * abi.MAX_CARDS)()
         self.call("dcmi_get_card_list", ctypes.byref(count), cards, abi.MAX_CARDS)
         found: list[Die] = []
@@ -164,7 +164,7 @@ class Dcmi:
         return tuple(_template(entry) for entry in answer[: min(count.value, abi.MAX_TEMPLATES)])
 
     def resources(self, die: Die) -> Resources:
-        """What the chip has to divide."""
+        """The resources that the chip's vNPUs share."""
         answer = self._total(die)
         engines = {name: amount for name in ENGINES if (amount := _units(getattr(answer.media, name)))}
         return Resources(_units(answer.computing.aic), _units(answer.computing.device_aicpu), engines)
@@ -176,7 +176,7 @@ class Dcmi:
         return tuple(self._vnpu(die, number) for number in ids)
 
     def create_vnpu(self, die: Die, number: int, template: str) -> int:
-        """Create a vNPU; the id that it got."""
+        """Create a vNPU; returns its id."""
         wanted = abi.CreateVdevice(number, abi.ANY_GROUP, template.encode())
         made = abi.CreatedVdevice()
         self.call("dcmi_create_vdevice", die.card, die.device, ctypes.byref(wanted), ctypes.byref(made))
@@ -223,7 +223,7 @@ class Dcmi:
         return answer.value
 
     def fault_events(self, die: Die) -> tuple[ActiveFault, ...]:
-        """The faults that the chip has now, with their severities."""
+        """The present faults of the chip, with their severities."""
         answer, count = (abi.Event * abi.MAX_FAULTS)(), ctypes.c_int()
         function = "dcmi_get_device_current_fault_event"
         self.call(function, die.card, die.device, answer, abi.MAX_FAULTS, ctypes.byref(count))
@@ -231,17 +231,17 @@ class Dcmi:
         return tuple(ActiveFault(event.event_id, event.severity, _text(event.event_name)) for event in events)
 
     def fault_codes(self, die: Die) -> tuple[int, ...]:
-        """The numbers of the faults that the chip has now."""
+        """The numbers of the chip's present faults."""
         answer, count = (ctypes.c_uint * abi.MAX_FAULTS)(), ctypes.c_int()
         function = "dcmi_get_device_errorcode_v2"
         self.call(function, die.card, die.device, ctypes.byref(count), answer, ctypes.c_uint(abi.MAX_FAULTS))
         return tuple(code for code in answer[: max(0, min(count.value, abi.MAX_FAULTS))] if code)
 
     def ask(self, unknown: T, question: Any, *arguments: Any) -> T:
-        """What ``question`` returns, or ``unknown`` if the driver does not say.
+        """The answer of ``question``, or ``unknown`` if the driver does not support it.
 
         Raises:
-            DcmiError: nothing can be asked: the chip or the library is gone.
+            DcmiError: the chip or the library is gone.
         """
         try:
             answer: T = question(*arguments)
@@ -292,7 +292,7 @@ def _text(raw: bytes) -> str:
 
 
 def _units(raw: float) -> int:
-    """A number of units; what cannot be queried is -1, or 0xffff in a field of two unsigned bytes."""
+    """A number of units, or 0 for DCMI's "not available": -1, or 0xffff in a field of two unsigned bytes."""
     return 0 if raw < 0 or raw >= 0xFFFF else int(raw)
 
 

@@ -1,4 +1,4 @@
-"""Reads what NVML says about faults of cards: events, and the conditions that stay."""
+"""Reads faults of cards from NVML: events, and lasting conditions."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +13,7 @@ from kubeletplugin.hardware.nvidia.nvml.library import Code, Nvml, NvmlError
 _KINDS = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _WAIT_MILLISECONDS = 1
 _MOST_EVENTS = 1000
-"""The most events that one question takes; the rest is left to the next."""
+"""Most events that one call reads; the rest is left to the next call."""
 _NO_INSTANCE = 0xFFFFFFFF
 _RETIREMENT_CAUSES = (
     pynvml.NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS,
@@ -34,7 +34,7 @@ class XidEvent:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is wrong with a card now. None is what a driver does not say."""
+    """The lasting faults of a card. None stands for a fact that the driver does not report."""
 
     recovery_action: int | None = None
     """``NVML_FI_DEV_GET_GPU_RECOVERY_ACTION``; 0 is none."""
@@ -51,8 +51,8 @@ class Condition:
 class Events:
     """The events of each card, in the order in which they happen.
 
-    Every card has an event set of its own, so one that is lost keeps no event of another. Safe to use from several
-    threads, if no two ask about one card.
+    Every card has an event set of its own, so a lost card does not keep events of others. Safe to use from several
+    threads, if no two call about the same card.
     """
 
     def __init__(self, nvml: Nvml):
@@ -63,7 +63,7 @@ class Events:
     def read(self, card: str) -> None:
         """Read the events of the card since the last time, for ``take``. A driver without events has none.
 
-        After an error of a card, as when it is lost, its set is made anew when it answers.
+        After an error of a card, for example when it is lost, its set is created anew once it answers.
         """
         try:
             if card not in self._sets or self._sets[card].loads != self._nvml.loads:
@@ -119,7 +119,7 @@ class _Set:
 
 
 def read_condition(nvml: Nvml, card: str) -> Condition:
-    """What is wrong with a card now.
+    """Read the lasting faults of a card.
 
     Raises:
         NvmlError: the card is lost.

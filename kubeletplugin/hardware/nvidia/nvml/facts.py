@@ -1,11 +1,11 @@
-"""What NVML says about cards, as values. ``None`` and "" stand for what a driver does not say. Pure."""
+"""Facts from NVML, as values. ``None`` and "" stand for facts that a driver does not report. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SystemFacts:
-    """What is the same for all cards of a node."""
+    """Facts that are the same for all cards of a node."""
 
     driver_version: str
     """``580.65.06``"""

@@ -36,11 +36,11 @@ class ComputeInstance:
     id: int
     slices: int
     uuid: str
-    """Of the MIG device that applications see."""
+    """Uuid of the MIG device that applications see."""
 
 
 class MigCard:
-    """One card, for as long as a question about it takes. Every method may raise NvmlError.
+    """One card, for the time of one call. Every method may raise NvmlError.
 
     Args:
         uuid: of the card.

@@ -60,12 +60,12 @@ class Nvml:
         self._lock = threading.Lock()
         self._open = False
         self.loads = 0
-        """How often the library was loaded. Handles of an earlier one must not be used."""
+        """Number of times that the library was loaded. Handles of an earlier load must not be used."""
 
     def device(self, uuid: str) -> Any:
         """The handle of a card.
 
-        A driver may answer that the card is lost if any card is (nvml.h). So cards are then looked through by index.
+        A driver may answer that the card is lost if any card is lost (nvml.h). Then all cards are searched by index.
 
         Raises:
             NvmlError: there is no such card, or it is lost.
@@ -83,7 +83,7 @@ class Nvml:
             raise
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """What ``pynvml.<function>`` returns.
+        """Call ``pynvml.<function>``.
 
         Raises:
             NvmlError: it failed, the driver lacks it, or the library cannot be loaded.
@@ -97,10 +97,10 @@ class Nvml:
             raise NvmlError(function, error.value, str(error)) from error
 
     def ask(self, unknown: T, function: str, *arguments: Any) -> T | Any:
-        """What ``call`` returns, or ``unknown`` if the driver does not say.
+        """As ``call``, but returns ``unknown`` if the driver does not support the question.
 
         Raises:
-            NvmlError: nothing can be asked: the card is lost, or the driver is gone.
+            NvmlError: the card is lost, or the driver is gone.
         """
         try:
             return self.call(function, *arguments)

@@ -1,4 +1,4 @@
-"""Reads what NVML says about the system and its cards."""
+"""Reads facts about the system and its cards from NVML."""
 
 import ctypes
 import uuid
@@ -33,7 +33,7 @@ def read_system(nvml: Nvml) -> SystemFacts:
 
 
 def count(nvml: Nvml) -> int:
-    """How many cards there are; raises NvmlError."""
+    """The number of cards; raises NvmlError."""
     number: int = nvml.call("nvmlDeviceGetCount")
     return number
 
@@ -45,7 +45,7 @@ def read_identity(nvml: Nvml, index: int) -> tuple[str, int | None]:
 
 
 def read_gpu(nvml: Nvml, index: int) -> GpuFacts:
-    """Everything about a card that stays as it is while the driver is loaded.
+    """Read all facts of a card that do not change while the driver is loaded.
 
     Raises:
         NvmlError: the card is lost, or has no uuid.

@@ -1,4 +1,4 @@
-"""Strategies by which containers share a card, one module each: what exists on the node, and what a container gets.
+"""Strategies of sharing a card, one module each: their state on the node, and the edits of containers.
 
 hami            HAMi-core: a library in the container that enforces shares of memory and cores
 | mps           CUDA MPS: a daemon for each shared card

@@ -1,7 +1,7 @@
 """HAMi-core: a library in the container that keeps its processes within the memory and cores of their share.
 
-It is loaded into every dynamically linked program of the container, before CUDA. A program without it is not limited:
-one that is linked statically, or to another C library. Whole cards get nothing of it.
+It is loaded into every dynamically linked program of the container, before CUDA. Programs that are linked statically,
+or to another C library, are not limited. Containers with whole cards do not get it.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from kubeletplugin.hardware.use import Share
 
 _FOLDER = "hami"
 _LIBRARY = "/usr/local/vgpu/libvgpu.so"
-"""Where the library is in a container: HAMi-core looks for itself there."""
+"""Path of the library in a container: HAMi-core looks for itself there."""
 _READ_ONLY = ("ro", "nosuid", "nodev", "bind")
 _WRITABLE = ("rw", "nosuid", "nodev", "bind")
 
 
 class HamiRegions:
-    """Folders in which the processes of a claim account for the memory they use, one for each claim.
+    """Folders in which the processes of a claim account for their memory, one for each claim.
 
     Args:
         library: path of ``libvgpu.so`` on the host; ``host``: the host's files.
@@ -33,7 +33,7 @@ class HamiRegions:
         self._library = library
 
     def found(self, card: str) -> tuple[Found, ...]:
-        """The folders that are kept with a card."""
+        """The folders of claims whose first card is this one."""
         return tuple(Found(HamiRegion(card, claim)) for claim in self._run.names(_FOLDER, card))
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class HamiRegions:
             )
 
     def ensure(self, action: HamiRegion) -> None:
-        """Make the folder. What processes wrote before stays: other containers of the claim may run."""
+        """Create the folder. An existing one keeps its content: other containers of the claim may run."""
         self._run.make(_FOLDER, action.card, action.claim, shared=True)
 
     def release(self, action: HamiRegion) -> None:
@@ -52,7 +52,7 @@ class HamiRegions:
         self._run.remove(_FOLDER, action.card, action.claim)
 
     def edits(self, claim: str, share: Share, card: str, together: Sequence[str]) -> Edits:
-        """What a container needs, with the limits of the share under the card's number in the container."""
+        """The edits of a container, with the limits of the share under the card's number in the container."""
         number = together.index(card)
         preload = self._run.write("ld.so.preload", text=f"{_LIBRARY}\n")
         lock = self._run.make("hami-lock", shared=True)

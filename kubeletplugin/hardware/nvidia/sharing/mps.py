@@ -1,8 +1,8 @@
 """CUDA MPS: one control daemon for each shared card, which runs the kernels of all its containers side by side.
 
-A share's memory is its limit of pinned device memory, and its cores, if it has any, its percentage of active threads.
-Both reach the daemon with the environment of the container's processes (CUDA MPS documentation, "Environment
-Variables"). A container that changes its environment escapes them.
+The memory of a share limits pinned device memory, and its cores, if it has any, the percentage of active threads. Both
+limits are in the environment of the container's processes (CUDA MPS documentation, "Environment Variables"). A
+container that changes its environment escapes them.
 """
 
 from driver.errors import TransientFault
@@ -22,7 +22,7 @@ _WRITABLE = ("rw", "nosuid", "nodev", "bind")
 
 
 class MpsDaemons:
-    """The daemons that this program has started: services of the host, so they outlive the plugin."""
+    """The daemons of this program. They are services of the host, so they outlive the plugin."""
 
     def __init__(self, nvml: Nvml, root: DriverRoot, services: Services, run: RunFolder, prefix: str):
         self._nvml = nvml
@@ -38,7 +38,7 @@ class MpsDaemons:
         return (Found(MpsDaemon(card), complete=self._services.runs(self._unit(card))),)
 
     def ensure(self, action: MpsDaemon) -> None:
-        """Start the daemon, unless it runs, and wait for no more than its first answer.
+        """Start the daemon, unless it runs, and wait for its first answer.
 
         Raises:
             TransientFault: it does not answer yet.
@@ -76,9 +76,9 @@ class MpsDaemons:
         self._run.remove(_FOLDER, action.card)
 
     def edits(self, card: str, share: Share | None) -> Edits:
-        """What a container needs to be served, with the limits of its share; without a share, none.
+        """The edits of a container, with the limits of its share; without a share there are no limits.
 
-        The folder in the container is named after the card, so two daemons in one container contradict each other.
+        The folder in the container is named after the card, so devices of two daemons in one container are refused.
         """
         inside = f"/tmp/nvidia-mps-{card}"
         folder = f"{self._run.path}/{_FOLDER}/{card}"

@@ -1,7 +1,6 @@
 """Time slicing: the driver lets the processes on a card take turns.
 
-It divides time only. Nothing keeps a container from all of the card's memory: the amounts of a share are the
-scheduler's bookkeeping.
+It divides time only. A container can use all memory of the card: only the allocator counts the amounts of a share.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,8 @@ _FOLDER = "timeslice"
 
 
 class TimeSlices:
-    """The time slices that this program has set. The driver does not tell them, so a file says it for each card."""
+    """The time slices that this program has set. The driver does not report them, so a file for each card keeps
+    them."""
 
     def __init__(self, root: DriverRoot, commands: Commands, run: RunFolder):
         self._root = root
@@ -33,12 +33,13 @@ class TimeSlices:
         return tuple(Found(TimeSlice(card, interval)) for interval in _NUMBERS if interval == text)
 
     def ensure(self, action: TimeSlice) -> None:
-        """Set the time slice. The file comes first: a killed program leaves nothing that is not found."""
+        """Set the time slice. The file is written first, so that a killed program leaves no time slice without a
+        file."""
         self._run.write(_FOLDER, action.card, text=action.interval)
         self._set(action.card, action.interval)
 
     def release(self, action: TimeSlice) -> None:
-        """Set the driver's own time slice again."""
+        """Restore the driver's default time slice."""
         if self.found(action.card):
             self._set(action.card, "default")
             self._run.remove(_FOLDER, action.card)
