@@ -21,7 +21,7 @@ from cli.outcomes import (
     verdict,
 )
 from cli.snapshot import ClusterSnapshot
-from controller.gangs import Gang, GangPlan, GangRefusal, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
@@ -186,7 +186,7 @@ class Simulator:
         state, gang = self._state, known_gang(self._state, key)
 
         def chosen(wanted: Gang) -> GangPlan | GangRefusal:
-            return choose(wanted, state.devices, state.nodes, _STEPS)
+            return choose(wanted, state.devices, state.nodes, SearchOptions(_STEPS))
 
         return decide_gang(
             state,

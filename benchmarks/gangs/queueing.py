@@ -25,13 +25,13 @@ from controller.gangs import (
     Member,
     Memory,
     Scoring,
+    SearchOptions,
     blocks_lost,
     choose,
     score,
 )
 from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
 from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
-from driver.parameters import PlacementPolicy
 from driver.quantity import NANO
 
 GANGS: Final = 1_500
@@ -86,17 +86,15 @@ SHAPES = (
 )
 
 
-def _first(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
+def _first(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     return 0, (), 0, 0, "", path
 
 
-def _best(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
+def _best(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     return 0, (figures.room - members,), 0, 0, "", path
 
 
-def _blocks(
-    path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str
-) -> DomainScore:
+def _blocks(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
     return children, (loss,), figures.room - members, 0, "", path
 
@@ -134,7 +132,7 @@ class Cluster:
         """Where the members of the gang run from now on; nowhere if it does not fit."""
         members = tuple(Member(self._demand(f"{one.name}-{number}"), number) for number in range(one.size))
         gang = Gang(one.name, one.name, members, minimum=one.size, levels=self._shape.levels)
-        answer = choose(gang, self._fleet, self._nodes, memory=self._memory, scoring=self._scoring)
+        answer = choose(gang, self._fleet, self._nodes, SearchOptions(memory=self._memory, scoring=self._scoring))
         if not isinstance(answer, GangPlan):
             return ()
         for placement in answer.placements:

@@ -6,10 +6,11 @@ and on what terms it starts; ``membership`` reads them.
 decision        decides about a gang: bounds domains, searches those that may do, takes the best
 domain_search   searches the domains that may take the gang, best first
 domain_score    compares the domains that can take a gang
-| tiers         levels that have to hold: all of them, then without preferred ones
 | unfinished    searches that ran out of steps, for the next decision to continue
 exact_packing   exact search for places in one domain
+search_context  inputs of a search in one domain
 wholes          sub-groups that become whole, one choice after another
+| tiers         levels that have to hold: all of them, then without preferred ones
 budget          limits of a search: steps, and members to leave out
 | mixed_bounds  most members of all shapes together in a domain
 | bounds        most units of each shape in a domain
@@ -35,8 +36,9 @@ gang            a gang and the decision about it, as values
 
 from controller.gangs.agreement import agreed
 from controller.gangs.config import NO_CONFIG, GangConfig, config_of_claim, config_of_pod
-from controller.gangs.decision import STEPS, choose
+from controller.gangs.decision import choose
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_lost, score
+from controller.gangs.domain_search import STEPS, SearchOptions
 from controller.gangs.gang import (
     Domain,
     DomainVerdict,
@@ -99,6 +101,7 @@ __all__ = [
     "Part",
     "PodTemplate",
     "Scoring",
+    "SearchOptions",
     "Source",
     "Standing",
     "SubGroup",

@@ -84,7 +84,16 @@ def config_of_pod(claims: Sequence[tuple[str, GangConfig]]) -> GangConfig:
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
     policy = next((config.policy for _, config in claims if config.policy is not None), None)
     any_gang = any(config.gang for _, config in claims)
-    return GangConfig(any_gang, name, minimum, levels, policy, moves, sub_groups, tuple(faults))
+    return GangConfig(
+        gang=any_gang,
+        name=name,
+        minimum=minimum,
+        levels=levels,
+        policy=policy,
+        moves=moves,
+        sub_groups=sub_groups,
+        faults=tuple(faults),
+    )
 
 
 def _level(level: TopologyLevel) -> Level:

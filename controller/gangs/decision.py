@@ -7,70 +7,48 @@ from typing import Final
 
 from controller.allocation import ClaimFault, Fleet, NodeDevices
 from controller.gangs.bounds import Counts
-from controller.gangs.budget import Budget
-from controller.gangs.domain_score import DomainScore, Figures, Scoring, fewest, least_children, score
-from controller.gangs.domain_search import Candidate, SearchContext, Searches
+from controller.gangs.domain_score import DomainScore, Figures, fewest, least_children
+from controller.gangs.domain_search import DEFAULT_OPTIONS, Candidate, OpenMembers, Searches, SearchOptions
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
 from controller.gangs.memory import Memory
 from controller.gangs.mixed_bounds import Competition
+from controller.gangs.search_context import SearchContext
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
-from controller.gangs.topology import DomainNodes, Path, by_path, common
-from controller.gangs.unfinished import Unfinished
+from controller.gangs.topology import Cluster, DomainNodes, Path, by_path, common
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
 from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
 from controller.gangs.wholes import Growth, Wholes
 from controller.placement import Nodes, Placement, Trial
 
-STEPS: Final = 2_000
-"""Failed or undone placements after which a search ends without a decision."""
-_MOST_EFFORT: Final = 4
-"""Most times by which a larger budget prolongs the search for devices on one node."""
-
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 
 
-def choose(
-    gang: Gang,
-    fleet: Fleet,
-    nodes: Nodes,
-    budget: int = STEPS,
-    memory: Memory | None = None,
-    unfinished: Unfinished | None = None,
-    scoring: Scoring = score,
-) -> GangPlan | GangRefusal:
+def choose(gang: Gang, fleet: Fleet, nodes: Nodes, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | GangRefusal:
     """Decide where the members of the gang go, or why there is no place for its minimum.
 
     The answer depends on the gang, the fleet and the nodes only, not on the order in which they were built. Fleet and
     nodes are unchanged afterwards.
-
-    Args:
-        budget: steps of the search. With more steps, a refusal that is not ``decided`` may become a plan. With several
-            times ``STEPS``, searches for devices on a node are longer, too.
-        memory: results for earlier gangs with the same fleet and nodes; they save time.
-        unfinished: searches for this gang that ran out of steps. They continue if nothing has changed.
-        scoring: compares domains.
     """
-    memory = memory or Memory()
+    if options.memory is None:
+        options = replace(options, memory=Memory())
     gang = replace(gang, members=tuple(in_order(gang.members)))
-    units = units_of(gang, fleet, nodes)
+    units, cluster = units_of(gang, fleet, nodes), Cluster(fleet, nodes)
     if isinstance(units, tuple):
         return GangRefusal(faults=units)
-    if unfinished is not None and not unfinished.ask(gang, units, nodes):
-        unfinished = None
-    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished, scoring)
+    if options.unfinished is not None and not options.unfinished.ask(gang, units, cluster):
+        options = replace(options, unfinished=None)
+    decision = _Decision(gang, units, cluster, options)
     found = decision.run()
     if isinstance(found, GangRefusal):
         return found
-    placements = [*found, *_further(gang, found, fleet, nodes, budget, memory)]
+    placements = [*found, *_further(gang, found, cluster, SearchOptions(options.budget, options.memory))]
     order = {member.demand.key: number for number, member in enumerate(gang.members)}
     placements.sort(key=lambda placement: order[placement.pod])
     return GangPlan(decision.domain_of(placements), tuple(placements))
 
 
-def _further(
-    gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory
-) -> Iterator[Placement]:
+def _further(gang: Gang, found: Sequence[Placement], cluster: Cluster, options: SearchOptions) -> Iterator[Placement]:
     """Places members beyond the minimum, as many as there is room for.
 
     Whole sub-groups come first, then members of no sub-group, and of sub-groups with members that have their place.
@@ -78,16 +56,16 @@ def _further(
     growth = Growth()
     units: Sequence[CoLocatedMembers] | tuple[ClaimFault, ...] = []
     members: Sequence[Member] = ()
-    with Trial(fleet, nodes) as trial:
+    with Trial(cluster.fleet, cluster.nodes) as trial:
         while len(found) < len(gang.members) and (found or growth.goes_on):
             if found:
                 _count(trial, gang, found)
                 gang = _without(gang, found)
             asked = growth.next_of(gang)
             if asked.members is not members:
-                members, units = asked.members, units_of(asked, fleet, nodes)
+                members, units = asked.members, units_of(asked, cluster.fleet, cluster.nodes)
             assert not isinstance(units, tuple)
-            answer = _Decision(asked, units, fleet, nodes, budget, memory).run() if units else ()
+            answer = _Decision(asked, units, cluster, options).run() if units else ()
             found = () if isinstance(answer, GangRefusal) else answer
             growth.note(found=bool(found))
             yield from found
@@ -115,7 +93,14 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
     placed = {placement.pod: placement for placement in found}
     every = [(member, placed.get(member.demand.key)) for member in gang.members]
     standing = tuple(
-        Standing(member.demand.key, placement, member.rank, member.leader, member.task, member.sub_group)
+        Standing(
+            member.demand.key,
+            placement,
+            rank=member.rank,
+            leader=member.leader,
+            task=member.task,
+            sub_group=member.sub_group,
+        )
         for member, placement in every
         if placement
     )
@@ -134,25 +119,16 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
 class _Decision:
     """One decision: places at least the members that are needed."""
 
-    def __init__(
-        self,
-        gang: Gang,
-        units: Sequence[CoLocatedMembers],
-        fleet: Fleet,
-        nodes: Nodes,
-        budget: int,
-        memory: Memory,
-        unfinished: Unfinished | None = None,
-        scoring: Scoring = score,
-    ):
+    def __init__(self, gang: Gang, units: Sequence[CoLocatedMembers], cluster: Cluster, options: SearchOptions):
+        assert options.memory is not None
         self._gang = gang
         self._units = units
-        self._fleet = fleet
-        self._nodes = nodes
+        self._fleet = cluster.fleet
+        self._nodes = cluster.nodes
         self._requests = tuple(dict.fromkeys(unit.shape.request for unit in units if unit.claims))
-        self._memory = memory
-        self._scoring = scoring
-        self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
+        self._memory = options.memory
+        self._scoring = options.scoring
+        self._topology = self._memory.topology(gang.levels, cluster.fleet, cluster.nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         stand = Counter(one.task for one in gang.standing)
         self._needed_of_tasks = {task: least - stand[task] for task, least in gang.task_minimums if least > stand[task]}
@@ -173,10 +149,8 @@ class _Decision:
         self._competition: dict[DomainNodes, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
-        self._searches = Searches(
-            gang, units, self._standing, self._wholes, self._needed_of_tasks, fleet, nodes, self._verdicts, self._score,
-            Budget(budget), min(_MOST_EFFORT, max(1, budget // STEPS)), unfinished,
-        )  # fmt: skip
+        members = OpenMembers(gang, units, self._standing, self._wholes, self._needed_of_tasks)
+        self._searches = Searches(members, cluster, self._verdicts, self._score, options)
 
     def run(self) -> Sequence[Placement] | GangRefusal:
         """Place at least the needed members, and more if the domain has room; or say why there is no place."""
@@ -242,6 +216,7 @@ class _Decision:
         counts = self._counts.get(places)
         if counts is None:
             counts = self._counts[places] = Counts(self._units, places, self._fleet, self._nodes, self._memory)
+        context = SearchContext(tier, places, counts)
         domains = self._domains(tier, places)
         nowhere = reach is not None and not domains
         if nowhere:
@@ -250,7 +225,7 @@ class _Decision:
         surviving = []
         for path, inside in domains.items():
             around = None if reach is None else Reach(self._of_all, places.domains(reach)[path[:reach]])
-            bound = self._bound(tier, inside, around.places if around else None, places, counts)
+            bound = self._bound(context, inside, around.places if around else None)
             if bound >= self._needed:
                 self._too_few.pop(path, None)
                 surviving.append((path, inside, around))
@@ -258,16 +233,14 @@ class _Decision:
                 self._too_few[path] = bound, inside, around, counts
         compared = len(surviving) > 1 and not nowhere
         candidates = [
-            self._candidate(tier, path, inside, around, places, counts, compared=compared)
-            for path, inside, around in surviving
+            self._candidate(context, path, inside, around, compared=compared) for path, inside, around in surviving
         ]
         candidates.sort(key=lambda candidate: candidate.least)
-        return self._searches.best(candidates, SearchContext(tier, places, counts), part)
+        return self._searches.best(candidates, context, part)
 
-    def _bound(
-        self, tier: Tier, inside: Sequence[int], around: Sequence[int] | None, places: DomainNodes, counts: Counts
-    ) -> int:
+    def _bound(self, context: SearchContext, inside: Sequence[int], around: Sequence[int] | None) -> int:
         """Most members on the places, with those without devices on the places ``around``."""
+        tier, places, counts = context.tier, context.places, context.counts
         found = counts.members(inside, around)
         if found >= self._needed and len(counts.wanted) > 1:
             outside = 0 if around is None else counts.members((), around)
@@ -322,16 +295,15 @@ class _Decision:
 
     def _candidate(
         self,
-        tier: Tier,
+        context: SearchContext,
         path: Path,
         inside: Sequence[int],
         reach: Reach | None,
-        places: DomainNodes,
-        counts: Counts,
         *,
         compared: bool,
     ) -> Candidate:
         """Describe a domain. Its figures are found only if it is compared with others."""
+        tier, places, counts = context.tier, context.places, context.counts
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
         for at in inside:
@@ -341,8 +313,16 @@ class _Decision:
         for group in tier.groups if reach is None else ():
             if group.is_of_sub_groups:
                 least = max(least, self._least_children_of_wholes(group, children, places, counts))
-        figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
-        return Candidate(path, inside, self._score(path, least, figures), figures, len(children), least, reach)
+        figures = self._figures(context, path, inside) if compared else _NOT_COMPARED
+        return Candidate(
+            path,
+            inside,
+            least=self._score(path, least, figures),
+            figures=figures,
+            children=len(children),
+            fewest=least,
+            reach=reach,
+        )
 
     def _least_children_of_wholes(
         self, group: GroupLevel, children: Mapping[Path, Sequence[int]], places: DomainNodes, counts: Counts
@@ -354,13 +334,11 @@ class _Decision:
             rooms[path] = self._wholes.most_in([counts.members(some) for some in domains])
         return fewest(rooms, self._wholes.lacking)
 
-    def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: DomainNodes, counts: Counts) -> Figures:
+    def _figures(self, context: SearchContext, path: Path, inside: Sequence[int]) -> Figures:
         assert self._main is not None
-        around = [
-            self._room_around(path[:depth], places, counts)
-            for depth in range(tier.depth)
-            if not depth or path[depth - 1]
-        ]
+        places, counts = context.places, context.counts
+        depths = [depth for depth in range(context.tier.depth) if not depth or path[depth - 1]]
+        around = [self._room_around(path[:depth], places, counts) for depth in depths]
         devices = self._devices_of(places)
         found = [devices[at] for at in inside]
         return Figures(
@@ -387,4 +365,4 @@ class _Decision:
 
     def _score(self, path: Path, children: int, figures: Figures) -> DomainScore:
         members = min(self._needed, self._members)
-        return self._scoring(path, children, members, figures, self._gang.policy, self._gang.uid)
+        return self._scoring(path, children, members, figures, self._gang)

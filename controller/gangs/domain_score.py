@@ -17,9 +17,9 @@ from typing import Final, assert_never
 
 from controller.gangs.bounds import Counts
 from controller.gangs.fitting import best_fit
+from controller.gangs.gang import Gang
 from controller.gangs.topology import Path
 from controller.gangs.units import UnitShape
-from driver.parameters import PlacementPolicy
 
 DomainScore = tuple[int, tuple[int, ...], int, int, str, Path]
 """Score of a domain; the smallest is best."""
@@ -46,23 +46,23 @@ class Figures:
     tainted: int
 
 
-Scoring = Callable[[Path, int, int, Figures, PlacementPolicy, str], DomainScore]
+Scoring = Callable[[Path, int, int, Figures, Gang], DomainScore]
 """A rule to compare domains by: ``score``, or another one in benchmarks."""
 
 
-def score(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
+def score(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     """Score of a domain that uses ``children`` sub-domains for ``members`` members; lower is better."""
-    match policy:
+    match gang.policy:
         case "spread":
             load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
-            digest = hashlib.sha256("\0".join((uid, *path)).encode()).hexdigest()
+            digest = hashlib.sha256("\0".join((gang.uid, *path)).encode()).hexdigest()
             return children, (load,), 0, figures.tainted, digest, path
         case "binpack" | "firstFit":
             rooms = figures.room, *reversed(figures.around)
             loss = sum(blocks_lost(room, members) for room in rooms)
             return children, tuple([room - members for room in rooms]), loss, figures.tainted, "", path
         case _:
-            assert_never(policy)
+            assert_never(gang.policy)
 
 
 def blocks_lost(room: int, members: int) -> int:

@@ -5,22 +5,26 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import Fleet
-from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget, OutOfSteps
-from controller.gangs.domain_score import DomainScore, Figures
+from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
 from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang, Standing
 from controller.gangs.grouping import GroupNumber, Reach, levels_of_all
+from controller.gangs.memory import Memory
+from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
-from controller.gangs.topology import DomainNodes, Path
+from controller.gangs.topology import Cluster, Path
 from controller.gangs.unfinished import Search, Unfinished
 from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
 from controller.gangs.wholes import Wholes
-from controller.placement import Nodes, Placement
+from controller.placement import Placement
 
+STEPS: Final = 2_000
+"""Failed or undone placements after which a search ends without a decision."""
+_MOST_EFFORT: Final = 4
+"""Most times by which a larger budget prolongs the search for devices on one node."""
 _LEADER_STEPS: Final = 200
 
 _Found = tuple[DomainScore, Sequence[Placement], int]
@@ -53,58 +57,81 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchContext:
-    """The levels that hold in one attempt, the places, and their bounds: the same for all domains."""
+class SearchOptions:
+    """Options of a decision.
 
-    tier: Tier
-    places: DomainNodes
-    counts: Counts
+    Attributes:
+        budget: steps of the search. With more steps, a refusal that is not ``decided`` may become a plan. With several
+            times ``STEPS``, searches for devices on a node are longer, too.
+        memory: results for earlier gangs with the same fleet and nodes; they save time.
+        unfinished: searches for this gang that ran out of steps. They continue if nothing has changed.
+        scoring: compares domains.
+    """
+
+    budget: int = STEPS
+    memory: Memory | None = None
+    unfinished: Unfinished | None = None
+    scoring: Scoring = score
+
+    @property
+    def effort(self) -> int:
+        """Factor for the length of searches for devices on a node (``Fleet.fit``)."""
+        return min(_MOST_EFFORT, max(1, self.budget // STEPS))
+
+
+DEFAULT_OPTIONS: Final = SearchOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMembers:
+    """The members of a gang that are to be placed.
+
+    Attributes:
+        standing: members that have a place, with the path of their domain.
+        wholes: chooses sub-groups, and knows the number of members to place.
+        needed_of_tasks: number of members to place of each task with a minimum.
+    """
+
+    gang: Gang
+    units: Sequence[CoLocatedMembers]
+    standing: Sequence[tuple[Standing, Path]]
+    wholes: Wholes
+    needed_of_tasks: Mapping[str, int]
 
 
 class Searches:
     """All searches of one decision.
 
     Args:
-        standing: members that have a place, with the path of their domain.
-        wholes: chooses sub-groups, and knows the number of members to place.
-        needed_of_tasks: number of members to place of each task with a minimum.
         score: scores a domain by the number of its sub-domains in use.
-        effort: prolongs searches for devices on a node (``Fleet.fit``).
-        unfinished: earlier searches that ran out of steps.
     """
 
     def __init__(
         self,
-        gang: Gang,
-        units: Sequence[CoLocatedMembers],
-        standing: Sequence[tuple[Standing, Path]],
-        wholes: Wholes,
-        needed_of_tasks: Mapping[str, int],
-        fleet: Fleet,
-        nodes: Nodes,
+        members: OpenMembers,
+        cluster: Cluster,
         verdicts: Verdicts,
         score: Callable[[Path, int, Figures], DomainScore],
-        budget: Budget,
-        effort: int,
-        unfinished: Unfinished | None,
+        options: SearchOptions,
     ):
-        self._gang = gang
-        self._units = units
-        self._standing = standing
-        self._wholes = wholes
-        self._needed = wholes.needed
+        self._gang = members.gang
+        self._units = members.units
+        self._standing = members.standing
+        self._wholes = members.wholes
+        self._needed = members.wholes.needed
         self._seats: Mapping[str, Seat] | None = None
         self._anchored: dict[Tier, Mapping[tuple[int, GroupNumber], Path]] = {}
-        self._needed_of_tasks = needed_of_tasks
-        self._fleet = fleet
-        self._nodes = nodes
+        self._needed_of_tasks = members.needed_of_tasks
+        self._cluster = cluster
         self._verdicts = verdicts
         self._score = score
-        self._budget = budget
-        self._effort = effort
-        self._unfinished = unfinished
+        self._budget = Budget(options.budget)
+        self._effort = options.effort
+        self._unfinished = options.unfinished
 
-    def best(self, candidates: Sequence[Candidate], inside: SearchContext, part: int = 1) -> Sequence[Placement] | None:
+    def best(
+        self, candidates: Sequence[Candidate], context: SearchContext, part: int = 1
+    ) -> Sequence[Placement] | None:
         """Placements in the best of the domains; None if there is no way, with a verdict on each domain.
 
         Args:
@@ -112,12 +139,12 @@ class Searches:
         """
         budget = self._budget.part(part)
         try:
-            return self._best(candidates, inside, budget)
+            return self._best(candidates, context, budget)
         finally:
             self._budget.left += budget.left
 
     def _best(
-        self, candidates: Sequence[Candidate], inside: SearchContext, budget: Budget
+        self, candidates: Sequence[Candidate], context: SearchContext, budget: Budget
     ) -> Sequence[Placement] | None:
         best: _Found | None = None
         undecided: list[Candidate] = []
@@ -126,7 +153,7 @@ class Searches:
                 break
             share = budget.part(len(candidates) - number)
             try:
-                found = self._search(candidate, inside, share)
+                found = self._search(candidate, context, share)
             except OutOfSteps:
                 undecided.append(candidate)
                 continue
@@ -138,31 +165,31 @@ class Searches:
             return best[1]
         for candidate in undecided:
             try:
-                found = self._search(candidate, inside, budget)
+                found = self._search(candidate, context, budget)
             except OutOfSteps:
-                most = inside.counts.members(candidate.places, candidate.around)
+                most = context.counts.members(candidate.places, candidate.around)
                 self._verdicts.note(candidate.path, most, "not decided", decided=False)
                 continue
             if found is not None:
                 return found[1]
         return None
 
-    def _search(self, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found | None:
+    def _search(self, candidate: Candidate, context: SearchContext, budget: Budget) -> _Found | None:
         """Placements in a domain with as few sub-domains as possible; None if there is no way.
 
         Raises:
             OutOfSteps: the budget ran out before any were found.
         """
         least = candidate.fewest
-        found = self._limited(candidate, inside, budget, least) if candidate.children > 1 else None
+        found = self._limited(candidate, context, budget, least) if candidate.children > 1 else None
         if found is None:
-            found = self._pack(candidate, inside, budget, None)
+            found = self._pack(candidate, context, budget, None)
             if found is None:
                 return None
-            found = self._fewer(found, candidate, inside, budget) if candidate.children > 1 else found
-        return self._with_leader(found, candidate, inside)
+            found = self._fewer(found, candidate, context, budget) if candidate.children > 1 else found
+        return self._with_leader(found, candidate, context)
 
-    def _fewer(self, found: _Found, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found:
+    def _fewer(self, found: _Found, candidate: Candidate, context: SearchContext, budget: Budget) -> _Found:
         """Improve on ``found``, but with more sub-domains than ``Candidate.fewest``.
 
         A way with few sub-domains is also one with more, so the number is found by bisection.
@@ -170,79 +197,81 @@ class Searches:
         least, most = candidate.fewest + 1, found[2] - 1
         while least <= most:
             limit = (least + most) // 2
-            better = self._limited(candidate, inside, budget, limit)
+            better = self._limited(candidate, context, budget, limit)
             if better is None:
                 least = limit + 1
             else:
                 found, most = better, better[2] - 1
         return found
 
-    def _limited(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int) -> _Found | None:
+    def _limited(self, candidate: Candidate, context: SearchContext, budget: Budget, limit: int) -> _Found | None:
         """A way with at most ``limit`` sub-domains; None if half of the steps that are left find none."""
         share = budget.part(2)
         try:
-            return self._pack(candidate, inside, share, limit)
+            return self._pack(candidate, context, share, limit)
         except OutOfSteps:
             return None
         finally:
             budget.left += share.left
 
-    def _pack(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int | None) -> _Found | None:
+    def _pack(self, candidate: Candidate, context: SearchContext, budget: Budget, limit: int | None) -> _Found | None:
         """Place enough units in the domain; without a limit, record a verdict if that is impossible.
 
         Raises:
             OutOfSteps: the budget ran out.
         """
-        key = inside.tier, candidate.path, limit, candidate.reach is None
-        search = self._taken_up(key, candidate, inside)
+        key = context.tier, candidate.path, limit, candidate.reach is None
+        search = self._taken_up(key, candidate, context)
         if search is True:
-            search = self._begin(self._units, candidate, inside, limit)
+            search = self._begin(self._units, candidate, context, limit)
         if isinstance(search, Search):
             try:
                 if found := self._run(search, candidate, budget):
                     return found
             except OutOfSteps:
-                self._keep(key, search, candidate, inside)
+                self._keep(key, search, candidate, context)
                 raise
             if not search.staging.undecided:
-                self._keep(key, None, candidate, inside)
+                self._keep(key, None, candidate, context)
         if limit is None:
-            learnt = inside.counts.members(candidate.places, candidate.around)
-            limits = inside.counts.limits(candidate.places, candidate.around)
+            learnt = context.counts.members(candidate.places, candidate.around)
+            limits = context.counts.limits(candidate.places, candidate.around)
             apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
             reason = apart if learnt >= self._needed else limits
             decided = not (isinstance(search, Search) and search.staging.undecided)
             self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
         return None
 
-    def _taken_up(self, key: Hashable, candidate: Candidate, inside: SearchContext) -> Search | bool:
+    def _taken_up(self, key: Hashable, candidate: Candidate, context: SearchContext) -> Search | bool:
         if self._unfinished is None:
             return True
-        return self._unfinished.take(key, inside.places, _every_place(candidate), self._fleet, self._nodes)
+        return self._unfinished.take(key, context.places, _every_place(candidate), self._cluster)
 
-    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, inside: SearchContext) -> None:
+    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, context: SearchContext) -> None:
         if self._unfinished is not None:
-            self._unfinished.keep(key, search, inside.places, _every_place(candidate), self._fleet, self._nodes)
+            self._unfinished.keep(key, search, context.places, _every_place(candidate), self._cluster)
 
     def _begin(
         self,
         units: Sequence[CoLocatedMembers],
         candidate: Candidate,
-        inside: SearchContext,
+        context: SearchContext,
         limit: int | None,
         *,
         leader_first: bool = False,
     ) -> Search:
-        tier, places = inside.tier, inside.places
-        staging = Staging(self._fleet, self._nodes, places, self._effort)
+        staging = Staging(self._cluster.fleet, self._cluster.nodes, context.places, self._effort)
         wholes = self._wholes
         if units is not self._units:
             wholes = Wholes(self._gang, units, wholes.needed, self._needed_of_tasks)
-        packing = Packing(
-            units, places, candidate.places, inside.counts, tier.groups, staging, child_depth=tier.depth + 1,
-            most_children=limit, wholes=wholes, anchors=self._anchors(tier), reach=candidate.reach,
-            close=leader_and_first(units), leader_first=leader_first,
-        )  # fmt: skip
+        rules = PackingRules(
+            most_children=limit,
+            anchors=self._anchors(context.tier),
+            reach=candidate.reach,
+            close=leader_and_first(units),
+            leader_first=leader_first,
+        )
+        packing = Packing(units, wholes, context, candidate.places, staging=staging, rules=rules)
         return Search(staging, packing)
 
     def _run(self, search: Search, candidate: Candidate, budget: Budget) -> _Found | None:
@@ -253,16 +282,16 @@ class Searches:
                 return score, [placement for _, placement in search.staging.placements()], children
         return None
 
-    def _with_leader(self, found: _Found, candidate: Candidate, inside: SearchContext) -> _Found:
+    def _with_leader(self, found: _Found, candidate: Candidate, context: SearchContext) -> _Found:
         """The same with leader and rank 0 on one node if possible, else close to each other."""
         pair = leader_and_first(self._units)
         nodes = {placement.pod: placement.node for placement in found[1]}
         if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
             return found
-        both = merged_unit(*pair, self._fleet)
-        inside.counts.count(both.shape, inside.places, candidate.places, self._fleet, self._nodes)
+        both = merged_unit(*pair, self._cluster.fleet)
+        context.counts.count(both.shape, context.places, candidate.places, self._cluster.fleet, self._cluster.nodes)
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
-            search = self._begin(units, candidate, inside, found[2], leader_first=units is self._units)
+            search = self._begin(units, candidate, context, found[2], leader_first=units is self._units)
             try:
                 better = self._run(search, candidate, Budget(_LEADER_STEPS))
             except OutOfSteps:

@@ -5,15 +5,16 @@ a place get their devices together (``Staging``), so a member never gets devices
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
 from controller.gangs.fitting import best_fit
-from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber, Reach
+from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber
+from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
-from controller.gangs.topology import DomainNode, DomainNodes, Path, by_path
+from controller.gangs.topology import DomainNode, Path, by_path
 from controller.gangs.units import CoLocatedMembers, Seat, UnitShape
 from controller.gangs.wholes import Candidate, Wholes
 
@@ -35,57 +36,52 @@ class _Batch:
     units: tuple[CoLocatedMembers, ...]
 
 
+class _Order(NamedTuple):
+    """Places in an order, and the most units on the places from each position on."""
+
+    places: Sequence[int]
+    rooms: Sequence[int]
+
+
 class Packing:
     """Puts units on places of a domain.
 
     Args:
-        child_depth: depth of the sub-domains.
-        most_children: most sub-domains that may be used; None for any number.
         wholes: chooses sub-groups, and with them the members that may be left out.
-        anchors: the domains of groups with members that have a place.
-        reach: places for members without devices; None if these are those of the others.
-        close: the leader and rank 0, to be placed close to each other if that is easy.
-        leader_first: whether the leader is placed before the others, so that there is more room close to it.
+        inside: the places of the domain.
     """
 
     def __init__(
         self,
         units: Sequence[CoLocatedMembers],
-        places: DomainNodes,
-        inside: Sequence[int],
-        counts: Counts,
-        groups: Sequence[GroupLevel],
-        staging: Staging,
-        *,
-        child_depth: int,
-        most_children: int | None,
         wholes: Wholes,
-        anchors: Mapping[tuple[int, GroupNumber], Path],
-        reach: Reach | None = None,
-        close: tuple[CoLocatedMembers, CoLocatedMembers] | None = None,
-        leader_first: bool = False,
+        context: SearchContext,
+        inside: Sequence[int],
+        staging: Staging,
+        rules: PackingRules,
     ):
+        places, groups, reach, close = context.places, context.tier.groups, rules.reach, rules.close
         self._places = places
         self._inside = inside
-        self._counts = counts
+        self._counts = context.counts
         self._groups = groups
         self._staging = staging
         self._budget = Budget(0)
         self._wholes = wholes
         self._slack = Slack(0, {}, {})
-        self._anchors: Anchors = dict(anchors)
+        self._anchors: Anchors = dict(rules.anchors)
         self._reach = reach
         self._within = frozenset(inside) if reach else frozenset[int]()
         self._close = close
-        self._first = close[0] if close and leader_first else None
-        self._child_depth = child_depth
-        self._most_children = most_children
+        self._first = close[0] if close and rules.leader_first else None
+        self._child_depth = context.tier.depth + 1
+        self._most_children = rules.most_children
         self._children: dict[Path, int] = {}
         self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
         self._independent = not self._depends_on_members and not (staging.shares_devices and any(map(_combines, units)))
         """Whether as many of the last units as possible on one place never keeps one of them from another place."""
         self._ordered = any(unit.shape.ordered for unit in units)
-        self._free = {shape: list(bounds) for shape, bounds in counts.bounds.items()}
+        self._free = {shape: list(bounds) for shape, bounds in context.counts.bounds.items()}
         """Most further units of each shape on each place, besides those of the shape that are there."""
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
         self._units = units
@@ -129,11 +125,12 @@ class Packing:
         if not self._ordered:
             shapes = {unit.shape: None for unit in units}
             rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
-            batches.sort(
-                key=lambda batch: (
-                    self._first not in batch.units, rooms[batch.shape], batch.shape.number, batch.groups, batch.owed
-                )
-            )  # fmt: skip
+
+            def difficulty(batch: _Batch) -> tuple[Any, ...]:
+                is_later = self._first not in batch.units
+                return is_later, rooms[batch.shape], batch.shape.number, batch.groups, batch.owed
+
+            batches.sort(key=difficulty)
         return tuple(batches)
 
     def _groups_of(self, unit: CoLocatedMembers) -> tuple[tuple[GroupNumber, ...], ...]:
@@ -216,7 +213,7 @@ class Packing:
         if level == len(self._groups):
             inside = self._below[len(path)][path] if path else self._places_of(batch.shape)
             order = self._in_order(batch, inside)
-            yield self._fill(batch, rest, order, self._suffix(batch.shape, order), 0, 0)
+            yield self._fill(batch, rest, _Order(order, self._suffix(batch.shape, order)), 0, 0)
             return
         if not batch.groups[level]:
             yield self._open(batch, rest, level + 1, path)
@@ -256,23 +253,15 @@ class Packing:
             possible.sort(key=lambda option: (children[option] not in self._children, -of_children[children[option]]))
         return possible
 
-    def _fill(
-        self,
-        batch: _Batch,
-        rest: tuple[_Batch, ...],
-        order: Sequence[int],
-        suffix: Sequence[int],
-        start: int,
-        done: int,
-    ) -> _Steps:
+    def _fill(self, batch: _Batch, rest: tuple[_Batch, ...], order: _Order, start: int, done: int) -> _Steps:
         """Choose places for the units from number ``done`` on, from position ``start`` of the order on."""
         left = len(batch.units) - done
         if not left:
             yield self._next(rest)
             return
-        at = start
-        while at < len(order) and suffix[at] >= left - self._slack.units(batch.shape, batch.owed):
-            place = order[at]
+        at, places = start, order.places
+        while at < len(places) and order.rooms[at] >= left - self._slack.units(batch.shape, batch.owed):
+            place = places[at]
             at += 1
             child = self._counted_child(batch, place)
             fresh = child is not None and child not in self._children
@@ -285,7 +274,7 @@ class Packing:
             for count in range(put, 0, -1):
                 if count < put and not self._put(batch, place, done, count):
                     continue
-                yield self._fill(batch, rest, order, suffix, at, done + count)
+                yield self._fill(batch, rest, order, at, done + count)
                 self._staging.take(place)
                 self._free[batch.shape][place] += count
                 self._budget.spend()
@@ -296,7 +285,7 @@ class Packing:
                 # Nothing else needs the place, so to use it less cannot help; to use another child can.
                 if not fresh or self._most_children is None:
                     break
-                while at < len(order) and self._child(order[at]) == child:
+                while at < len(places) and self._child(places[at]) == child:
                     at += 1
         if done:
             yield from self._leave_out(batch, left, rest)

@@ -18,6 +18,14 @@ _COMBINED: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """The cluster that a gang is placed in: its devices and its nodes."""
+
+    fleet: Fleet
+    nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DomainNode:
     """A place: the devices of a node in one domain, which are mostly all of the node.
 

@@ -4,13 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.allocation import Fleet
 from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang
 from controller.gangs.staging import Staging
-from controller.gangs.topology import DomainNodes
+from controller.gangs.topology import Cluster, DomainNodes
 from controller.gangs.units import CoLocatedMembers
-from controller.placement import Nodes
 
 _MOST: Final = 16
 """Most searches that are kept. Others start anew."""
@@ -45,9 +43,9 @@ class Unfinished:
         self._depends_on_members = False
         self._kept: dict[Hashable, _Kept] = {}
 
-    def ask(self, gang: Gang, units: Sequence[CoLocatedMembers], nodes: Nodes) -> bool:
+    def ask(self, gang: Gang, units: Sequence[CoLocatedMembers], cluster: Cluster) -> bool:
         """Forget searches for other questions. Returns False if searches for this question cannot be kept."""
-        if nodes.on_trial:
+        if cluster.nodes.on_trial:
             return False
         asked = replace(gang, elapsed=0.0), [unit.shape.key for unit in units]
         if asked != self._asked:
@@ -56,12 +54,10 @@ class Unfinished:
         self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
         return True
 
-    def take(
-        self, key: Hashable, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
-    ) -> Search | bool:
+    def take(self, key: Hashable, places: DomainNodes, inside: Sequence[int], cluster: Cluster) -> Search | bool:
         """The search ``key`` in a domain, to continue it. If there is none: whether there may be a way."""
         kept = self._kept.pop(key, None)
-        if kept is None or kept.places is not places or kept.version != self._version(places, inside, fleet, nodes):
+        if kept is None or kept.places is not places or kept.version != self._version(places, inside, cluster):
             return True
         if kept.search is None:
             self._kept[key] = kept
@@ -69,20 +65,15 @@ class Unfinished:
         return kept.search
 
     def keep(
-        self,
-        key: Hashable,
-        search: Search | None,
-        places: DomainNodes,
-        inside: Sequence[int],
-        fleet: Fleet,
-        nodes: Nodes,
+        self, key: Hashable, search: Search | None, places: DomainNodes, inside: Sequence[int], cluster: Cluster
     ) -> None:
         """Keep a search that ran out of steps; None stands for a search that has found no way."""
         if search is None or sum(one.search is not None for one in self._kept.values()) < _MOST:
-            self._kept[key] = _Kept(places, self._version(places, inside, fleet, nodes), search)
+            self._kept[key] = _Kept(places, self._version(places, inside, cluster), search)
 
-    def _version(self, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Hashable:
+    def _version(self, places: DomainNodes, inside: Sequence[int], cluster: Cluster) -> Hashable:
         """A version that changes with everything that can change the result."""
+        fleet, nodes = cluster.fleet, cluster.nodes
         everywhere = nodes.generation if self._depends_on_members else 0
         stamps = places.stamps()
         return nodes.common_version, fleet.shared_usage, everywhere, tuple([stamps[at] for at in inside])

@@ -156,11 +156,19 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
             counted = tuple(_without_terms_members_satisfy(pod.needs, every, nodes) for pod in pods)
             dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
             shape = UnitShape(
-                len(shapes), (key, dropped), pods, counted, ours, others, tasks, depends_on_members, ordered
+                number=len(shapes),
+                key=(key, dropped),
+                pods=pods,
+                counted=counted,
+                request=ours,
+                other_drivers_request=others,
+                tasks=tasks,
+                depends_on_members=depends_on_members,
+                ordered=ordered,
             )
             shapes[key, tasks] = shape
         placed = tuple([seats[member.demand.key] for member in members])
-        found.append(CoLocatedMembers(shape, members, claims, other_claims, order, placed))
+        found.append(CoLocatedMembers(shape, members, claims, other_claims, order=order, seats=placed))
     return tuple(faults) or found
 
 
@@ -182,20 +190,18 @@ def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) ->
     assert isinstance(others, CompiledRequest)
     shapes = one.shape, other.shape
     shape = UnitShape(
-        -1,
-        tuple(shape.key for shape in shapes),
-        tuple(pod for shape in shapes for pod in shape.pods),
-        tuple(needs for shape in shapes for needs in shape.counted),
-        ours,
-        others,
-        tuple(task for shape in shapes for task in shape.tasks),
-        one.shape.depends_on_members,
-        one.shape.ordered,
+        number=-1,
+        key=tuple(shape.key for shape in shapes),
+        pods=tuple(pod for shape in shapes for pod in shape.pods),
+        counted=tuple(needs for shape in shapes for needs in shape.counted),
+        request=ours,
+        other_drivers_request=others,
+        tasks=tuple(task for shape in shapes for task in shape.tasks),
+        depends_on_members=one.shape.depends_on_members,
+        ordered=one.shape.ordered,
     )
-    seats = (*one.seats, *other.seats)
-    return CoLocatedMembers(
-        shape, (*one.members, *other.members), claims, other_claims, min(one.order, other.order), seats
-    )
+    members, seats = (*one.members, *other.members), (*one.seats, *other.seats)
+    return CoLocatedMembers(shape, members, claims, other_claims, order=min(one.order, other.order), seats=seats)
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:

@@ -1,6 +1,6 @@
 """Decides about one gang at a time, and has the decisions about its members carried out."""
 
-from controller.gangs import STEPS, GangPlan, Memory, Unfinished, choose
+from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
 from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
@@ -127,9 +127,8 @@ class GangSync:
     def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
         tries = self._unfinished[key].tries if key in self._unfinished else 0
         budget = STEPS << min(tries, _MOST_DOUBLINGS)
-        return lambda gang: choose(
-            gang, self._state.devices, self._state.nodes, budget, memory=self._memory, unfinished=unfinished
-        )
+        options = SearchOptions(budget, self._memory, unfinished)
+        return lambda gang: choose(gang, self._state.devices, self._state.nodes, options)
 
     def _carry_out(self, key: str, decision: GangDecision, changes: Changes) -> None:
         """Carry out each member's decision; set one condition per member, and write one Event per gang."""

@@ -144,7 +144,14 @@ class Trial:
         else:
             prefers = has_preferences(pod.needs, self._nodes)
             preferred = partial(preferred_first, pod.key, pod.needs, self._nodes) if prefers else None
-            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.other_drivers_claims, pod.last, preferred)
+            found = place(
+                self._fleet,
+                pod.claims,
+                _eligible(pod, check),
+                other_drivers_claims=pod.other_drivers_claims,
+                last=pod.last,
+                preferred=preferred,
+            )
             if found is None:
                 found = self._preempting(pod, check)
         if isinstance(found, Placed):

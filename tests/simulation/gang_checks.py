@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, SearchOptions, choose
 from controller.reconcile import DecisionContext, KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
@@ -87,7 +87,7 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 
 def _decided(gang: Gang, state: State) -> GangPlan | GangRefusal:
     """The decision, which has to find what trying every node finds."""
-    answer = choose(gang, state.devices, state.nodes, ENOUGH_STEPS)
+    answer = choose(gang, state.devices, state.nodes, SearchOptions(ENOUGH_STEPS))
     refused = isinstance(answer, GangRefusal) and answer.wait is None and not answer.faults
     if refused and gang_search.fits(gang, state.devices, state.nodes):
         raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}")

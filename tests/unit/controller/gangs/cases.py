@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from controller.allocation import Fleet
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory, Standing, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory, SearchOptions, Standing, choose
 from controller.placement import Needs, NodeFacts, Nodes, NodeTaint, Placed, PodDemand
 from driver.model import Claim, Device
 from driver.quantity import Quantity
@@ -69,11 +69,11 @@ class GangCase:
     def decide(self, shuffle: Random | None = None, **options: Any) -> GangPlan | GangRefusal:
         made, nodes, gang = self.built(shuffle)
         before = state(made, nodes)
-        answer = choose(gang, made, nodes, **options)
+        answer = choose(gang, made, nodes, SearchOptions(**options))
         assert state(made, nodes) == before, "something is left behind"
         memory = Memory()
         for _ in range(2):
-            assert choose(gang, made, nodes, memory=memory, **options) == answer, "planned again"
+            assert choose(gang, made, nodes, SearchOptions(memory=memory, **options)) == answer, "planned again"
         return answer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import Fleet
-from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, choose, render
+from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, choose, render
 from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
 from tests.hard_searches import HARD_SEARCHES, NODE
@@ -283,7 +283,7 @@ def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | N
     made, nodes, _ = GangCase(cluster, asked[0]).built(shuffle)
     memory, found = Memory(), []
     for number, one in enumerate(asked):
-        answer = choose(one, made, nodes, memory=memory)
+        answer = choose(one, made, nodes, SearchOptions(memory=memory))
         assert isinstance(answer, GangPlan)
         found.append(devices_of(answer))
         demands = {entry.demand.key: entry.demand for entry in one.members}
@@ -320,14 +320,14 @@ def hard_to_place(steps: int) -> tuple[Fleet, Nodes, Gang]:
 def test_with_a_larger_budget_searches_for_devices_on_a_node_are_longer(steps: int, budget: int) -> None:
     (fleet, nodes, asked), memory = hard_to_place(steps), Memory()
     if budget > STEPS:
-        short = choose(asked, fleet, nodes, budget // 2, memory)
+        short = choose(asked, fleet, nodes, SearchOptions(budget // 2, memory))
         assert isinstance(short, GangRefusal)
         assert not short.decided
-    assert isinstance(choose(asked, fleet, nodes, budget, memory), GangPlan)
+    assert isinstance(choose(asked, fleet, nodes, SearchOptions(budget, memory)), GangPlan)
 
 
 def test_however_large_the_budget_is_a_search_for_devices_on_a_node_is_bounded() -> None:
     fleet, nodes, asked = hard_to_place(3)
-    answer = choose(asked, fleet, nodes, 1_000 * STEPS)
+    answer = choose(asked, fleet, nodes, SearchOptions(1_000 * STEPS))
     assert isinstance(answer, GangRefusal)
     assert not answer.decided

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
-from controller.gangs import Level, Memory, choose
+from controller.gangs import Level, Memory, SearchOptions, choose
 from controller.placement import Needs, Nodes
 from driver.model import Device
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
@@ -87,7 +87,7 @@ def test_a_decision_is_the_same_with_and_without_what_is_remembered(
     for change in (None, *happened):
         if change is not None:
             world.change(*change)
-        remembered = choose(asked, world.fleet, world.nodes, memory=memory)
+        remembered = choose(asked, world.fleet, world.nodes, SearchOptions(memory=memory))
         assert remembered == choose(asked, world.fleet, world.nodes)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Memory, Unfinished, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, Unfinished, choose
 from controller.placement import Nodes
 from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, gang, member, state
 from tests.unit.controller.gangs.exhaustive import Problem, best
@@ -37,7 +37,7 @@ class Deciding:
 
     def once(self) -> GangPlan | GangRefusal:
         before = state(self.fleet, self.nodes)
-        answer = choose(self.asked, self.fleet, self.nodes, self.budget, self.memory, self.unfinished)
+        answer = choose(self.asked, self.fleet, self.nodes, SearchOptions(self.budget, self.memory, self.unfinished))
         assert state(self.fleet, self.nodes) == before, "something is left behind"
         return answer
 
@@ -58,7 +58,7 @@ def is_certain(answer: GangPlan | GangRefusal) -> bool:
 @pytest.mark.parametrize(("problem", "kind"), [(FITS, GangPlan), (FITS_NOT, GangRefusal)])
 def test_however_many_steps_a_gang_needs_it_is_decided_in_the_end(problem: Any, kind: type) -> None:
     fleet, nodes, asked = packed(*problem)
-    assert not is_certain(choose(asked, fleet, nodes, 20 * BUDGET))
+    assert not is_certain(choose(asked, fleet, nodes, SearchOptions(20 * BUDGET)))
     tries, answer = Deciding(fleet, nodes, asked).tries(most=200)
     assert isinstance(answer, kind)
     assert tries > 20, "no try takes longer"

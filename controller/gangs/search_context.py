@@ -1,0 +1,38 @@
+"""Inputs of a search in one domain."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.gangs.bounds import Counts
+from controller.gangs.grouping import GroupNumber, Reach
+from controller.gangs.tiers import Tier
+from controller.gangs.topology import DomainNodes, Path
+from controller.gangs.units import CoLocatedMembers
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """The levels that hold in one attempt, the places, and their bounds: the same for all domains."""
+
+    tier: Tier
+    places: DomainNodes
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class PackingRules:
+    """Rules of one search.
+
+    Attributes:
+        most_children: most sub-domains that may be used; None for any number.
+        anchors: the domains of groups with members that have a place.
+        reach: places for members without devices; None if these are those of the others.
+        close: the leader and rank 0, to be placed close to each other if that is easy.
+        leader_first: whether the leader is placed before the others, so that there is more room close to it.
+    """
+
+    most_children: int | None
+    anchors: Mapping[tuple[int, GroupNumber], Path]
+    reach: Reach | None = None
+    close: tuple[CoLocatedMembers, CoLocatedMembers] | None = None
+    leader_first: bool = False
