@@ -1,17 +1,19 @@
 """The progress of the members of a gang. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from controller.gangs import Coming, GangTerms, SubGroup, natural_sort_key, sub_group_of
+from controller.gangs import Coming, GangTerms, Source, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.context import DecisionContext
-from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
+from controller.reconcile.decisions import Decision, Idle, PlacePod, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
-from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine
+from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine, finish
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 
@@ -142,6 +144,7 @@ class GangProgress:
         let_go: those without our gate that have a place, and are not bound.
         bound: those that are bound.
         own: what to do about those that are not open or full, as about any pod.
+        sub_groups: the sub-group of each member, also of those that end.
     """
 
     def __init__(
@@ -156,6 +159,8 @@ class GangProgress:
         self._state = state
         self._now = now
         self._history_of = history_of
+        self._gang = gang
+        self.sub_groups = {member.pod: member.sub_group for member in gang.members}
         self.pods: dict[str, PodView] = {}
         self.open: dict[str, NeedsDevices] = {}
         self.full: dict[str, HasDevices] = {}
@@ -219,6 +224,25 @@ class GangProgress:
         """True if a member with devices has lost its gate, so that there was a place for each member."""
         return self.running or any(member.held for member in self.let_go.values())
 
+    @cached_property
+    def begun(self) -> AbstractSet[SubGroup | None]:
+        """The sub-groups with a member that is let go or bound; and None, for members of no sub-group."""
+        return {None, *(self.sub_groups[key] for key in (*self.let_go, *self.bound))}
+
+    def halves(self, more: Iterable[str] = ()) -> set[str]:
+        """Return the members with devices of sub-groups that have not begun and are not whole.
+
+        Args:
+            more: members that get their devices now; they count.
+        """
+        terms = self._gang.terms
+        if not isinstance(terms, GangTerms) or terms.source is Source.POD_GROUP:
+            # kube-scheduler schedules a PodGroup as one.
+            return set()
+        there = {key: one for key in (*more, *self.full) if (one := self.sub_groups.get(key)) not in self.begun and one}
+        count = Counter(dict(self._gang.ended_of_sub_groups)) + Counter(there.values())
+        return {key for key, one in there.items() if count[one] < terms.sub_groups[one[0]].size}
+
     @property
     def standing(self) -> Iterator[tuple[str, PlacedMember]]:
         """The members that have a place."""
@@ -257,17 +281,35 @@ class GangProgress:
         text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; {remedy}"
         return Wait(Reason.CLAIM_FULL, f"gang {gang}: {text}", tuple(full))
 
-    # Taking back
+    # Letting go, and taking back
 
-    def taken_back(self, message: str) -> dict[str, Decision]:
+    def finished(self) -> dict[str, Decision]:
+        """Return the decisions of the second phase: remove the gates of members that have all their devices.
+
+        A gang that has not started lets all of them go, or none. So does each sub-group.
+        """
+        halves = self.halves()
+        finished = {key: finish(self._state, full) for key, full in self.full.items() if key not in halves}
+        hindered = {key: one for key, one in finished.items() if not isinstance(one, PlacePod)}
+        if self.started or not hindered:
+            text = f"gang {self._gang.key}: taken back, because its sub-group is not whole"
+            return {**finished, **self.taken_back(text, halves)}
+        waits = [one for one in hindered.values() if isinstance(one, Wait)]
+        return self.taken_back(waits[0].message) if waits else dict(hindered)
+
+    def taken_back(self, message: str, among: Collection[str] | None = None) -> dict[str, Decision]:
         """Return decisions that take back all that is held by members that have not started.
 
         Gated members lose everything at once. Those without a gate lose it in two steps, and only while no member runs.
+
+        Args:
+            among: which members; None for all.
         """
         decisions: dict[str, Decision] = {}
-        gated = {key: pod for key, pod in self.pods.items() if self._state.names.gate in pod.gates}
+        pods = {key: pod for key, pod in self.pods.items() if among is None or key in among}
+        gated = {key: pod for key, pod in pods.items() if self._state.names.gate in pod.gates}
         taken: set[str] = set()
-        for key, pod in self.pods.items():
+        for key, pod in pods.items():
             if key in gated:
                 held = [one for one in self.held_by(pod) if one.claim.key not in taken]
                 own = [one for one in held if reserved_only_for(self._state, one.claim, gated.values())]

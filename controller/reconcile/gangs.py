@@ -18,6 +18,10 @@ One part after another
     domain with room for all; those that come later have places in the plan, and nothing is written about them. What
     keeps that room for them is a hold (``controller.waiting.held``).
 
+Sub-groups
+    One that begins when the gang has started goes through the same two phases. If it cannot become whole any more, what
+    its members hold is taken back.
+
 After the start
     A member that kube-scheduler refuses is moved by the rules for one pod (``controller.reconcile.pods``), but within
     the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: what
@@ -52,7 +56,7 @@ from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
 from controller.reconcile.nodes import demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
-from controller.reconcile.pods import finish, place
+from controller.reconcile.pods import place
 from controller.state import State
 from driver.model import Consumer
 
@@ -148,7 +152,7 @@ class _GangDecider:
         if leaving := found.leaving(f"gang {terms.key}: taken back with the other members"):
             return self._decision(leaving)
         if not found.open:
-            return replace(self._decision(self._finished()), started=True)
+            return replace(self._decision(self._found.finished()), started=True)
         later = () if found.started or self._stands(terms) else self._later()
         if isinstance(later, Wait):
             evaluating = later.reason is Reason.EVALUATING
@@ -229,7 +233,7 @@ class _GangDecider:
 
     def _stands(self, terms: GangTerms) -> bool:
         """Return whether as many members have their place as have to start."""
-        placed = {key for key, _ in self._standing}
+        placed = {key for key, _ in self._standing} - self._found.halves()
         return len(placed) >= self._needed(terms) and not self._gang.lacking(placed)
 
     def _task_minimums(self, terms: GangTerms) -> TaskMinimums:
@@ -298,16 +302,24 @@ class _GangDecider:
     def _planned(self, terms: GangTerms, plan: GangPlan) -> GangDecision:
         """Decide from a plan that has a place for at least as many members as must have one."""
         found = self._found
-        placed = self._places(one for one in plan.placements if one.pod in found.open)
+        halves = found.halves([one.pod for one in plan.placements])
+        placed = self._places(one for one in plan.placements if one.pod in found.open and one.pod not in halves)
         left = [key for key in found.open if key not in placed]
         count = f"{len(placed) + len(self._standing)} of {terms.size or len(found.pods)} members placed"
         more = "more, or for no whole sub-group," if terms.sub_groups else "more"
         wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for {more} in {plan.domain}")
         decisions: dict[str, Decision] = dict.fromkeys(left, wait)
         first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
-        # In the first phase no gate is removed.
-        carried = first if first and not found.started else placed | self._finished()
+        # In the first phase no gate is removed, of the gang or of a sub-group.
+        carried = first if first and not found.started else self._one_by_one(placed, first)
         return replace(self._decision(decisions | carried, left), plan=plan, started=True)
+
+    def _one_by_one(self, placed: Mapping[str, PlacePod], first: Mapping[str, PlacePod]) -> dict[str, Decision]:
+        """Let members of a gang that has started go at once, apart from those of a sub-group that begins."""
+        begin = {self._found.sub_groups[key] for key in first} - self._found.begun
+        held = {key for key in (*placed, *self._found.full) if self._found.sub_groups[key] in begin}
+        now = {**placed, **self._found.finished()}
+        return {key: first[key] if key in held else one for key, one in now.items() if key in first or key not in held}
 
     def _first_phase(self, key: str, decision: PlacePod) -> PlacePod:
         """Return the decision without letting the member go: its gate stays."""
@@ -347,7 +359,7 @@ class _GangDecider:
         left = list(found.open)
         if found.running or self._stands(terms):
             decisions: dict[str, Decision] = dict.fromkeys(left, wait)
-            decision = replace(self._decision(decisions | self._finished(), left), started=True)
+            decision = replace(self._decision(decisions | self._found.finished(), left), started=True)
         else:
             decision = self._give_up(wait, left)
         after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
@@ -361,18 +373,6 @@ class _GangDecider:
         return ""
 
     # Decisions about all members
-
-    def _finished(self) -> dict[str, Decision]:
-        """Return the decisions of the second phase: remove the gates of members that have all their devices.
-
-        A gang that has not started lets all of them go, or none.
-        """
-        finished = {key: finish(self._state, full) for key, full in self._found.full.items()}
-        hindered = {key: one for key, one in finished.items() if not isinstance(one, PlacePod)}
-        if self._found.started or not hindered:
-            return dict(finished)
-        waits = [one for one in hindered.values() if isinstance(one, Wait)]
-        return self._found.taken_back(waits[0].message) if waits else dict(hindered)
 
     def _give_up(self, wait: Wait, left: Iterable[str] = ()) -> GangDecision:
         """Return decisions that hold nothing for a gang that cannot start. Members that run go on."""

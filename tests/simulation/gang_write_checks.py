@@ -133,6 +133,7 @@ class GangWriteChecks:
         namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
         holders = self._holders(namespace, asked.gang)
         if any(holder.let_go for holder in holders if holder.uid != uid):
+            yield from self._begin_problems(pod, asked, holders)
             return
         given = self._given[namespace, asked.gang]
         placed = {holder.uid for holder in holders}.union(*given.values())
@@ -147,6 +148,25 @@ class GangWriteChecks:
             of_holders = {holder.uid: holder.sub_group for holder in holders}
             begun = [of_holders.get(one, self._sub_group_of.get(one)) for one in placed]
             yield from _sub_group_problems(asked, asked.sub_groups, self._ended(namespace, runs), begun)
+
+    def _begin_problems(self, pod: Object, asked: _Asked, holders: Collection[_Holder]) -> Iterator[str]:
+        """When the gang has started, the first pod of a sub-group is let go when the sub-group is whole."""
+        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
+        own = asked.sub_groups.of(pod) if asked.sub_groups else None
+        if own is None or asked.sub_groups is None:
+            return
+        together = {holder.uid: holder.let_go for holder in holders if holder.sub_group == own}
+        if any(let_go for one, let_go in together.items() if one != uid):
+            return
+        given = self._given[namespace, asked.gang]
+        of_own = {claim: users for claim, users in given.items() if own in map(self._sub_group_of.get, users)}
+        for claim in of_own:
+            del given[claim]
+        ended = self._ended(namespace, self._runs(namespace, asked.gang))
+        count = len(set(together).union(*of_own.values())) + sum(asked.sub_groups.of(one) == own for one in ended)
+        if count < asked.sub_groups.size and not self._has_just_ended(namespace, asked.gang):
+            size, name = asked.sub_groups.size, "/".join(own)
+            yield f"sub-group {name} of gang {asked.gang} starts with {count} of {size} members"
 
     def _asked(self, pod: Object) -> _Asked | None:
         parameters = [one for claim in self._claims(pod) for one in self._parameters(claim)]

@@ -205,3 +205,20 @@ def test_a_member_that_ended_a_moment_ago_may_still_run_for_the_process(seconds:
     rig.give("w2", "a1")
     rig.let_go(rig.pods["w2"])
     assert ["with 1 of 2 members placed" in one for one in rig.found] == [True] * is_early
+
+
+@pytest.mark.parametrize(("number", "is_half"), [(1, True), (2, False)])
+def test_a_sub_group_that_begins_later_is_whole_when_the_first_of_it_is_let_go(number: int, is_half: bool) -> None:
+    rig = Gangs(said=REPLICAS)
+    for name in ("w2", "w3"):
+        rig.add_member(name)
+    for at, name in enumerate(rig.pods):
+        rig.memory.patch(PODS, name, {"metadata": {"labels": {"replica": str(at // 2)}}}, namespace="default")
+    for name in ("w0", "w1"):
+        rig.give(name, "a1")
+    for name in ("w0", "w1"):
+        rig.let_go(rig.pods[name])
+    for name in ("w2", "w3")[:number]:
+        rig.give(name, "a1")
+    rig.let_go(rig.pods["w2"])
+    assert rig.found == ["patch pods default/w2: sub-group 1 of gang train starts with 1 of 2 members"] * is_half

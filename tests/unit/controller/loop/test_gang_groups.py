@@ -8,6 +8,8 @@ import pytest
 
 from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
+from tests.unit.controller.loop.test_gangs import at
+from tests.unit.controller.loop.world import Killed, expect_kill
 
 GROUP = "scheduling.k8s.io/group-name"
 WRITES_OF_A_GANG = range(1, 19)
@@ -229,6 +231,44 @@ def test_a_part_of_a_sub_group_does_not_use_the_rest_of_the_room() -> None:
     world.label("a2", "a")
     world.settle(30)
     assert world.let_go(*second) == second
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+@pytest.mark.parametrize("at_once", [True, False], ids=["with the gang", "later"])
+def test_a_sub_group_beyond_the_minimum_is_let_go_whole_or_not_at_all(number: int, at_once: bool) -> None:
+    """The controller is killed after some write, and another pod takes a place meanwhile."""
+    world = SubGroupWorld(cards=4, subGroupSize=2)
+    first = world.add_members(0, 2)
+    if not at_once:
+        world.settle(30)
+        world.bind_all()
+    second = world.add_members(1, 2)
+    world.meddler.after = at(number, Killed())
+    with expect_kill():
+        world.settle(30)
+    world.add_claim("other", 1)
+    world.add_pod("other", "other", priority=1000)
+    world.start()
+    world.settle(60)
+    assert [len(world.let_go(*one)) for one in (first, second)] in ([2, 2], [2, 0], [0, 2])
+    assert all(node == "" for pod, node in zip(second, world.nodes_of(*second), strict=True) if world.let_go(pod) == [])
+
+
+def test_what_half_a_sub_group_holds_is_taken_back_when_the_other_half_is_gone() -> None:
+    world = SubGroupWorld(cards=4, subGroupSize=2)
+    world.add_members(0, 2)
+    world.settle(30)
+    world.bind_all()
+    second = world.add_members(1, 2)
+    world.meddler.after = at(2, Killed())
+    with expect_kill():
+        world.settle(30)
+    held, other = sorted(second, key=lambda pod: world.node_of(pod), reverse=True)
+    assert (world.node_of(held), world.node_of(other)) == ("a1", "")
+    world.remove_pod(other)
+    world.start()
+    world.settle(30)
+    assert (world.node_of(held), world.let_go(held)) == ("", [])
 
 
 def test_sub_groups_by_a_label_that_claims_name() -> None:
