@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from controller.election import Election
@@ -52,6 +52,15 @@ class SimulatedProgram(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramPorts:
+    """The ports of one simulated program."""
+
+    api: Api
+    clock: Clock
+    log: Logger
+
+
 class SimulatedController:
     """``lode controller`` without its threads: it takes part in the leader election and works while it leads.
 
@@ -63,16 +72,15 @@ class SimulatedController:
 
     def __init__(
         self,
-        api: Api,
-        clock: Clock,
+        ports: ProgramPorts,
         settings: Settings,
-        log: Logger,
         identity: str,
+        *,
         latency: Latency,
         randomness: random.Random,
         found: list[str],
     ):
-        section = settings.controller
+        section, api, clock = settings.controller, ports.api, ports.clock
         self._clock = clock
         self._election = Election(
             api,
@@ -80,8 +88,8 @@ class SimulatedController:
             NAMESPACE,
             section.lease_name,
             identity,
-            section.lease_seconds,
-            section.longest_write_seconds,
+            lease_seconds=section.lease_seconds,
+            longest_write_seconds=section.longest_write_seconds,
         )
         self._random = randomness
         self._writes = SteppedWrites(
@@ -95,7 +103,7 @@ class SimulatedController:
         writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
         self._metrics = Metrics()
         self.controller = Controller(
-            Ports(api, writes, clock, self._metrics, log), settings, identity, deliver=self._delivered
+            Ports(api, writes, clock, self._metrics, ports.log), settings, identity, deliver=self._delivered
         )
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()

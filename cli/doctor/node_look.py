@@ -21,9 +21,16 @@ _CONTAINERD = "/etc/containerd/config.toml"
 _SECTIONS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
 """Where containerd 2 and containerd 1 have the settings of CDI."""
 _LIBRARIES = (
-    "usr/lib64", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64", "usr/local/nvidia/lib64",
-    "usr/local/Ascend/driver/lib64", "usr/local/Ascend/driver/lib64/driver", "usr/local/dcmi",
-)  # fmt: skip
+    "usr/lib64",
+    "usr/lib",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "usr/local/nvidia/lib64",
+    "usr/local/Ascend/driver/lib64",
+    "usr/local/Ascend/driver/lib64/driver",
+    "usr/local/dcmi",
+)
 
 
 def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFacts:

@@ -29,7 +29,14 @@ from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
-from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
+from simulation.programs import (
+    NAMESPACE,
+    PluginConnection,
+    ProgramPorts,
+    SimulatedController,
+    SimulatedPlugin,
+    SimulatedProgram,
+)
 from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
 from tests.simulation.disk_checks import DiskChecks
@@ -165,9 +172,13 @@ class SimulatedCluster:
     def _build_controller(self, process: Process) -> SimulatedProgram:
         clock = self._clock_of(process)
         logger = EventLogger(self.log, process.name)
-        api = self._api(process, CONTROLLER)
         return SimulatedController(
-            api, clock, self.settings, logger, process.name, self._latency, self.random, self.found
+            ProgramPorts(self._api(process, CONTROLLER), clock, logger),
+            self.settings,
+            process.name,
+            latency=self._latency,
+            randomness=self.random,
+            found=self.found,
         )
 
     def _plugin_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:
