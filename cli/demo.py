@@ -226,7 +226,7 @@ class _Demo:
         print(f": {time.monotonic() - started:.2f} s")
 
     def _reports(self) -> str:
-        """What was reported about the pods that do not run."""
+        """Conditions and Events of the pods that do not run."""
         waiting = {pod["metadata"]["name"]: pod for pod in self._pods() if pod_phase(pod) != "Running"}
         events = [event for event in self._api.list(EVENTS).items if event["involvedObject"]["name"] in waiting]
         reports = [

@@ -27,7 +27,8 @@ _CORE = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Origin:
-    """Where an object was read: file (``-`` is standard input), document in it (from 1), index in a List (from 0)."""
+    """The place where an object was read: file (``-`` is standard input), document in it (from 1), index in a List
+    (from 0)."""
 
     file: str
     document: int = 0

@@ -122,7 +122,7 @@ def _age(since: str, now: float) -> str:
 
 
 def _device_conditions(outcome: Outcome) -> Iterator[str]:
-    """What drivers report about devices that they prepared, condition by condition."""
+    """The conditions that drivers report for devices that they prepared."""
     for claim in outcome.claims:
         for device in claim.devices:
             for condition in device.get("status", {}).get("conditions") or ():

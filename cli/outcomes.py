@@ -31,7 +31,7 @@ ONLY_THE_CONTROLLER: Final = (
     "no object of the API says on which nodes kube-scheduler refused a pod, nor which nodes are held back, so none of "
     "these is left out here"
 )
-"""Why a node that the controller does not choose may be chosen from the objects alone."""
+"""The reason why a decision from the objects alone may choose a node that the controller avoids."""
 _RESULT_FIELDS: Final = ("request", "driver", "pool", "device", "consumedCapacity", "adminAccess")
 _DEVICE: Final = ("driver", "pool", "device", "shareID")
 _NONE: Final = "<none>"
@@ -42,7 +42,7 @@ _MAX_CHARACTERS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the pod or claim has to wait; empty if everything is allocated.
+    """The reason why the pod or claim has to wait; empty if everything is allocated.
 
     Attributes:
         reason: of the controller's condition.
@@ -137,7 +137,7 @@ class Outcome:
         }
 
     def wait_text(self) -> str:
-        """Why it waits, in full: a line for each group of nodes and one for the closest miss."""
+        """The full reason why it waits: a line for each group of nodes and one for the closest miss."""
         head = f"{self.kind} {self.namespace}/{self.name} waits ({self.verdict.reason}):"
         nodes = self.verdict.summary
         if nodes is None:

@@ -93,7 +93,7 @@ class Simulator:
         self._gangs: dict[str, tuple[int, GangDecision]] = {}
         """The last decision about each gang, and ``Nodes.generation`` then."""
         self._before: dict[str, Allocation | None] = {}
-        """What claims of gangs held before these were decided."""
+        """The allocations of claims of gangs before their gang was decided."""
 
     def pods(self) -> list[Outcome]:
         """The outcomes for all pending pods that ask for devices of our driver, in order."""

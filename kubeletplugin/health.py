@@ -42,7 +42,7 @@ class HealthFeed:
         self._lock = threading.Lock()
         self._streams: set[threading.Event] = set()
         self._fault = ""
-        """Why the hardware did not answer when it was last asked; "" if it did."""
+        """The reason why the hardware did not answer the last time; "" if it did."""
         self._devices: tuple[tuple[Card, ...], tuple[tuple[str, str], ...]] = ((), ())
         """The cards last seen, and the names of their devices, each with its card's name."""
         self.pool = settings.names.pool(node_name)

@@ -33,7 +33,7 @@ class MemoryDisk:
         self.full = ""
         """The folder that has no room left, itself and below; "" if all have."""
         self.changes = 0
-        """How often a name or a content has changed."""
+        """Number of changes of names and contents."""
         self._files: dict[str, _File] = {}
         self._synced: dict[str, _File] = {}
         """The names that survive a loss of power."""
@@ -161,7 +161,7 @@ class MemoryDisk:
         return {path: file.content for path, file in self._files.items()}
 
     def after_a_loss_of_power(self, path: str) -> bytes | None:
-        """What the file would hold after a loss of power; None if there would be no such file."""
+        """The content of the file after a loss of power; None if there would be no such file."""
         file = self._synced.get(path)
         return None if file is None else file.synced
 

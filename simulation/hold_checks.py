@@ -22,7 +22,7 @@ class Holding(Protocol):
 
     @property
     def state(self) -> State:
-        """What it knows."""
+        """The controller's state."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Holding(Protocol):
         ...
 
     def next_due(self) -> float | None:
-        """When it has something to do (monotonic seconds)."""
+        """Time of its next work (monotonic seconds)."""
         ...
 
 
@@ -76,7 +76,7 @@ class HoldChecks:
         self._last: dict[str, HeldDomain] = {}
         self._holds: dict[str, _Hold] = {}
         self._ran_out: dict[str, tuple[float, int]] = {}
-        """When a hold of each node ran out, and ``Rank.below`` of the one that it was for."""
+        """The time at which a hold of each node ran out, and ``Rank.below`` of its pod or gang."""
 
     def look(self, sequence: WriteSequence) -> None:
         """Check that a pod that comes after a gang is placed on its held nodes only if it ends before the gang can

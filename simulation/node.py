@@ -18,7 +18,7 @@ class Container:
     devices: tuple[tuple[str, Result], ...]
     """The devices it can open, each with the uid of the claim that allocates it."""
     stops_at: float | None = None
-    """When the containers will have stopped (``Clock.monotonic``); None until the kubelet stops them."""
+    """Time at which the containers will have stopped (``Clock.monotonic``); None until the kubelet stops them."""
     exit_phase: str = ""
     """Succeeded or Failed once the containers have exited."""
     abandoned: bool = False

@@ -125,7 +125,7 @@ class SimulatedController:
 
     @property
     def held_nodes(self) -> int:
-        """How many nodes are held back, as its metrics say."""
+        """Number of held nodes, as its metrics say."""
         return int(self._metrics.registry.get_sample_value("lode_controller_held_nodes") or 0)
 
     def step(self) -> bool:

@@ -35,7 +35,7 @@ from simulation.node import SimulatedNode
 from simulation.programs import NAMESPACE
 
 PAUSE_SECONDS = 0.005
-"""How long the fake components sleep when there is nothing to do."""
+"""Pause of the fake components when they have no work."""
 STOP_SECONDS = 10.0
 
 

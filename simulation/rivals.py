@@ -8,7 +8,7 @@ from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall
 from driver.kube.objects import controller_of, is_deleting
 
 _DELETED: Final = 0.3
-"""How many of the claims are deleted; the others are changed."""
+"""Share of the claims that are deleted; the others are changed."""
 _SOMEBODY: Final = {
     "apiVersion": "v1",
     "kind": "Pod",

@@ -33,7 +33,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a service account must be allowed to do. "" is every object, or the whole cluster."""
+    """A right that a service account needs. "" is every object, or the whole cluster."""
 
     account: str
     verb: str
@@ -59,7 +59,7 @@ class ClusterNode:
     """Whether the plugin is kept off by a label or a node selector."""
     plugin_ready: bool
     devices: int
-    """How many of our devices it has published."""
+    """Number of our devices that it has published."""
     device_plugins: tuple[str, ...] = ()
     """Extended resources of these cards that another device plugin offers."""
     drivers: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class ClusterFacts:
     """Whether the flavor with the controller is installed, by what is there of it."""
     missing_classes: tuple[str, ...]
     policies: Mapping[str, str]
-    """Why each admission policy or binding is not in force, "" if it is."""
+    """The reason why each admission policy or binding is not in force; "" if it is."""
     denied: tuple[Right, ...]
     nodes: tuple[ClusterNode, ...]
     unread: Mapping[str, str]

@@ -39,7 +39,7 @@ class Containerd:
     enable_cdi: bool | None = None
     spec_dirs: tuple[str, ...] | None = None
     fault: str = ""
-    """Why the file could not be read."""
+    """The reason why the file could not be read; "" if it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class NodeFacts:
     device_files: frozenset[str]
     """Names below ``/dev``."""
     libraries: frozenset[str]
-    """Those of ``VendorFacts.library`` that are installed below the driver's root."""
+    """Libraries of ``VendorFacts.library`` that are installed below the driver's root."""
 
 
 def check_node(facts: NodeFacts) -> tuple[Finding, ...]:

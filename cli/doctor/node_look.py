@@ -19,7 +19,7 @@ from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1
 ANSWER_SECONDS = 2.0
 _CONTAINERD = "/etc/containerd/config.toml"
 _SECTIONS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
-"""Where containerd 2 and containerd 1 have the settings of CDI."""
+"""Sections with the settings of CDI, in containerd 2 and containerd 1."""
 _LIBRARIES = (
     "usr/lib64",
     "usr/lib",

@@ -41,7 +41,7 @@ class Card:
     cuda_version: str = "0.0.0"
     """The newest CUDA that the driver serves, as a semantic version; 0.0.0 if it is unknown or there is none."""
     scheme: Scheme | None = None
-    """How the card can be partitioned; None if it cannot."""
+    """The card's possible partitions; None if it has none."""
 
     @property
     def unit(self) -> WholeKind:

@@ -1,4 +1,4 @@
-"""How cards can be partitioned, as data, and the MIG profiles of common cards. Pure.
+"""Partition schemes of cards as data, and the MIG profiles of common cards. Pure.
 
 A scheme has the counters of one card, every partition that the card supports, and the counters that each partition
 consumes. Two partitions can exist at once exactly if the counters cover both.

@@ -41,7 +41,7 @@ class Blocked:
     claims: Mapping[str, PreparedClaim]
     """The claims that must go, as they were when this was decided, by uid."""
     reasons: tuple[str, ...] = ()
-    """Why claims must go that do not hold its devices."""
+    """Reasons why claims must go that do not hold its devices."""
 
 
 class Assessor:

@@ -74,7 +74,7 @@ class Retiring:
         self._wake = wake
         self._look_at = node.clock.monotonic()
         self._unreadable = ""
-        """Why the checkpoint could not be read the last time; "" if it could."""
+        """The reason why the checkpoint could not be read the last time; "" if it could."""
         self._failures: dict[str, int] = {}
         self._due: dict[str, float] = {}
         """Time of the next try for each claim that is known to be stopping, by uid."""

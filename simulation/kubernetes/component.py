@@ -79,7 +79,7 @@ class WorkQueue:
         return key
 
     def next_due(self) -> float | None:
-        """When the next key is due, in seconds of ``Clock.monotonic``."""
+        """Time at which the next key is due, in seconds of ``Clock.monotonic``."""
         return min(self._due.values()) if self._due else None
 
 
@@ -112,7 +112,7 @@ class FakeComponent(ABC):
         return True
 
     def next_due(self) -> float | None:
-        """When there is work again, if nothing changes."""
+        """Time of the next work, if nothing changes."""
         return self.queue.next_due() if self._synced else None
 
     @property

@@ -9,7 +9,7 @@ from driver.errors import LodeError
 
 @dataclass(frozen=True, slots=True)
 class ClaimName:
-    """How a kubelet names a claim to a plugin."""
+    """A claim as a kubelet names it to a plugin."""
 
     namespace: str
     name: str

@@ -22,10 +22,10 @@ UNPREPARE_RETRY_SECONDS = 10.0
 JITTER = 0.5
 """Both retries are delayed by up to half as much in addition."""
 KILL_SECONDS = 30
-"""How long the containers of a pod that is no longer in the API may take to stop."""
+"""Longest time in which the containers of a pod that is no longer in the API stop."""
 REGISTER_SECONDS = 1.0
 DELETE_SLICES_SECONDS = 30.0
-"""How long after the last connection to a plugin was lost its slices are deleted."""
+"""Time from the loss of the last connection to a plugin to the deletion of its slices."""
 
 
 class _CannotStart(LodeError):

@@ -6,7 +6,7 @@ from driver.kube.api import Object
 from driver.kube.objects import is_deleting
 
 Refuses = Callable[[Sequence[Object]], str]
-"""Why a node refuses the pod beside these pods; "" if it does not."""
+"""The reason why a node refuses the pod beside these pods; "" if it does not."""
 
 
 def priority_of(pod: Object) -> int:

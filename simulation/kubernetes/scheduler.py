@@ -233,7 +233,8 @@ class KubeScheduler(FakeComponent):
 
 
 def filter_reason(pod: Object, node: Object, present: Iterable[Object]) -> str:
-    """Why the node cannot take the pod beside those that are ``present``, apart from claims; "" if it can."""
+    """The reason why the node cannot take the pod beside those that are ``present``, apart from claims; "" if it
+    can."""
     spec, metadata = pod["spec"], node["metadata"]
     if (node.get("spec") or {}).get("unschedulable"):
         return "node(s) were unschedulable"

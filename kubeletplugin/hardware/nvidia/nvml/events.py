@@ -45,7 +45,7 @@ class Condition:
     retirement_pending: bool = False
     """A faulty page of memory is retired with the next reset: cards without spare rows."""
     retired_pages: int = 0
-    """How many pages of memory are retired for good."""
+    """Number of retired pages of memory."""
 
 
 class Events:
