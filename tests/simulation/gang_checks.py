@@ -61,7 +61,10 @@ def _state(cluster: SimulatedCluster) -> State:
 
 
 def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
-    """The gangs that have not started, and would if they were decided now on nodes that are not held back from them."""
+    """The gangs of which a member would be placed if they were decided now, on nodes that are not held back from them.
+
+    Also those that run: a lost member, a part of a JobSet or a sub-group that comes later.
+    """
     leaders = [program.controller for program in cluster.controllers() if program.leads]
     domains = [held for controller in leaders for held in controller.held_domains]
     holders = [pod for one in leaders for held in one.held_nodes if (pod := state.pods.get(held.rank.pod))]
@@ -69,7 +72,7 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
         gang = known_gang(state, key)
         pods = [state.pods[member.pod] for member in gang.members]
         rank = rank_of_gang(state, pods)
-        if any(pod.node_name for pod in pods) or any(rank_of(state, holder) < rank for holder in holders):
+        if any(rank_of(state, holder) < rank for holder in holders):
             # Which node is held back for a single pod is not known here.
             continue
         before = [held for held in domains if held.gang != key and held.rank < rank]
