@@ -8,7 +8,7 @@ from typing import Final
 
 from cli import live
 from cli.exitcodes import FAILED, PLACED, WAITS
-from cli.explanation import Explainer, Explanation
+from cli.explanation import ExplainedOutcome, Explainer
 from cli.tiers import tiers_in
 from driver.errors import LodeError, OperatorFault
 from driver.names import Names
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     return WAITS if explanation.waits else PLACED
 
 
-def _explanation(arguments: argparse.Namespace) -> Explanation:
+def _explanation(arguments: argparse.Namespace) -> ExplainedOutcome:
     kind, name = _parse_target(arguments.what)
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
         tiers, chosen = tiers_in(arguments.settings), arguments.namespace or namespace

@@ -16,7 +16,7 @@ from cli.live import (
     read_what_may_be_read,
     stored,
 )
-from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Json, Outcome, Verdict, device_rows, knows_more
+from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Outcome, Verdict, device_rows, knows_more
 from cli.podnotes import health_notes, leader_note
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
@@ -40,6 +40,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.names import Names
+from driver.wire import Json
 
 _CONSEQUENCES: Final = {
     NODES: "nodes that ResourceSlices name are assumed to be ready and to have room",
@@ -146,7 +147,7 @@ class Explainer:
         self._namespace = namespace
         self._now = now
 
-    def explain(self, kind: str, name: str) -> Explanation:
+    def explain(self, kind: str, name: str) -> ExplainedOutcome:
         """Explain the ``Pod``, ``ResourceClaim`` or ``Gang`` of that name; the pod or claim that exists if kind is "".
 
         Raises:
@@ -166,7 +167,7 @@ class Explainer:
         resource, obj = existing[0]
         return self._pod(obj) if resource == PODS else self._claim(obj)
 
-    def _pod(self, raw: Object) -> Explanation:
+    def _pod(self, raw: Object) -> ExplainedOutcome:
         pod = self._view(raw)
         names = dict.fromkeys(reference.claim for reference in pod.references if reference.claim)
         claims = [claim for name in names if (claim := get_one(self._api, RESOURCE_CLAIMS, name, self._namespace))]
@@ -188,7 +189,7 @@ class Explainer:
         notes += health_notes(raw)
         if outcome.result == "placed" and self._names.gate in pod.gates:
             notes += leader_note(self._api, self._now)
-        return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
+        return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _gang(self, name: str) -> Explanation:
         """The outcome of all members together; the reason is that of a member that waits."""
@@ -203,9 +204,9 @@ class Explainer:
         claims = tuple(claim for _, one in outcomes for claim in one.claims)
         outcome = replace(first, kind="Gang", name=name, node=", ".join(nodes), claims=claims)
         notes = (f"members: {', '.join(member.name for member in members)}", *_gang_notes(simulator, snapshot, key))
-        return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
+        return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
 
-    def _claim(self, raw: Object) -> Explanation:
+    def _claim(self, raw: Object) -> ExplainedOutcome:
         allocated = _is_allocated(raw)
         snapshot = self._snapshot({RESOURCE_CLAIMS: [raw]}, complete=not allocated)
         state, simulator = snapshot.state, Simulator(snapshot, self._now)
@@ -213,19 +214,19 @@ class Explainer:
         key = f"{self._namespace}/{name}"
         notes = ["the claim is being deleted"] if raw["metadata"].get("deletionTimestamp") else []
         if allocated:
-            return Explanation(simulator.held(key), None, (*notes, *snapshot.notes))
+            return ExplainedOutcome(simulator.held(key), None, (*notes, *snapshot.notes))
         pods = [state.pods[user] for user in state.pods.using(key)]
         pods = sorted((pod for pod in pods if not (pod.terminal or pod.deleting)), key=lambda pod: rank_of(state, pod))
         if not pods:
             notes.append("no pod uses the claim; this is what one would get that asks for nothing else")
-            return Explanation(simulator.claim(key), None, (*notes, *snapshot.notes))
+            return ExplainedOutcome(simulator.claim(key), None, (*notes, *snapshot.notes))
         pod = pods[0]
         notes.append(f"it is allocated together with what else its pod {pod.name} asks for")
         outcome = simulator.pod(pod.key)
         notes += _unknown_here(outcome, pod)
         own = tuple(claim for claim in outcome.claims if claim.name == name)
         outcome = replace(outcome, kind="ResourceClaim", name=name, claims=own)
-        return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
+        return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _as_reported(self, pod: PodView, error: NoRights) -> Explanation:
         """The controller's condition as the outcome, for a user without the rights that a decision needs."""

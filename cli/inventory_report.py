@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from cli.tables import table
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import Settings
+from driver.wire import Json
 from kubeletplugin.hardware import Card, CardState, Health
 from kubeletplugin.inventory import OfferedDevice, Restrictions, build_inventory, fabric_from, offer_from, taints_of
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
 
-Json = dict[str, Any]
 _HEADER: Final = ("CARD", "TYPE", "MODEL", "MEMORY", "NUMA", "PCI", "HEALTH", "OFFERED AS")
 _NAMELESS: Final = "node"
 """Stands for the node's name in slices that are only validated."""
@@ -84,7 +84,7 @@ class CardReport:
 class InventoryReport:
     """The whole node."""
 
-    facts: NodeFacts
+    facts: InventoryNode
     offer: tuple[Offer, ...]
     cards: tuple[CardReport, ...]
     refused: tuple[str, ...]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli import live
 from cli.exitcodes import FAILED
-from cli.inventory_report import CardFacts, InventoryReport, NodeFacts, report
+from cli.inventory_report import CardFacts, InventoryNode, InventoryReport, report
 from driver.clock import SystemClock
 from driver.errors import LodeError, OperatorFault, TransientFault
 from driver.files import SystemFiles
@@ -54,7 +54,7 @@ def _print(found: InventoryReport) -> None:
     print(found.text())
 
 
-def _record(facts: NodeFacts, target: str, description: str) -> int:
+def _record(facts: InventoryNode, target: str, description: str) -> int:
     text = profile_of([known.card for known in facts.cards], description)
     if target == "-":
         sys.stdout.write(text)

@@ -20,11 +20,10 @@ from controller.reconcile import (
 )
 from controller.state import ClaimRecord, ClaimReference, Condition, PodView, State
 from driver.model import Claim
-from driver.wire import allocation_to
+from driver.wire import Json, allocation_to
 
-Json = dict[str, Any]
 ClaimState = Literal["chosen", "held", "pending", "others", "missing"]
-Result = Literal["placed", "allocated", "waiting", "others"]
+OutcomeKind = Literal["placed", "allocated", "waiting", "others"]
 
 DEVICE_HEADER: Final = ("CLAIM", "REQUEST", "POOL", "DEVICE", "CONSUMES")
 ONLY_THE_CONTROLLER: Final = (
@@ -105,7 +104,7 @@ class Outcome:
     kind: Literal["Pod", "ResourceClaim", "Gang"]
     namespace: str
     name: str
-    result: Result
+    result: OutcomeKind
     node: str
     claims: tuple[ClaimOutcome, ...]
     verdict: Verdict = Verdict()
@@ -215,7 +214,7 @@ def outcome_of_claim(state: State, objects: ClaimObjects, key: str, answer: Verd
     return Outcome("ResourceClaim", claim.namespace, claim.name, result, node=node, claims=claims, verdict=answer)
 
 
-def _result(answer: Verdict, claims: Sequence[ClaimOutcome]) -> Result:
+def _result(answer: Verdict, claims: Sequence[ClaimOutcome]) -> OutcomeKind:
     if answer.reason:
         return "waiting"
     states = {claim.state for claim in claims}

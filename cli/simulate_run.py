@@ -10,7 +10,7 @@ from cli import live
 from cli.checks import InputObject, check
 from cli.documents import BadInput, read_documents
 from cli.exitcodes import FAILED, PLACED, WAITS
-from cli.outcomes import DEVICE_HEADER, Json, Outcome, outcome_rows
+from cli.outcomes import DEVICE_HEADER, Outcome, outcome_rows
 from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
@@ -18,6 +18,7 @@ from cli.tables import table
 from cli.tiers import tiers_in, tiers_of_cluster
 from driver.errors import LodeError
 from driver.names import Names
+from driver.wire import Json
 
 
 def run(arguments: argparse.Namespace) -> int:

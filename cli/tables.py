@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
-Object = dict[str, Any]
+from driver.kube.api import Object
 
 _GAP = 3
 

@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
+class Apis:
     """The API, once for each purpose, so that none waits for connections or time-outs of another."""
 
     reading: Api
@@ -106,7 +106,7 @@ class Connections:
     """Every call takes less than a renewal may be late."""
 
 
-def connections(kubeconfig: str, settings: Settings) -> Connections:
+def connections(kubeconfig: str, settings: Settings) -> Apis:
     """The connections of the running program.
 
     Raises:
@@ -114,7 +114,7 @@ def connections(kubeconfig: str, settings: Settings) -> Connections:
     """
     chosen = settings.controller
     connect = partial(KubeClient.from_environment, kubeconfig)
-    return Connections(
+    return Apis(
         connect(),
         connect(call_seconds=chosen.write_seconds, connections=chosen.writes_in_flight + _REPORTING),
         connect(call_seconds=chosen.lease_seconds / 5),
@@ -128,7 +128,7 @@ class ControllerProcess:
         metrics: what is served under /metrics.
     """
 
-    def __init__(self, api: Connections, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
+    def __init__(self, api: Apis, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
         self._clock = clock
         self._settings = settings
         self._log = log

@@ -16,7 +16,7 @@ backoff            exponential back-off
 | clock            the port to time
 | errors           errors by who must act
 | disk             the port to the calls of a file system, and those of this machine
-| frozen           cache keys that no field can be forgotten in
+| cache_key        cache keys that no field can be forgotten in
 | kinds            what a card is offered as, and the kinds of device that come of it
 | semver           semantic versions
 | threads          threads whose failure is reported

@@ -128,7 +128,7 @@ class PlacementConfig(_Parameters):
     """Where the gang stays together: levels of the topology, outermost first."""
 
 
-Sharing = Literal["none", "timeSlicing", "mps", "hamiCore"]
+SharingStrategy = Literal["none", "timeSlicing", "mps", "hamiCore"]
 Interval = Literal["default", "short", "medium", "long"]
 """Length of a GPU's time slice, in the terms of ``nvidia-smi compute-policy --set-timeslice``."""
 
@@ -136,7 +136,7 @@ Interval = Literal["default", "short", "medium", "long"]
 class GpuConfig(_Parameters):
     """How allocated GPUs are prepared (kind ``GpuConfig``)."""
 
-    sharing: Sharing = "none"
+    sharing: SharingStrategy = "none"
     """How tenants of one card share it. ``none``: they see the amounts they are allocated, and nothing enforces them.
     ``timeSlicing``: the driver takes turns. ``mps``: one MPS daemon serves the card, and enforces pinned memory and
     active threads. ``hamiCore``: a library in the container enforces memory and cores."""
@@ -221,7 +221,7 @@ def sharing_of(config: Iterable[OpaqueConfig], driver: str, request: str) -> str
         if entry.driver == driver and parameters.get("kind") == GpuConfig.__name__ and applies_to(entry, request):
             sharing, interval = parameters.get("sharing"), parameters.get("interval")
             if isinstance(sharing, str):
-                found = sharing if sharing in get_args(Sharing) else "none"
+                found = sharing if sharing in get_args(SharingStrategy) else "none"
                 if found == "timeSlicing" and interval in get_args(Interval) and interval != "default":
                     found = f"{found} {interval}"
     return found

@@ -61,6 +61,7 @@ class NvidiaSettings(_Section):
 
 
 Severity = Literal["healthy", "degraded", "fatal"]
+"""Of a fault of a chip; ``healthy``: it is ignored."""
 
 
 class AscendSettings(_Section):

@@ -7,12 +7,15 @@ from typing import Any
 from driver.errors import Fault
 from driver.kube.api import Object, Resource
 
-Fields = Mapping[str, tuple[str, ...]]
+SelectableFields = Mapping[str, tuple[str, ...]]
 
-COMMON_FIELDS: Fields = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+COMMON_FIELDS: SelectableFields = {
+    "metadata.name": ("metadata", "name"),
+    "metadata.namespace": ("metadata", "namespace"),
+}
 
 
-def selectable(*names: str) -> Fields:
+def selectable(*names: str) -> SelectableFields:
     """The common fields and these; the name of each is its path in the object."""
     return {**COMMON_FIELDS, **{name: tuple(name.split(".")) for name in names}}
 
@@ -42,7 +45,7 @@ class KindRules:
     """The rules of one kind."""
 
     resource: Resource
-    fields: Fields = field(default_factory=lambda: COMMON_FIELDS)
+    fields: SelectableFields = field(default_factory=lambda: COMMON_FIELDS)
     has_status: bool = False
     keeps_status_on_create: bool = False
     status_resets_metadata: bool = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from driver.files import Files
 
-Hook = Callable[[str, str], None]
+FileHook = Callable[[str, str], None]
 BLOCK = 4096
 """Unit of allocation on the disk, in bytes."""
 
@@ -28,7 +28,7 @@ class MemoryDisk:
     fail, or another exception to end the program there.
     """
 
-    def __init__(self, before: Hook | None = None):
+    def __init__(self, before: FileHook | None = None):
         self.before = before
         self.full = ""
         """The folder that has no room left, itself and below; "" if all have."""
@@ -186,7 +186,7 @@ class MemoryDisk:
 class MemoryFiles(Files):
     """The files of a disk in memory."""
 
-    def __init__(self, before: Hook | None = None):
+    def __init__(self, before: FileHook | None = None):
         self.disk = MemoryDisk(before)
         super().__init__(self.disk)
 

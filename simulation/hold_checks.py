@@ -68,7 +68,9 @@ class HoldChecks:
         found: what is wrong is added here.
     """
 
-    def __init__(self, controller: Callable[[], Holding], clock: Clock, found: list[str], limits: HoldSettings):
+    def __init__(
+        self, controller: Callable[[], HoldingController], clock: Clock, found: list[str], limits: HoldSettings
+    ):
         self._controller = controller
         self._clock = clock
         self._found = found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controller.__main__ import Connections
+from controller.__main__ import Apis
 from controller.__main__ import ControllerProcess as ControllerRun
 from driver.clock import SystemClock
 from driver.files import SystemFiles
@@ -100,7 +100,7 @@ class RealTimeCluster:
         self.invariants = Invariants(_NonBlockingApi(self.api), self._names, simulated)
         controller_api = AdmissionApi(self.api, self._names, CONTROLLER)
         environment = {"POD_NAME": "lode-controller-0", "POD_NAMESPACE": NAMESPACE}
-        connections = Connections(controller_api, controller_api, controller_api)
+        connections = Apis(controller_api, controller_api, controller_api)
         self._controller = ControllerRun(connections, SystemClock(), settings, logger("controller"), environment)
         self._stop = threading.Event()
         self._failures: list[str] = []

@@ -20,7 +20,7 @@ from benchmarks.allocation.hardware import DRIVER
 from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.allocation.devices.device_index import DeviceIndex
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import CompiledSelectors
 from controller.placement import Placed, place
 from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
 from driver.names import Names
@@ -152,7 +152,7 @@ def evaluate_all(cluster: ClusterObjects, expression: str) -> Json:
     for part in cluster.slices:
         index.upsert_slice(part)
     index.settle()
-    compiled, each, matched = Selectors(DRIVER), list[float](), 0
+    compiled, each, matched = CompiledSelectors(DRIVER), list[float](), 0
     for number in range(PASSES):
         began = time.perf_counter()
         wanted = compiled.filter((), (f"({expression}) && {number} == {number}",))

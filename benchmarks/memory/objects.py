@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.memory.sizes import Size
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.names import DEFAULT_DRIVER, FINALIZER, Names
-from driver.wire import slice_spec_to
+from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
@@ -23,8 +23,6 @@ SHARES = 100
 WAITING = "waiting"
 """The pod that waits behind the gate, and its claim."""
 _NODE, _NUMBER, _VERSION, _PLACE = "@node@", "@number@", "@version@", "@place@"
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

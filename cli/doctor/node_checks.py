@@ -65,7 +65,7 @@ class NodeFacts:
     """Libraries of ``VendorFacts.library`` that are installed below the driver's root."""
 
 
-def check_node(facts: NodeFacts) -> tuple[Finding, ...]:
+def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
     """All findings, in the order in which a node is set up."""
     return (
         *_hardware(facts),
@@ -77,7 +77,7 @@ def check_node(facts: NodeFacts) -> tuple[Finding, ...]:
     )
 
 
-def _hardware(facts: NodeFacts) -> Iterator[Finding]:
+def _hardware(facts: ObservedNode) -> Iterator[Finding]:
     serious: Status = "warning" if facts.hardware == "simulated" else "failed"
     if not any(facts.cards.values()):
         companies = " or ".join(facts_of(vendor).company for vendor in EVERY_VENDOR)
@@ -116,7 +116,7 @@ _FOLDERS: Final[Mapping[FolderState, tuple[str, str]]] = {
 }
 
 
-def _folders(facts: NodeFacts) -> Iterator[Finding]:
+def _folders(facts: ObservedNode) -> Iterator[Finding]:
     for path, state in facts.folders.items():
         if state == "present":
             yield ok("folder", path, "is there, and can be written")
@@ -124,7 +124,7 @@ def _folders(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding("failed", "folder", path, *_FOLDERS[state])
 
 
-def _boot_id(facts: NodeFacts) -> Finding:
+def _boot_id(facts: ObservedNode) -> Finding:
     if facts.boot_id:
         return ok("boot id", "kernel", "can be read")
     return Finding(
@@ -136,7 +136,7 @@ def _boot_id(facts: NodeFacts) -> Finding:
     )
 
 
-def _containerd(facts: NodeFacts) -> Finding:
+def _containerd(facts: ObservedNode) -> Finding:
     check, config = "CDI", facts.containerd
     if config is None:
         return ok(
@@ -175,7 +175,7 @@ def _canonical(folder: str) -> str:
     return path.rstrip("/")
 
 
-def _registrations(facts: NodeFacts) -> Iterator[Finding]:
+def _registrations(facts: ObservedNode) -> Iterator[Finding]:
     check = "registration"
     ours = [item for item in facts.registrations if item.driver == facts.driver]
     for item in facts.registrations:
@@ -193,7 +193,7 @@ def _registrations(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding("failed", check, facts.driver, "no plugin of this driver has a socket for the kubelet", remedy)
 
 
-def _device_plugins(facts: NodeFacts) -> Iterator[Finding]:
+def _device_plugins(facts: ObservedNode) -> Iterator[Finding]:
     vendors = [facts_of(vendor) for vendor in EVERY_VENDOR]
     words = [word for vendor in vendors for word in vendor.device_plugins]
     rivals = {name for name in facts.device_plugins if any(word in name.lower() for word in words)}

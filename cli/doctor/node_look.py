@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from cli.doctor.node_checks import Containerd, FolderState, NodeFacts, Registration
+from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, Registration
 from driver.settings import Settings
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
@@ -49,7 +49,7 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFact
         posixpath.join(section.kubelet_root, "plugins_registry"),
         plugin_directory(settings),
     )
-    return NodeFacts(
+    return ObservedNode(
         driver=settings.driver_name,
         hardware=section.hardware,
         cdi_root=section.cdi_root,

@@ -46,14 +46,14 @@ drivers      whose devices selectors can select: ours, or those of others
 """
 
 from controller.allocation.devices.pools import NodeSlot
-from controller.allocation.devices.usage import Use
+from controller.allocation.devices.usage import DeviceUse
 from controller.allocation.drivers import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
-from controller.allocation.nodefit.node_devices import NodeDevices
+from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts
 from controller.allocation.nodefit.node_score import NodeScore
 from controller.allocation.reasons.render import render
-from controller.allocation.reasons.summary import Closest, Group, NodeReasons, Summary, summarise
+from controller.allocation.reasons.summary import Closest, NodeGroup, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.requests.demands import ClaimFault
@@ -64,11 +64,12 @@ __all__ = [
     "ClaimFault",
     "Closest",
     "CompiledRequest",
+    "DeviceUse",
     "Drivers",
     "Exclusion",
     "Fleet",
-    "Group",
-    "NodeDevices",
+    "NodeDeviceCounts",
+    "NodeGroup",
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
@@ -78,7 +79,6 @@ __all__ = [
     "Turn",
     "TurnEnded",
     "Unsatisfiable",
-    "Use",
     "render",
     "small_amounts",
     "summarise",

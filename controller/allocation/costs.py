@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
-from controller.allocation.filters import Filter, Selectors
+from controller.allocation.filters import CompiledSelectors, Filter
 from controller.allocation.metering import (
     CLAIM_STEPS,
     DEVICE_STEPS,
@@ -57,7 +57,7 @@ class _Progress:
 class ClaimCosts:
     """Counts what claims take, once for all claims that ask for the same."""
 
-    def __init__(self, index: DeviceIndex, selectors: Selectors):
+    def __init__(self, index: DeviceIndex, selectors: CompiledSelectors):
         self._index = index
         self._selectors = selectors
         self._verdicts: BoundedCache[Hashable, _Verdict] = BoundedCache(_MOST_CLAIMS)

@@ -6,10 +6,10 @@ from typing import Final
 from controller.allocation.drivers import Drivers, drivers_of
 from controller.allocation.metering import CLAIM_STEPS
 from driver.bounded import SizedCache
-from driver.cel import Path, Selector, SelectorError, can_select, check_selector, compile_checked
+from driver.cel import DevicePath, Selector, SelectorError, can_select, check_selector, compile_checked
 from driver.cel.cost.steps import CHARACTER_STEPS
 
-Paths = tuple[Path, ...] | None
+Paths = tuple[DevicePath, ...] | None
 """What some selectors read of a device; None where it may be anything."""
 
 _MOST_SELECTORS: Final = 2048
@@ -25,7 +25,7 @@ _MOST_READ: Final = 1 << 22
 class Filter:
     """Selectors that must all match: those of the device class first, then those of the request.
 
-    Two filters are equal only if they are the same object; ``Selectors`` gives one object for equal selectors.
+    Two filters are equal only if they are the same object; ``CompiledSelectors`` gives one object for equal selectors.
 
     Attributes:
         of_class, of_request: the expressions, in order.
@@ -44,7 +44,7 @@ class Filter:
         self.characters = sum(map(len, (*of_class, *of_request)))
 
 
-class Selectors:
+class CompiledSelectors:
     """Every selector that was asked for lately, compiled.
 
     Args:
@@ -124,7 +124,7 @@ class Selectors:
 
 
 def _paths(selectors: tuple[Selector, ...]) -> Paths:
-    found: dict[Path, None] = {}
+    found: dict[DevicePath, None] = {}
     for selector in selectors:
         if selector.paths is None:
             return None

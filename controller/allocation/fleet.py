@@ -10,16 +10,16 @@ from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.drivers import Drivers
-from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
+from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
 from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
-from controller.allocation.nodefit.node_devices import NodeDevices, most_fits, node_devices
+from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts, most_fits, node_devices
 from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.node_search import NodeSearch
-from controller.allocation.nodefit.shortages import Failure, Refusals
+from controller.allocation.nodefit.shortages import Refusals, SearchFailure
 from controller.allocation.nodefit.together import NodeClaims, fit_together
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
@@ -55,11 +55,13 @@ class Fleet(KnownDevices):
         turn: what ``too_costly`` may still evaluate; its owner begins a new one for each decision.
     """
 
-    def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: Selectors | None = None) -> None:
+    def __init__(
+        self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: CompiledSelectors | None = None
+    ) -> None:
         self._step_limit = step_limit
         super().__init__(names.driver)
         self._classes: dict[str, DeviceClass] = {}
-        selectors = selectors or Selectors(names.driver)
+        selectors = selectors or CompiledSelectors(names.driver)
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
         self._claim_costs = ClaimCosts(self._index, selectors)
@@ -141,11 +143,11 @@ class Fleet(KnownDevices):
         if isinstance(picks, NoFit):
             node = self._search.node(slot)
             if picks is NoFit.IMPOSSIBLE:
-                refusal = self._refusals.of(node, claims, request.demands, Failure())
+                refusal = self._refusals.of(node, claims, request.demands, SearchFailure())
                 if refusal.shortages:
                     return refusal
             found = self._search.search(node, request, claims, self._step_limit)
-            if isinstance(found, Failure):
+            if isinstance(found, SearchFailure):
                 return self._refusals.of(node, claims, request.demands, found)
             picks = found
         return allocations(claims, picks, node_name)
@@ -284,7 +286,9 @@ class Fleet(KnownDevices):
         self._index.settle()
         return self._index.slots
 
-    def node_devices(self, slot: NodeSlot, filters: Sequence[Filter], attributes: tuple[str, ...] = ()) -> NodeDevices:
+    def node_devices(
+        self, slot: NodeSlot, filters: Sequence[Filter], attributes: tuple[str, ...] = ()
+    ) -> NodeDeviceCounts:
         """The devices of the node that any of the filters selects, counted, and what values of attributes they have."""
         return node_devices(self._index.order(slot), filters, attributes, self._index)
 

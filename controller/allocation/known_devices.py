@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.pools import PoolKey
-from controller.allocation.devices.usage import Usage, Use, consuming
+from controller.allocation.devices.usage import DeviceUse, Usage, consuming
 from driver.model import Allocation, Claim, DeviceId, Slice, Taint, TaintRule
 
 
@@ -81,11 +81,11 @@ class KnownDevices:
 
     # What is known
 
-    def usage_snapshot(self) -> Mapping[DeviceId, Use]:
+    def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
         """What is in use, by device. Equal to that of a new fleet with the same objects."""
         return dict(self._usage.uses)
 
-    def rivals(self, claim: Claim) -> Mapping[str, str]:
+    def conflicting_claims(self, claim: Claim) -> Mapping[str, str]:
         """The other claims (by key) that together with this one hold more than there is, and of what.
 
         It costs a look at the devices of the claim. There are none unless two programs allocated.

@@ -1,13 +1,12 @@
 """Reads topology levels from annotations of a pod. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from controller.gangs.gang import Level
 from driver.errors import Fault
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 _KUEUE: Final = "kueue.x-k8s.io/"
 _LAYERS: Final = f"{_KUEUE}podset-slice-required-topology-constraints"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.allocation import ClaimFault, Fleet, NodeDevices
+from controller.allocation import ClaimFault, Fleet, NodeDeviceCounts
 from controller.gangs.bounds import Counts
 from controller.gangs.domain_score import DomainScore, Figures, fewest, least_children
 from controller.gangs.domain_search import DEFAULT_OPTIONS, Candidate, OpenMembers, Searches, SearchOptions
@@ -145,7 +145,7 @@ class _Decision:
         """Room of the domains around others, by path."""
         self._counts: dict[DomainNodes, Counts] = {}
         self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
-        self._devices: dict[DomainNodes, Sequence[NodeDevices]] = {}
+        self._devices: dict[DomainNodes, Sequence[NodeDeviceCounts]] = {}
         self._competition: dict[DomainNodes, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
@@ -349,7 +349,7 @@ class _Decision:
             sum([one.tainted for one in found]),
         )
 
-    def _devices_of(self, places: DomainNodes) -> Sequence[NodeDevices]:
+    def _devices_of(self, places: DomainNodes) -> Sequence[NodeDeviceCounts]:
         found = self._devices.get(places)
         if found is None:
             found = self._memory.devices(self._topology, places, self._fleet, self._nodes)

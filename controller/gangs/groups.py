@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from controller.gangs.gang import Level, TaskMinimums
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
 from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,16 @@ The names are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Ku
 these has to be installed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from controller.gangs.annotations import exclusive_faults, topology_asked
 from controller.gangs.gang import Level
 from controller.gangs.jobsets import INDEX, PART
 from controller.gangs.terms import Source
 from driver.errors import Fault
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 _VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations with the name of a Volcano PodGroup."""

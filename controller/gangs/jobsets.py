@@ -6,12 +6,11 @@ A JobSet may make the Jobs of a replicated job when others are ready (``dependsO
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from controller.placement import Needs, needs_of
 from driver.errors import Fault, InvalidInput
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 """Label of Jobs and pods: the name of their replicated job."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
-from controller.allocation import CompiledRequest, Fleet, NodeDevices
+from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts
 from controller.gangs.gang import Level
 from controller.gangs.topology import DomainNode, DomainNodes, Topology
 from controller.gangs.units import UnitShape
@@ -35,7 +35,7 @@ class Memory:
     def __init__(self) -> None:
         self._topologies: BoundedCache[Hashable, tuple[Hashable, Topology]] = BoundedCache(_TOPOLOGIES)
         self._bounds: BoundedCache[Hashable, _PerPlace[Bound]] = BoundedCache(_KINDS)
-        self._devices: BoundedCache[Hashable, _PerPlace[NodeDevices]] = BoundedCache(_TOPOLOGIES)
+        self._devices: BoundedCache[Hashable, _PerPlace[NodeDeviceCounts]] = BoundedCache(_TOPOLOGIES)
 
     def topology(
         self, levels: Sequence[Level], fleet: Fleet, nodes: Nodes, requests: Sequence[CompiledRequest]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from controller.allocation import NodeDevices
+from controller.allocation import NodeDeviceCounts
 from controller.gangs.topology import DomainNodes
 from controller.gangs.units import CoLocatedMembers
 from controller.placement import Nodes
@@ -28,7 +28,7 @@ class Competition:
     """
 
     def __init__(
-        self, units: Sequence[CoLocatedMembers], places: DomainNodes, devices: Sequence[NodeDevices], nodes: Nodes
+        self, units: Sequence[CoLocatedMembers], places: DomainNodes, devices: Sequence[NodeDeviceCounts], nodes: Nodes
     ):
         self._places = places
         self._devices = devices

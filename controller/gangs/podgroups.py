@@ -6,15 +6,15 @@ one that waits.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from controller.gangs.gang import Level
 from controller.gangs.groups import Group
 from controller.gangs.terms import Source, SubGroupPolicy
 from controller.placement import label_selector_from
 from driver.errors import Fault
+from driver.wire import Json
 
-Json = Mapping[str, Any]
 Tiers = Mapping[str, Level]
 """Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import CompiledRequest, Fleet, NodeDevices, NodeSlot
+from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts, NodeSlot
 from controller.gangs.gang import Domain, Level, Standing
 from controller.placement import NodeFacts, Nodes, Placement
 from driver.bounded import BoundedCache
@@ -161,7 +161,7 @@ class Topology:
         if everything or self.divided or (self._paths, self._slots) != (paths, slots):
             self._places.clear()
 
-    def devices(self, place: DomainNode) -> NodeDevices:
+    def devices(self, place: DomainNode) -> NodeDeviceCounts:
         """The devices of the place that the requests select."""
         found = self._devices.get(place.node)
         if found is None or self._seen[place.node][:2] != (place.slot, place.slot.clock):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import Fleet, Use
+from controller.allocation import DeviceUse, Fleet
 from controller.allocation.metering import TURN_STEPS
 from controller.election import Deposed
 from controller.gangs import tiers_from

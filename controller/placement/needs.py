@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from controller.placement.podterms import (
     PodLabels,
@@ -15,12 +14,11 @@ from controller.placement.podterms import (
     required_terms,
     spread_constraints,
 )
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.model import NodeSelector, NodeSelectorTerm
 from driver.quantity import NANO, Quantity
-from driver.wire import node_selector_from, node_term_from
+from driver.wire import Json, node_selector_from, node_term_from
 
-Json = Mapping[str, Any]
 Amounts = Mapping[str, int]
 """Amounts in nano-units (``driver.quantity``) by resource name."""
 
@@ -115,7 +113,7 @@ class Needs:
         Pods of one shape fit the same nodes, unless terms of pods on nodes tell them apart (``Nodes.shape_of``).
         """
         # Of its own labels, a pod needs only to know whether its own affinity means itself.
-        return frozen(self if self.pod_affinity else replace(self, pod=NO_LABELS))
+        return cache_key(self if self.pod_affinity else replace(self, pod=NO_LABELS))
 
 
 def needs_of(pod: Json) -> Needs:

@@ -4,15 +4,14 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from controller.placement.needs import Amounts, HostPort, Needs
 from controller.placement.podindex import PodIndex
 from controller.placement.storage import Storage
 from driver.bounded import BoundedCache
 from driver.quantity import Quantity
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 """Finds the reasons why a node, by its name and labels, does not take a certain pod; empty if it does."""

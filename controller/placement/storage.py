@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controller.placement.podterms import LabelSelector, label_selector_from
 from driver.model import NodeRequirement, NodeSelector
 from driver.quantity import Quantity
-from driver.wire import node_selector_from
+from driver.wire import Json, node_selector_from
 
-Json = Mapping[str, Any]
 V = TypeVar("V")
 
 _BOUND = "pv.kubernetes.io/bind-completed"

@@ -37,7 +37,9 @@ def double_use(state: State, key: str) -> DoubleUse | None:
     record = state.claims.get(key)
     if record is None or not state.holds_ours(record.claim):
         return None
-    rivals = {name: what for name, what in state.devices.rivals(record.claim).items() if name in state.claims}
+    rivals = {
+        name: what for name, what in state.devices.conflicting_claims(record.claim).items() if name in state.claims
+    }
     if not rivals or any(_age(state.claims[name].claim) > _age(record.claim) for name in rivals):
         return None
     allocation = record.claim.allocation

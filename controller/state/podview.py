@@ -1,14 +1,12 @@
 """The part of a pod that decisions depend on: its gates, claims, node and conditions. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
 from driver.names import Names
-
-Json = Mapping[str, Any]
+from driver.wire import Json
 
 _GRACE_SECONDS: Final = 30
 """Default of ``spec.terminationGracePeriodSeconds``."""

@@ -12,7 +12,7 @@ from controller.gangs import GangHints
 from controller.placement import Needs
 from controller.state.claims import ClaimRecord
 from controller.state.podview import PodView
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.model import Allocation, ClaimSpec, DeviceId, NodeSelector, Result
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class SharedPods:
     """Makes pods share equal parts."""
 
     def __init__(self) -> None:
-        self._needs: Kept[Needs] = Kept(frozen, _MOST_NEEDS)
+        self._needs: Kept[Needs] = Kept(cache_key, _MOST_NEEDS)
         self._hints: Kept[GangHints] = Kept(lambda hints: hints, _MOST_NEEDS)
         self._texts: Kept[str] = Kept(str, _MOST_TEXTS)
 

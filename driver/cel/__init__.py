@@ -16,10 +16,10 @@ From the text of an expression to an answer::
   `language.environment`. `estimation.check_admission` checks as the API server does, with its estimate of the cost.
 * **Values** (`values`) are Python's own where CEL's behave alike, and classes where they do not. **Functions**
   (`library`) are tables from the run-time types of the arguments to an implementation.
-* **Cost** (`cost`). Kubernetes counts what an evaluation costs and stops it at 1,000,000. A `Budget` does the same, and
-  also limits work that Kubernetes does not count. Counting takes about half of the time of an evaluation. If the
+* **Cost** (`cost`). Kubernetes counts what an evaluation costs and stops it at 1,000,000. A `CostBudget` does the same,
+  and also limits work that Kubernetes does not count. Counting takes about half of the time of an evaluation. If the
   text shows that the cost is small (`cost.metering`), the compiler leaves it out. A caller can set a far lower limit,
-  in steps of bounded time (`Budget.of_steps`, `cost.steps`).
+  in steps of bounded time (`CostBudget.of_steps`, `cost.steps`).
 * **Paths** (`paths`). `Selector.paths` names the attributes and capacities that an expression reads. Devices with equal
   values there (`value_at`) get the same outcome, so that a fleet of 80,000 devices needs a handful of evaluations.
 * **Drivers** (`partial`). Whose devices an expression can match follows from its text: `can_select` evaluates it with
@@ -45,26 +45,26 @@ values             the values that expressions compute with
 errors             faults of an expression, and of its evaluation on one device
 """
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.device import InvalidAttribute, view
 from driver.cel.errors import BudgetExceeded, SelectorError, SelectorFault
 from driver.cel.language.environment import ADMISSION, SCHEDULER, Environment
 from driver.cel.language.suggest import suggest
 from driver.cel.partial import can_select
-from driver.cel.paths import Path, value_at
+from driver.cel.paths import DevicePath, value_at
 from driver.cel.selector import CheckedExpression, Selector, check_selector, compile_checked, compile_selector
 from driver.cel.values.runtime import DeviceView
 
 __all__ = [
     "ADMISSION",
     "SCHEDULER",
-    "Budget",
     "BudgetExceeded",
     "CheckedExpression",
+    "CostBudget",
+    "DevicePath",
     "DeviceView",
     "Environment",
     "InvalidAttribute",
-    "Path",
     "Selector",
     "SelectorError",
     "SelectorFault",

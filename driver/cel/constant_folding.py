@@ -6,7 +6,7 @@ Kubernetes folds literals and conversions of literals only; other calls of const
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import BudgetExceeded, SelectorError, SelectorFault
 from driver.cel.language.checker import Checked
 from driver.cel.language.environment import TYPE_NAMES
@@ -38,7 +38,7 @@ _KEYS: Final = frozenset({"bool", "double", "int", "string", "uint"})
 _UNKNOWN: Final = object()
 
 
-def check(source: str, node: Node, checked: Checked, budget: Budget | None = None) -> Mapping[Node, Any]:
+def check(source: str, node: Node, checked: Checked, budget: CostBudget | None = None) -> Mapping[Node, Any]:
     """The values of all nodes that are constant.
 
     Args:
@@ -48,7 +48,7 @@ def check(source: str, node: Node, checked: Checked, budget: Budget | None = Non
         SelectorError: a list or map literal has entries of different types, or a constant pattern, conversion or format
             cannot work. The error is that of the first such node.
     """
-    checks = _Checks(source, checked, budget or Budget())
+    checks = _Checks(source, checked, budget or CostBudget())
     checks.literals(node)
     for inner in reversed(list(walk(node))):  # operands before the nodes that hold them
         checks.visit(inner)
@@ -56,7 +56,7 @@ def check(source: str, node: Node, checked: Checked, budget: Budget | None = Non
 
 
 class _Checks:
-    def __init__(self, source: str, checked: Checked, budget: Budget):
+    def __init__(self, source: str, checked: Checked, budget: CostBudget):
         self._source = source
         self._types = checked.types
         self.values: dict[Node, Any] = {}
@@ -130,7 +130,7 @@ class _Checks:
         if convert is None:
             raise self._error(node, f"{function}() is not defined for type: {type_name(value)}")
         try:
-            return convert(Budget(), value)
+            return convert(CostBudget(), value)
         except SelectorFault as fault:
             raise self._error(node, str(fault)) from None
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault
 from driver.cel.evaluator.calls import implementation
 from driver.cel.language import trampoline
@@ -20,7 +20,7 @@ from driver.cel.selector import CheckedExpression
 from driver.cel.values.runtime import equal
 
 _STEPS: Final = 2_000
-"""Steps of the calls with known arguments, for each as of `Budget.of_steps`."""
+"""Steps of the calls with known arguments, for each as of `CostBudget.of_steps`."""
 
 
 class _Special(Enum):
@@ -46,7 +46,7 @@ def _can_match(checked: CheckedExpression | None, name: Any, ours: str) -> bool:
     return result is not False
 
 
-Scope = Mapping[str, Any]
+ValueScope = Mapping[str, Any]
 """The variables of macros around a node; _Special.ANY for those that are not known."""
 
 
@@ -61,9 +61,9 @@ class _Evaluation:
         self._constants = constants
         self._name = name
         self._ours = ours
-        self._budget = Budget.of_steps(_STEPS)
+        self._budget = CostBudget.of_steps(_STEPS)
 
-    def visit(self, node: Node, scope: Scope) -> Steps[Any]:
+    def visit(self, node: Node, scope: ValueScope) -> Steps[Any]:
         if node in self._constants:
             return self._constants[node]
         match node:
@@ -86,7 +86,7 @@ class _Evaluation:
         # Loops, fields, lists and maps: what they hold is not followed.
         return _Special.ANY
 
-    def _logical(self, terms: Sequence[Node], scope: Scope, *, absorbing: bool) -> Steps[Any]:
+    def _logical(self, terms: Sequence[Node], scope: ValueScope, *, absorbing: bool) -> Steps[Any]:
         known = True
         for term in terms:
             value = yield self.visit(term, scope)
@@ -95,7 +95,7 @@ class _Evaluation:
             known = known and value is (not absorbing)
         return not absorbing if known else _Special.ANY
 
-    def _call(self, node: Call, scope: Scope) -> Steps[Any]:
+    def _call(self, node: Call, scope: ValueScope) -> Steps[Any]:
         values: list[Any] = []
         for part in node.args if node.target is None else (node.target, *node.args):
             value = yield self.visit(part, scope)

@@ -24,9 +24,9 @@ from driver.cel.language.syntax import (
     children,
 )
 
-Path: TypeAlias = tuple[str, ...]
+DevicePath: TypeAlias = tuple[str, ...]
 """As ``("driver",)``, ``("allowMultipleAllocations",)``, ``("attributes", "a.io/b")`` or ``("capacity", "a.io/b")``."""
-Fields: TypeAlias = tuple[str, ...]
+DeviceFields: TypeAlias = tuple[str, ...]
 """The fields and keys that follow ``device``: at most ``attributes`` or ``capacity``, the domain and the name."""
 _PATH_LENGTH: Final = 3
 _ABSENT: Final = ("absent",)
@@ -34,13 +34,13 @@ _OTHERS: Final = ("absent", "others in its domain")
 """What a fault about a missing attribute says depends on whether its domain has any."""
 
 
-def paths(node: Node) -> tuple[Path, ...] | None:
+def paths(node: Node) -> tuple[DevicePath, ...] | None:
     """The parts of ``device`` that ``node`` reads, without duplicates, or None if it may read any of them."""
-    read: dict[Path, None] = {}
+    read: dict[DevicePath, None] = {}
     return tuple(read) if _collect(node, read) else None
 
 
-def value_at(path: Path, device: model.Device, driver: str) -> Hashable:
+def value_at(path: DevicePath, device: model.Device, driver: str) -> Hashable:
     """The value of ``device`` of ``driver`` at ``path``. Two are equal only if no selector can tell them apart.
 
     Values are opaque: callers only compare and hash them. Devices with invalid attributes have values, too.
@@ -77,11 +77,11 @@ def _capacities(name: str, capacity: Mapping[str, model.Capacity], driver: str) 
     return tuple([(found.value.nanos, found.value.format) for name in names if (found := capacity.get(name))])
 
 
-Aliases = Mapping[str, Fields | None]
+Aliases = Mapping[str, DeviceFields | None]
 """The variables of macros that stand for ``device`` or a part of it; None for those that hold other values."""
 
 
-def _collect(root: Node, read: dict[Path, None]) -> bool:
+def _collect(root: Node, read: dict[DevicePath, None]) -> bool:
     """Add the paths that ``root`` reads to ``read``. False if the text does not tell which they are."""
     waiting: list[tuple[Node, Aliases]] = [(root, {})]
     while waiting:
@@ -108,7 +108,7 @@ def _collect(root: Node, read: dict[Path, None]) -> bool:
     return True
 
 
-def _fields_read(node: Node, aliases: Aliases) -> Fields | None:
+def _fields_read(node: Node, aliases: Aliases) -> DeviceFields | None:
     """The fields below ``device`` that lead to ``node``, or to the key that ``"name" in ...`` looks for."""
     match node:
         case Call(function="@in", args=(Literal(value=str(name)), container)):
@@ -117,7 +117,7 @@ def _fields_read(node: Node, aliases: Aliases) -> Fields | None:
     return _fields(node, aliases)
 
 
-def _add(node: Node, fields: Fields, read: dict[Path, None]) -> bool:
+def _add(node: Node, fields: DeviceFields, read: dict[DevicePath, None]) -> bool:
     match fields:
         case ("driver" | "allowMultipleAllocations" as field,):
             read[field,] = None
@@ -130,7 +130,7 @@ def _add(node: Node, fields: Fields, read: dict[Path, None]) -> bool:
     return True
 
 
-def _fields(node: Node, aliases: Aliases) -> Fields | None:
+def _fields(node: Node, aliases: Aliases) -> DeviceFields | None:
     """The constant fields below ``device`` that lead to ``node``, or None if it is anything else."""
     fields: list[str] = []
     while len(fields) <= _PATH_LENGTH:

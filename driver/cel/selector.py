@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from driver import model
 from driver.cel import constant_folding
-from driver.cel.cost.budget import UNMETERED, Budget
+from driver.cel.cost.budget import UNMETERED, CostBudget
 from driver.cel.cost.metering import cost_bound
 from driver.cel.cost.steps import CHARACTER_STEPS, PLAIN_COST, PLAIN_STEPS, PREPARATION_STEPS
 from driver.cel.device import view
@@ -16,7 +16,7 @@ from driver.cel.language.checker import Checked, check
 from driver.cel.language.environment import SCHEDULER, Environment
 from driver.cel.language.parser import parse
 from driver.cel.language.syntax import Node
-from driver.cel.paths import Path, paths
+from driver.cel.paths import DevicePath, paths
 from driver.cel.values.runtime import DeviceView, Optional, type_name
 
 _BOUND_PER_STEP: Final = 8
@@ -40,7 +40,7 @@ class Selector:
         self,
         expression: str,
         compiled: CompiledExpression,
-        paths: tuple[Path, ...] | None,
+        paths: tuple[DevicePath, ...] | None,
         plain_steps: int,
         compile_steps: int,
     ):
@@ -61,7 +61,7 @@ class Selector:
         """
         return self.evaluate(view(device, driver))
 
-    def evaluate(self, device: DeviceView, budget: Budget | None = None) -> bool:
+    def evaluate(self, device: DeviceView, budget: CostBudget | None = None) -> bool:
         """Like `matches`, for a device that the caller has already converted with `view`.
 
         Args:
@@ -71,7 +71,7 @@ class Selector:
             SelectorFault: the evaluation failed on this device; its message names the attribute and the remedy.
         """
         try:
-            result = self._code([device, (budget or Budget()) if self.metered else UNMETERED, *self._unset])
+            result = self._code([device, (budget or CostBudget()) if self.metered else UNMETERED, *self._unset])
         except RecursionError:
             raise SelectorFault("the expression is nested too deeply to evaluate") from None
         if result is True:
@@ -101,7 +101,7 @@ class CheckedExpression:
     node: Node
     types: Checked
     constants: Mapping[Node, Any]
-    budget: Budget
+    budget: CostBudget
 
 
 def check_selector(expression: str, environment: Environment = SCHEDULER) -> CheckedExpression:
@@ -115,7 +115,7 @@ def check_selector(expression: str, environment: Environment = SCHEDULER) -> Che
     try:
         node = parse(expression)
         types = check(expression, node, environment)
-        budget = Budget.of_steps(PREPARATION_STEPS)
+        budget = CostBudget.of_steps(PREPARATION_STEPS)
         constants = constant_folding.check(expression, node, types, budget)
         return CheckedExpression(expression, node, types, constants, budget)
     except RecursionError:

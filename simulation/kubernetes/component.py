@@ -10,7 +10,7 @@ from driver.kube.api import PODS, Api, ApiError, Conflict, NotFound, Object, Res
 from driver.kube.objects import name_key, object_key
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 
-Key = tuple[str, ...]
+WorkKey = tuple[str, ...]
 """The subject of one piece of work; the first item is the kind of work."""
 
 RETRY_SECONDS = 1.0
@@ -58,17 +58,17 @@ class WorkQueue:
 
     def __init__(self, clock: Clock):
         self._clock = clock
-        self._due: dict[Key, float] = {}
+        self._due: dict[WorkKey, float] = {}
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[WorkKey]:
         return iter(self._due)
 
-    def add(self, key: Key, delay: float = 0.0) -> None:
+    def add(self, key: WorkKey, delay: float = 0.0) -> None:
         """Make ``key`` due after ``delay`` seconds, unless it is due sooner already."""
         due = self._clock.monotonic() + delay
         self._due[key] = min(due, self._due.get(key, due))
 
-    def pop(self) -> Key | None:
+    def pop(self) -> WorkKey | None:
         """Remove and return the key that has been due longest; None if nothing is due."""
         if not self._due:
             return None
@@ -120,7 +120,7 @@ class FakeComponent(ABC):
         return all(reflector.synced for reflector in self.reflectors)
 
     @abstractmethod
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Do the work for ``key``. After an ApiError it is retried following a pause."""
 
 

@@ -6,7 +6,7 @@ from driver.clock import Clock
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.objects import is_deleting, name_key
 from memoryapi import JOBS
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none
+from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_uid, get_or_none
 
 DEPENDENTS = {"claim": RESOURCE_CLAIMS, "pod": PODS, "slice": RESOURCE_SLICES}
 OWNERS = {"Pod": PODS, "Job": JOBS, "Node": NODES}
@@ -36,7 +36,7 @@ class GarbageCollector(FakeComponent):
                 if any(o["uid"] == owner["metadata"]["uid"] for o in obj["metadata"].get("ownerReferences") or []):
                     self.queue.add((kind, *name_key(obj)))
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Delete the object if none of its owners exists."""
         kind, namespace, name = key
         obj = self._caches[kind].get(namespace, name)

@@ -6,7 +6,7 @@ from driver.clock import Clock
 from driver.kube.api import PODS, Api, Object
 from driver.kube.objects import controller_of, is_deleting, is_terminal, name_key, pod_phase
 from memoryapi import JOBS
-from simulation.kubernetes.component import FakeComponent, Key, mutable_copy
+from simulation.kubernetes.component import FakeComponent, WorkKey, mutable_copy
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label with the index of a pod of an Indexed Job."""
@@ -27,7 +27,7 @@ class JobController(FakeComponent):
             self._expected.get(key, set()).discard(pod["metadata"]["uid"])
             self.queue.add(("job", *key))
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Create the missing pods of a Job and update its status."""
         job = self._jobs.get(key[1], key[2])
         expected = self._expected.setdefault((key[1], key[2]), set())

@@ -12,7 +12,7 @@ from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import DEFAULT_DRIVER
 from driver.wire import claim_from
 from kubeletplugin.kubelet_devices import KubeletClaim
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none, patch_conditions
+from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_uid, get_or_none, patch_conditions
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
 from simulation.node import Container, Jitter, SimulatedNode
 
@@ -95,7 +95,7 @@ class Kubelet(FakeComponent):
     def _pod_changed(self, pod: Object) -> None:
         self.queue.add(("pod", pod["metadata"]["uid"]))
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Sync one pod, delete the node's slices, or register the plugin."""
         match key:
             case ("delete-slices",):

@@ -11,7 +11,7 @@ from driver.kube.objects import (
     name_key,
 )
 from driver.names import FINALIZER, POD_CLAIM_NAME
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none, mutable_copy
+from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_uid, get_or_none, mutable_copy
 
 
 def is_done(pod: Object) -> bool:
@@ -54,7 +54,7 @@ class ResourceClaimController(FakeComponent):
         reserved = (claim.get("status") or {}).get("reservedFor") or []
         return (owner is not None and owner["uid"] == uid) or any(entry["uid"] == uid for entry in reserved)
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Sync one pod or one claim."""
         kind, namespace, name = key
         if kind == "pod":

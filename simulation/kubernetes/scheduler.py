@@ -12,11 +12,11 @@ from driver.names import DEFAULT_DRIVER
 from driver.node_selectors import selects
 from driver.quantity import Quantity
 from driver.wire import node_selector_from
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, mutable_copy, patch_conditions
+from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_uid, mutable_copy, patch_conditions
 from simulation.kubernetes.other_drivers import OtherDrivers, is_for_driver
 from simulation.kubernetes.preemption import priority_of, victims, waits_for_victims
 
-Bind = Callable[[str, str, str], object]
+BindPod = Callable[[str, str, str], object]
 """``POST pods/<name>/binding``, called with namespace, pod name and node name."""
 
 BACKOFF_SECONDS = 5.0
@@ -39,7 +39,7 @@ class KubeScheduler(FakeComponent):
     It allocates no claims for devices of ``driver``: the policy would refuse that.
     """
 
-    def __init__(self, api: Api, clock: Clock, bind: Bind, driver: str = DEFAULT_DRIVER):
+    def __init__(self, api: Api, clock: Clock, bind: BindPod, driver: str = DEFAULT_DRIVER):
         super().__init__(api, clock)
         self._post_binding = bind
         self._driver = driver
@@ -66,7 +66,7 @@ class KubeScheduler(FakeComponent):
         placed = spec.get("nodeName") or pod["metadata"]["uid"] in self._bound
         return not (ended or placed or spec.get("schedulingGates"))
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """One scheduling cycle of one pod."""
         pod = self._pods.get(key[1], key[2])
         if pod is None or not self._needs_node(pod):

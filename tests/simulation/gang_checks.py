@@ -9,7 +9,7 @@ from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, SearchOptio
 from controller.reconcile import DecisionContext, KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.kube.api import JOBS, PODS
 from driver.kube.objects import name_key, pod_phase
 from driver.kube.reflector import Upserted
@@ -134,7 +134,7 @@ def _overtaken(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 def _asking(state: State, gang: KnownGang, terms: GangTerms, places: int) -> _Asking:
     pods = [state.pods[member.pod] for member in gang.members]
     claims = {
-        frozen(record.claim.spec.requests)
+        cache_key(record.claim.spec.requests)
         for pod in pods
         for key in pod.claim_keys
         if (record := state.claims.get(key)) is not None

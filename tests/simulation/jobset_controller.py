@@ -10,7 +10,7 @@ from typing import Final
 from driver.clock import Clock
 from driver.kube.api import JOB_SETS, JOBS, PODS, Api, Object
 from driver.kube.objects import controller_of, is_deleting, is_terminal, name_key
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, mutable_copy
+from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_uid, mutable_copy
 
 PREFIX: Final = "jobset.sigs.k8s.io"
 _ATTEMPT: Final = f"{PREFIX}/restart-attempt"
@@ -31,7 +31,7 @@ class JobSetController(FakeComponent):
         if name := _label(obj, _NAME):
             self.queue.add(("set", obj["metadata"]["namespace"], name))
 
-    def reconcile(self, key: Key) -> None:
+    def reconcile(self, key: WorkKey) -> None:
         """Create the Jobs whose turn it is, and delete those of an earlier attempt or of a JobSet that is gone."""
         namespace, name = key[1:]
         found = self._sets.get(namespace, name)

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import CompiledSelectors
 from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
 from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, State
 from controller.state.classes import class_record_from
@@ -37,9 +37,9 @@ from simulation.kubernetes.scheduler import filter_reason
 
 
 @cache
-def _selectors(driver: str) -> Selectors:
+def _selectors(driver: str) -> CompiledSelectors:
     """What an expression means does not depend on a state."""
-    return Selectors(driver)
+    return CompiledSelectors(driver)
 
 
 def rebuilt_state(api: Api, names: Names) -> State:

@@ -8,7 +8,7 @@ columns               what the devices of a pool have in one place: an attribute
 | evaluation          evaluates a selector once for devices that are alike
 | overuse             whether more of a device is in use than there is
 pools                 the newest generation of each pool, checked
-hardware              what pools of equal hardware have in common
+blueprint             what pools of equal hardware have in common
 | usage               what is in use, by device and counter
 layout                which counters devices draw on, and which devices the free ones allow
 """

@@ -10,18 +10,18 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from controller.allocation.devices.pools import Pool
-from controller.allocation.rules.capacity import Amounts, CapacityRequest, consumption
+from controller.allocation.rules.capacity import CapacityRequest, Quantities, consumption
 from controller.allocation.rules.constraints import Values, values_of
 from driver.bounded import BoundedCache
-from driver.cel import Path, value_at
-from driver.frozen import frozen
+from driver.cache_key import cache_key
+from driver.cel import DevicePath, value_at
 
 _CAPACITIES: Final = ("capacities",)
 _SHAREABLE_CAPACITIES: Final = ("shareable capacities",)
 _PER_POOL: Final = 64
 _REQUESTS: Final = 256
 
-Consumed = tuple[int, tuple[Amounts | str | None, ...]]
+Consumed = tuple[int, tuple[Quantities | str | None, ...]]
 """The devices that are large enough for a request, and what it consumes of each (``rules.capacity.consumption``)."""
 
 
@@ -52,7 +52,7 @@ class Columns:
         """The pool is not part of the fleet any more."""
         self._of_pool.pop(pool, None)
 
-    def at(self, pool: Pool, path: Path) -> Column:
+    def at(self, pool: Pool, path: DevicePath) -> Column:
         """The column of what selectors read at ``path``."""
         return self._get(pool, path) or self._add(pool, path, _read(pool, path))
 
@@ -77,7 +77,7 @@ class Columns:
         column = self._get(pool, name)
         if column is None:
             specs = [device.spec if whole or device.spec.allow_multiple else None for device in pool.devices]
-            column = self._add(pool, name, [spec and frozen((spec.allow_multiple, spec.capacity)) for spec in specs])
+            column = self._add(pool, name, [spec and cache_key((spec.allow_multiple, spec.capacity)) for spec in specs])
         return column
 
     def consumed(self, pool: Pool, request: CapacityRequest, devices: int) -> Consumed:
@@ -107,7 +107,7 @@ class Columns:
         return column
 
 
-def _read(pool: Pool, path: Path) -> Sequence[Hashable]:
+def _read(pool: Pool, path: DevicePath) -> Sequence[Hashable]:
     """What selectors read at ``path``: for most pools strings, or values of one type."""
     driver = pool.key[0]
     if path[0] == "attributes":
@@ -148,7 +148,7 @@ def _groups(values: tuple[Values, ...]) -> Mapping[Hashable, int]:
 
 
 def _consumed(pool: Pool, request: CapacityRequest) -> Consumed:
-    enough, amounts = 0, list[Amounts | str | None]()
+    enough, amounts = 0, list[Quantities | str | None]()
     for device in pool.devices:
         amount = consumption(device.spec.allow_multiple, device.spec.capacity, request)
         amounts.append(amount)

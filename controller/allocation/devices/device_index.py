@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from controller.allocation.devices.blueprint import PoolBlueprints
 from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.domains import having
-from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.node_availability import NodeAvailability
 from controller.allocation.devices.overuse import overuse
 from controller.allocation.devices.pools import NodeSlot, Pool, PoolDevice, PoolKey
 from controller.allocation.devices.selector_index import SelectorIndex
-from controller.allocation.devices.usage import UsageChanges, Use, only_more
+from controller.allocation.devices.usage import DeviceUse, UsageChanges, only_more
 from controller.allocation.rules.taints import applies
 from driver.model import DeviceId, NodeScope, Slice, TaintRule
 from driver.node_selectors import selects
@@ -37,7 +37,7 @@ class DeviceIndex:
         uses: what is in use, by device. Each change must be passed to ``note``.
     """
 
-    def __init__(self, uses: Mapping[DeviceId, Use]) -> None:
+    def __init__(self, uses: Mapping[DeviceId, DeviceUse]) -> None:
         self.columns = Columns()
         self.selectors = SelectorIndex(self.columns)
         self.availability = NodeAvailability()
@@ -46,7 +46,7 @@ class DeviceIndex:
         self.shared_pools_version = 0
         self.pools_version = 0
         self._uses = uses
-        self._kinds = HardwareKinds()
+        self._blueprints = PoolBlueprints()
         self._slices: dict[str, Slice] = {}
         self._members: dict[PoolKey, dict[str, Slice]] = {}
         self._at: dict[str, dict[PoolKey, int]] = {}
@@ -261,7 +261,7 @@ class DeviceIndex:
     def _pool(self, key: PoolKey) -> Pool:
         pool = self.pools.get(key)
         if pool is None:
-            pool = self.pools[key] = Pool(key, self._members[key].values(), self._uses, self._kinds)
+            pool = self.pools[key] = Pool(key, self._members[key].values(), self._uses, self._blueprints)
             self._outdated.pop(key, None)
             self.pools_version += 1
             self._devices.update((device.id, device) for device in pool.devices)

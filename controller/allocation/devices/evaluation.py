@@ -7,12 +7,12 @@ from typing import Final
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.metering import DEVICE_STEPS, UNLIMITED, Meter
 from driver.bounded import BoundedCache
-from driver.cel import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
+from driver.cel import CostBudget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
 from driver.model import AttributeValue, SharedAttributes, Version
 
-Outcome = bool | SelectorFault
+SelectorOutcome = bool | SelectorFault
 """Whether a selector matches, or the error that it fails with."""
-Evaluated = tuple[Outcome, int]
+Evaluated = tuple[SelectorOutcome, int]
 """An outcome and the steps that it took (`driver.cel.cost.steps`)."""
 
 _ALWAYS_VALID: Final = frozenset({str, int, bool})
@@ -81,9 +81,9 @@ class Evaluation:
         return found
 
     def _evaluate(self, selector: Selector, device: PoolDevice) -> Evaluated:
-        budget = Budget.of_steps(DEVICE_STEPS)
+        budget = CostBudget.of_steps(DEVICE_STEPS)
         try:
-            outcome: Outcome = selector.evaluate(self._view(device), budget)
+            outcome: SelectorOutcome = selector.evaluate(self._view(device), budget)
         except SelectorFault as fault:
             outcome = fault
         return outcome, selector.plain_steps + budget.effort

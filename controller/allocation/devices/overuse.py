@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.devices.usage import Use
+from controller.allocation.devices.usage import DeviceUse
 
 
-def overuse(use: Use, device: PoolDevice | None) -> Mapping[str, str]:
+def overuse(use: DeviceUse, device: PoolDevice | None) -> Mapping[str, str]:
     """The claims (by UID) that together hold too much, and of what; empty if there is enough for all of them.
 
     Args:

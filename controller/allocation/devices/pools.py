@@ -7,9 +7,9 @@ with events only; questions read it.
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from controller.allocation.devices.hardware import CounterName, HardwareKinds
+from controller.allocation.devices.blueprint import CounterName, PoolBlueprints
 from controller.allocation.devices.layout import Draws
-from controller.allocation.devices.usage import IDLE, Use
+from controller.allocation.devices.usage import IDLE, DeviceUse
 from controller.allocation.rules.taints import untolerated
 from driver.model import Device, DeviceId, NodeScope, Slice, Taint, Toleration
 
@@ -112,24 +112,26 @@ class Pool:
         "used",
     )
 
-    def __init__(self, key: PoolKey, slices: Iterable[Slice], uses: Mapping[DeviceId, Use], kinds: HardwareKinds):
+    def __init__(
+        self, key: PoolKey, slices: Iterable[Slice], uses: Mapping[DeviceId, DeviceUse], blueprints: PoolBlueprints
+    ):
         self.key = key
         every = list(slices)
         newest = max(part.generation for part in every)
         self.slices = sorted((part for part in every if part.generation == newest), key=attrgetter("name"))
-        hardware = kinds.of(self.slices)
-        self.problem = self._incomplete() or hardware.problem
-        self.counters: Sequence[CounterName] = hardware.counters
-        self.total: Sequence[int] = hardware.total
+        blueprint = blueprints.of(self.slices)
+        self.problem = self._incomplete() or blueprint.problem
+        self.counters: Sequence[CounterName] = blueprint.counters
+        self.total: Sequence[int] = blueprint.total
         self.free = list(self.total)
-        self.compatibility_sets = hardware.compatibility_sets
-        self.layout = hardware.layout
+        self.compatibility_sets = blueprint.compatibility_sets
+        self.layout = blueprint.layout
         self.devices = self._read_devices()
         names = {part.scope.node_name for part in self.slices}
         self.one_node = names.pop() if len(names) == 1 else ""
         self.slot: NodeSlot | None = None
-        self.binding_conditions = hardware.binding_conditions
-        self.shareable = hardware.shareable
+        self.binding_conditions = blueprint.binding_conditions
+        self.shareable = blueprint.shareable
         self.shared = self.used = self.exhausted = 0
         self._allowed = self.layout.every
         self.tainted: dict[tuple[Taint, ...], int] = {}
@@ -156,7 +158,7 @@ class Pool:
 
     # Usage
 
-    def set_use(self, device: PoolDevice, use: Use) -> None:
+    def set_use(self, device: PoolDevice, use: DeviceUse) -> None:
         """Record what holds the device now. Its counters are consumed once, as long as anything holds it."""
         # Shares of one device consume its counters together: only the first and the last holder matter.
         change = bool(use.holders) - bool(device.use.holders)

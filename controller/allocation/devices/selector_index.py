@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation.devices.columns import Column, Columns
-from controller.allocation.devices.evaluation import Evaluation, Outcome
+from controller.allocation.devices.evaluation import Evaluation, SelectorOutcome
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import MOST_CHARACTERS, Filter, Paths
 from controller.allocation.metering import UNLIMITED, Meter
 from driver.bounded import BoundedCache, SizedCache
-from driver.cel import BudgetExceeded, Path, Selector, SelectorFault
+from driver.cel import BudgetExceeded, DevicePath, Selector, SelectorFault
 
 _MOST_GROUPINGS: Final = 64
 _MOST_FILTERS: Final = 1024
@@ -48,7 +48,7 @@ class PoolGroup:
 
     __slots__ = ("columns", "key", "nodes", "pools", "selections", "several", "valid_for")
 
-    def __init__(self, key: Hashable, columns: Mapping[Path, Column] | None):
+    def __init__(self, key: Hashable, columns: Mapping[DevicePath, Column] | None):
         self.key = key
         self.columns = columns
         self.pools: dict[Pool, None] = {}
@@ -99,7 +99,7 @@ class Grouping:
         """Pools that are not grouped yet, because nobody asked for them."""
         self.version = 0
 
-    def put(self, pool: Pool, key: Hashable, columns: Mapping[Path, Column] | None) -> PoolGroup:
+    def put(self, pool: Pool, key: Hashable, columns: Mapping[DevicePath, Column] | None) -> PoolGroup:
         """Put the pool into the group with this key."""
         self.pending.pop(pool, None)
         self.version += 1
@@ -244,7 +244,7 @@ class SelectorIndex:
         for place, selector in enumerate(wanted.selectors):
             projections = _projections(group, selector, len(pool.devices))
             # Most devices of a pool are alike, so the outcomes of this pool are at hand before those of all pools.
-            known: dict[Hashable, Outcome] = {}
+            known: dict[Hashable, SelectorOutcome] = {}
             excluded = steps = 0
             for index in bits(match):
                 projection = projections[index] if projections else None

@@ -9,7 +9,7 @@ from driver.parameters import sharing_of
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class DeviceUse:
     """What holds one device: exclusive allocations, shares, the capacity that these consume (nanos), and the claims."""
 
     exclusive: int = 0
@@ -26,10 +26,10 @@ class Use:
         return next((other for other in self.sharing if other != sharing), "")
 
 
-IDLE: Final = Use()
+IDLE: Final = DeviceUse()
 
 
-def only_more(before: Use, after: Use) -> bool:
+def only_more(before: DeviceUse, after: DeviceUse) -> bool:
     """Whether the change can only have made less of the device available."""
     if after.exclusive < before.exclusive or after.shares < before.shares:
         return False
@@ -38,7 +38,7 @@ def only_more(before: Use, after: Use) -> bool:
     return all(amount >= 0 for amount in after.consumed.values())
 
 
-UsageChanges = Sequence[tuple[DeviceId, Use, Use]]
+UsageChanges = Sequence[tuple[DeviceId, DeviceUse, DeviceUse]]
 """Devices whose use changed, in order: the device, its use before, its use after."""
 
 
@@ -51,7 +51,7 @@ class Usage:
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
-        self.uses: dict[DeviceId, Use] = {}
+        self.uses: dict[DeviceId, DeviceUse] = {}
         self._written: dict[str, Allocation] = {}
         self._assumed: dict[str, Allocation] = {}
 
@@ -104,7 +104,7 @@ class Usage:
             return {}
         return {sharing_of(allocation.config, self._driver, result.request): 1}
 
-    def _count(self, uid: str, result: Result, sign: int, sharing: Mapping[str, int]) -> tuple[Use, Use]:
+    def _count(self, uid: str, result: Result, sign: int, sharing: Mapping[str, int]) -> tuple[DeviceUse, DeviceUse]:
         """Add the result to the use of its device, or subtract it; returns the use before and after."""
         use = self.uses.get(result.device, IDLE)
         holders = _plus(use.holders, {uid: 1}, sign)
@@ -113,7 +113,7 @@ class Usage:
             return use, IDLE
         share = bool(result.share_id)
         amounts = {name: amount.nanos for name, amount in result.consumed.items()} if share else {}
-        after = self.uses[result.device] = Use(
+        after = self.uses[result.device] = DeviceUse(
             use.exclusive + (0 if share else sign),
             use.shares + (sign if share else 0),
             _plus(use.consumed, amounts, sign),

@@ -8,7 +8,7 @@ from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.nodefit.eligibility import consumption_of, is_exhausted, obstacle
 from controller.allocation.ordering.device_order import in_preferred_order
 from controller.allocation.ordering.partition_cost import PartitionCosts
-from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
+from controller.allocation.requests.demands import RESULTS_LIMIT, Criteria, Demand, RequestChoice
 from controller.allocation.search.attempt import Attempt, Candidate
 from controller.allocation.search.tasks import Option, Task
 from driver.cel import SelectorFault
@@ -60,7 +60,7 @@ class NodeCandidates:
             option = self._all(choice)
             yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
 
-    def _option(self, choice: Choice, known: dict[Criteria, tuple[Candidate, ...]]) -> Option | None:
+    def _option(self, choice: RequestChoice, known: dict[Criteria, tuple[Candidate, ...]]) -> Option | None:
         """The choice with its candidates. ``known`` holds those of other choices with the same criteria."""
         if choice.takes_all:
             return self._all(choice)
@@ -73,7 +73,7 @@ class NodeCandidates:
         count = choice.want.count
         return Option(choice, tuple(in_preferred_order(choice.preference, count, found, self._costs)), count)
 
-    def _all(self, choice: Choice) -> Option | None:
+    def _all(self, choice: RequestChoice) -> Option | None:
         """All matching devices that are large enough; None if there is none, or one of them is not available.
 
         A part of a node has all of them or does not do: the claim would get less than it asks for.

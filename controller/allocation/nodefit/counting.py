@@ -8,7 +8,7 @@ from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool
 from controller.allocation.nodefit.greedy import Masks
 from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.rules.capacity import Amounts, CapacityRequest
+from controller.allocation.rules.capacity import CapacityRequest, Quantities
 
 
 def count_fits(
@@ -56,7 +56,7 @@ def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: CapacityRequest,
     """How many requests for one device are satisfied, each by the first device that is left."""
     if not mask & pool.shareable and not _is_contended(pool, mask):
         return mask.bit_count()
-    consumed: Sequence[Amounts | str | None] = columns.consumed(pool, asked, mask)[1]
+    consumed: Sequence[Quantities | str | None] = columns.consumed(pool, asked, mask)[1]
     free = list(pool.free)
     found = 0
     for index in bits(mask):
@@ -72,7 +72,7 @@ def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: CapacityRequest,
     return found
 
 
-def shares(pool: Pool, index: int, amounts: Amounts, most: int) -> int:
+def shares(pool: Pool, index: int, amounts: Quantities, most: int) -> int:
     """How many shares that consume these amounts are left of a device."""
     device = pool.devices[index]
     left = [

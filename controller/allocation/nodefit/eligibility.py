@@ -4,12 +4,12 @@ from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.reasons.unsatisfiable import Cause
 from controller.allocation.requests.demands import Criteria
-from controller.allocation.rules.capacity import NOT_SHAREABLE, Amounts, most
+from controller.allocation.rules.capacity import NOT_SHAREABLE, Quantities, most
 from controller.allocation.rules.taints import untolerated
 from driver.cel import suggest
 
 
-def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Amounts | str | None:
+def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Quantities | str | None:
     """What a request consumes of the device; a string names what the device lacks (``rules.capacity.consumption``)."""
     if criteria.capacity.is_empty and not device.spec.allow_multiple:
         return None
@@ -35,7 +35,7 @@ def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:
     return not criteria.admin_access and bool(use.exclusive or (use.shares and not device.spec.allow_multiple))
 
 
-def obstacle(device: PoolDevice, criteria: Criteria, consumes: Amounts | None) -> Cause | None:
+def obstacle(device: PoolDevice, criteria: Criteria, consumes: Quantities | None) -> Cause | None:
     """Why the device is not available now; None if it is. Admin access needs nothing but tolerated taints."""
     if device.taints and (taint := untolerated(device.taints, criteria.tolerations)) is not None:
         return "taint", f"{taint.key}={taint.value}:{taint.effect}"

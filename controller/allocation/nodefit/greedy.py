@@ -11,7 +11,7 @@ from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool
 from controller.allocation.requests.compiled import CompiledRequest, MatchGroup
-from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria
+from controller.allocation.requests.demands import RESULTS_LIMIT, Criteria, RequestChoice
 from controller.allocation.search.attempt import Attempt, Candidate, Pick
 from driver.model import Claim
 
@@ -154,7 +154,7 @@ class GreedyFit:
                 return NoFit.UNKNOWN
         return attempt.picks
 
-    def _pick_first(self, order: Order, attempt: Attempt, claim: int, choice: Choice, masks: Masks) -> bool:
+    def _pick_first(self, order: Order, attempt: Attempt, claim: int, choice: RequestChoice, masks: Masks) -> bool:
         """Pick the first devices without a conflict; False if there are too few."""
         left = choice.count
         if attempt.counts[claim] + left > RESULTS_LIMIT:
@@ -179,7 +179,7 @@ class GreedyFit:
                         return True
         return False
 
-    def _left(self, order: Order, attempt: Attempt, choice: Choice, masks: Masks) -> Masks:
+    def _left(self, order: Order, attempt: Attempt, choice: RequestChoice, masks: Masks) -> Masks:
         """The devices with a value of which there are still enough after the picks so far."""
         picked: dict[Pool, int] = {}
         for device, used in attempt.used.items():

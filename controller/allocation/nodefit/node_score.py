@@ -21,7 +21,7 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.ordering.device_order import closeness, in_preferred_order, share_load
 from controller.allocation.ordering.partition_cost import Lost, PartitionCosts, is_partition
 from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.requests.demands import Choice, Demand
+from controller.allocation.requests.demands import Demand, RequestChoice
 from controller.allocation.requests.preferences import MILLION, node_rank
 from controller.allocation.search.attempt import Candidate
 from driver.model import Allocation, Claim
@@ -94,7 +94,7 @@ def _first_possible(order: Order, demand: Demand, index: DeviceIndex) -> int | N
     return next((at for at, choice in enumerate(demand.choices) if _has_enough(order, choice, index)), None)
 
 
-def _has_enough(order: Order, choice: Choice, index: DeviceIndex) -> bool:
+def _has_enough(order: Order, choice: RequestChoice, index: DeviceIndex) -> bool:
     count = 0
     for pool, visible in order:
         if not pool.problem:
@@ -105,7 +105,7 @@ def _has_enough(order: Order, choice: Choice, index: DeviceIndex) -> bool:
     return count >= choice.count
 
 
-def _is_maskable(order: Order, choice: Choice, index: DeviceIndex) -> bool:
+def _is_maskable(order: Order, choice: RequestChoice, index: DeviceIndex) -> bool:
     """Whether bitsets tell everything: whole devices and partitions, without capacity requests or locality."""
     want = choice.want
     if not choice.ordered or want.admin_access or not choice.criteria.capacity.is_empty:
@@ -120,7 +120,7 @@ def _is_maskable(order: Order, choice: Choice, index: DeviceIndex) -> bool:
 
 
 def _by_masks(
-    order: Order, choice: Choice, index: DeviceIndex, costs: PartitionCosts, number: int
+    order: Order, choice: RequestChoice, index: DeviceIndex, costs: PartitionCosts, number: int
 ) -> RequestScore | None:
     preference, count = choice.preference, choice.want.count
     available = total = 0
@@ -142,7 +142,9 @@ def _by_masks(
     return number, 0, lost or (), node_rank(preference, available, total, count)
 
 
-def _by_devices(of_node: NodeCandidates, choice: Choice, costs: PartitionCosts, number: int) -> RequestScore | None:
+def _by_devices(
+    of_node: NodeCandidates, choice: RequestChoice, costs: PartitionCosts, number: int
+) -> RequestScore | None:
     count, preference = choice.count, choice.preference
     candidates = [candidate for candidate in of_node.eligible(choice.criteria) if candidate.fault is None]
     if len(candidates) < count:

@@ -7,7 +7,7 @@ from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.fingerprint import fingerprint
-from controller.allocation.nodefit.shortages import Failure
+from controller.allocation.nodefit.shortages import SearchFailure
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick
@@ -46,7 +46,7 @@ class NodeSearch:
         # Below 0 are the steps that were too few to find out.
         if known is None or -steps < known < 0:
             found = self.search(self.node(slot), request, claims, steps)
-            if not isinstance(found, Failure):
+            if not isinstance(found, SearchFailure):
                 return found
             known = -steps if found.undecided else 0
             if state is not None:
@@ -58,7 +58,7 @@ class NodeSearch:
 
     def search(
         self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
-    ) -> Sequence[Pick] | Failure:
+    ) -> Sequence[Pick] | SearchFailure:
         """What the search finds in so many steps, or why it finds nothing."""
         try:
             attempt = Attempt(claims)
@@ -66,17 +66,17 @@ class NodeSearch:
             if picks is not None:
                 return picks
         except FaultyDevice as faulty:
-            return Failure(faulty=faulty)
+            return SearchFailure(faulty=faulty)
         # A pick would have to be undone.
         tasks = node.tasks(request.demands)
         if tasks is None:
-            return Failure()
+            return SearchFailure()
         search = Search(claims, tasks, steps)
         try:
-            return search.picks if search.run() else Failure(search)
+            return search.picks if search.run() else SearchFailure(search)
         except SearchEnded:
-            return Failure(search, undecided=True)
+            return SearchFailure(search, undecided=True)
         except FaultyDevice as faulty:
-            return Failure(search, faulty=faulty)
+            return SearchFailure(search, faulty=faulty)
         finally:
             self.effort += search.effort

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from driver.cel import Path
+from driver.cel import DevicePath
 from driver.limits import bounded
 from driver.model import Version
 
@@ -17,7 +17,7 @@ _IDENTIFYING: Final = frozenset({"uuid", "index", "pciBusID", "serial"})
 """Attributes that tell each device from all others. To list them helps nobody, and no two nodes would be alike."""
 
 
-def possessed(devices: Sequence[PoolDevice], paths: Sequence[Path] | None) -> str:
+def possessed(devices: Sequence[PoolDevice], paths: Sequence[DevicePath] | None) -> str:
     """What the devices have at ``paths``, such as ``type "A100", memory 40Gi to 80Gi``; "" if that is not short.
 
     Args:
@@ -28,7 +28,7 @@ def possessed(devices: Sequence[PoolDevice], paths: Sequence[Path] | None) -> st
     return ", ".join(filter(None, (_at(path, devices[:_SCANNED]) for path in named[:_MOST_PATHS])))
 
 
-def _at(path: Path, devices: Sequence[PoolDevice]) -> str:
+def _at(path: DevicePath, devices: Sequence[PoolDevice]) -> str:
     kind, name = path[0], path[1]
     domain, _, short = name.rpartition("/")
     shown = short if devices and domain == devices[0].id.driver else name

@@ -22,7 +22,7 @@ from controller.allocation.reasons.unsatisfiable import (
     Unsatisfiable,
     exclusions,
 )
-from controller.allocation.requests.demands import Choice, Demand
+from controller.allocation.requests.demands import Demand, RequestChoice
 from controller.allocation.search.attempt import FaultyDevice
 from controller.allocation.search.search import Search
 from driver.model import Claim
@@ -34,7 +34,7 @@ _NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SearchFailure:
     """A search that found nothing: how far it came, whether it was cut short, and the device that ended it."""
 
     search: Search | None = None
@@ -63,7 +63,7 @@ class Refusals:
         self.looks = 0
 
     def of(
-        self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: Failure
+        self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: SearchFailure
     ) -> Unsatisfiable:
         """Why the node does not satisfy the demands: by request if one fails alone, else by conflicts in the search."""
         lost: tuple[Exclusion, ...] = ()
@@ -86,7 +86,7 @@ class Refusals:
         for choice in demand.choices:
             yield self._shortage(node, claims[demand.claim].key, choice)
 
-    def _shortage(self, node: NodeCandidates, claim: str, choice: Choice) -> Shortage:
+    def _shortage(self, node: NodeCandidates, claim: str, choice: RequestChoice) -> Shortage:
         """Count every device once, by what excludes it first: pool, selectors in order, capacity, taints, usage."""
         count = _Count(choice, self._index)
         for pool, devices in node.pools:
@@ -134,7 +134,7 @@ class _Count:
             count that the claim holds itself, or else one: they may exclude one another.
     """
 
-    def __init__(self, choice: Choice, index: DeviceIndex):
+    def __init__(self, choice: RequestChoice, index: DeviceIndex):
         self._criteria = choice.criteria
         self._index = index
         self.seen = self.available = self.blocked = 0

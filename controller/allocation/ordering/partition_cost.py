@@ -23,7 +23,7 @@ _MOST_MODELS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionKind:
+class PartitionSize:
     """Devices of one card that draw the same."""
 
     size: int
@@ -41,7 +41,7 @@ Cost = tuple[Lost, int]
 class CardModel:
     """A model of card, described by its counters and devices. One object for all cards of the model."""
 
-    def __init__(self, totals: tuple[int, ...], kinds: tuple[PartitionKind, ...]) -> None:
+    def __init__(self, totals: tuple[int, ...], kinds: tuple[PartitionSize, ...]) -> None:
         self._totals = totals
         self._kinds = kinds
         self._known: BoundedCache[tuple[tuple[int, ...], Draws], Cost] = BoundedCache(_MOST_COSTS)
@@ -88,7 +88,7 @@ class PoolCards:
                 drawing[group][self._within[index]] += 1
         for counters, devices in zip(layout.counters, drawing, strict=True):
             totals = tuple(total[index] for index in counters)
-            kinds = [PartitionKind(_size(draws, totals), draws, count) for draws, count in devices.items()]
+            kinds = [PartitionSize(_size(draws, totals), draws, count) for draws, count in devices.items()]
             self._cards.append(models.card(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws)))))
 
     def cost(self, device: PoolDevice, free: Sequence[int]) -> Cost:
@@ -118,7 +118,7 @@ class PartitionCosts:
     """The cards of all pools: computed once for pools that are alike."""
 
     def __init__(self) -> None:
-        self._models: BoundedCache[tuple[tuple[int, ...], tuple[PartitionKind, ...]], CardModel] = BoundedCache(
+        self._models: BoundedCache[tuple[tuple[int, ...], tuple[PartitionSize, ...]], CardModel] = BoundedCache(
             _MOST_MODELS
         )
         self._cards: BoundedCache[tuple[Layout, tuple[int, ...]], PoolCards] = BoundedCache(_MOST_MODELS)
@@ -131,7 +131,7 @@ class PartitionCosts:
             known = self._cards[key] = PoolCards(pool.layout, key[1], self)
         return known
 
-    def card(self, totals: tuple[int, ...], kinds: tuple[PartitionKind, ...]) -> CardModel:
+    def card(self, totals: tuple[int, ...], kinds: tuple[PartitionSize, ...]) -> CardModel:
         """The model with these counters and kinds."""
         known = self._models.get((totals, kinds))
         if known is None:
@@ -155,6 +155,6 @@ def _size(draws: Draws, totals: Sequence[int]) -> int:
     return sum(load(amount, totals[index]) for index, amount in draws) // len(totals)
 
 
-def _available(kind: PartitionKind, free: Sequence[int]) -> int:
+def _available(kind: PartitionSize, free: Sequence[int]) -> int:
     """How many of the kind are available."""
     return min((kind.count, *(max(0, free[index]) // amount for index, amount in kind.draws if amount > 0)))

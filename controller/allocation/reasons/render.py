@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from controller.allocation.reasons.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
+from controller.allocation.reasons.summary import MOST_NAMED, Closest, NodeGroup, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable, sentences
 from driver.limits import MAX_EVENT_MESSAGE, bounded, listed
 
@@ -26,7 +26,7 @@ def render(
     return bounded(text, limit - len(closest)) + closest
 
 
-def _group(group: Group) -> str:
+def _group(group: NodeGroup) -> str:
     reasons = list(group.reasons.predicates)
     if group.reasons.devices is not None:
         reasons += sentences(group.reasons.devices)

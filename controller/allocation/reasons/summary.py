@@ -6,17 +6,16 @@ The size is bounded on any fleet: at most ``MOST_GROUPS`` groups, the last of wh
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from controller.allocation.reasons.unsatisfiable import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
 from controller.allocation.requests.demands import ClaimFault
+from driver.wire import Json
 
 MOST_GROUPS: Final = 8
 """Groups of nodes that are distinguished."""
 MOST_NAMED: Final = 3
 """Nodes of a group that a message names."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class NodeReasons:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """Nodes with the same reasons.
 
     Attributes:
@@ -96,7 +95,7 @@ class Summary:
 
     nodes: int
     faults: tuple[ClaimFault, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     closest: Closest | None = None
 
     def to_json(self) -> Json:
@@ -114,7 +113,7 @@ def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
     faults = next((one.devices.faults for one in refused.values() if one.devices and one.devices.faults), ())
     if faults:
         return Summary(len(refused), faults)
-    groups: dict[NodeReasons, _NodeGroup] = {}
+    groups: dict[NodeReasons, _GroupBuilder] = {}
     closest = _Closest()
     for node, reasons in refused.items():
         key = reasons
@@ -123,7 +122,7 @@ def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
             closest.consider(node, reasons.devices.shortages)
         group = groups.get(key)
         if group is None:
-            group = groups[key] = _NodeGroup(key)
+            group = groups[key] = _GroupBuilder(key)
         group.add(node, reasons)
     ordered = sorted(groups.values(), key=lambda group: (_promise(group.key), -group.nodes, group.named))
     if len(ordered) > MOST_GROUPS:
@@ -160,7 +159,7 @@ class _Holders:
         )
 
 
-class _NodeGroup:
+class _GroupBuilder:
     def __init__(self, key: NodeReasons, *, summed: bool = False):
         self.nodes = 0
         self.named: list[str] = []
@@ -177,16 +176,16 @@ class _NodeGroup:
                 if shortage.holders or shortage.freeing:
                     one.add(shortage)
 
-    def result(self) -> Group:
+    def result(self) -> NodeGroup:
         reasons = self.key
         if reasons.devices is not None:
             shortages = zip(self.holders, reasons.devices.shortages, strict=True)
             devices = replace(reasons.devices, shortages=tuple(one.result(shortage) for one, shortage in shortages))
             reasons = replace(reasons, devices=devices)
-        return Group(self.nodes, tuple(self.named), reasons, self._summed)
+        return NodeGroup(self.nodes, tuple(self.named), reasons, self._summed)
 
 
-def _rest(groups: Sequence[_NodeGroup]) -> _NodeGroup:
+def _rest(groups: Sequence[_GroupBuilder]) -> _GroupBuilder:
     """Several groups as one, with the sums of their numbers."""
     shortages: dict[tuple[str, str], list[tuple[int, Shortage, _Holders]]] = {}
     for group in groups:
@@ -207,7 +206,7 @@ def _rest(groups: Sequence[_NodeGroup]) -> _NodeGroup:
         any(answer.undecided for answer in answers),
         all(answer.for_good for answer in answers),
     )
-    result = _NodeGroup(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
+    result = _GroupBuilder(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
     result.nodes = sum(group.nodes for group in groups)
     result.named = [name for group in groups for name in group.named][:MOST_NAMED]
     for total, some in zip(result.holders, shortages.values(), strict=True):

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from controller.allocation.requests.demands import ClaimFault
+from driver.wire import Json
 
 MOST_HOLDERS: Final = 3
 """Claims that a message names as holders of devices."""
@@ -12,7 +13,6 @@ MOST_CAUSES: Final = 12
 """Causes that are distinguished for one request. The rarest are counted together."""
 _MOST_TEXT: Final = 200
 
-Json = dict[str, Any]
 
 By = Literal[
     "classSelector", "selector", "selectorError", "taint", "capacity", "noCapacity", "capacityLeft", "counter",

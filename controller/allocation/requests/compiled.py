@@ -4,11 +4,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
-from controller.allocation.requests.demands import Choice, ClaimFault, Demand, demands
+from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
+from controller.allocation.requests.demands import ClaimFault, Demand, RequestChoice, demands
 from controller.allocation.requests.preferences import FIRST_FIT
 from driver.bounded import BoundedCache, SizedCache
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.model import Claim, ClaimSpec, DeviceClass
 from driver.names import Names
 
@@ -68,7 +68,7 @@ class CompiledRequest:
 class CompiledRequests:
     """Compiled requests by what claims ask for."""
 
-    def __init__(self, selectors: Selectors, names: Names):
+    def __init__(self, selectors: CompiledSelectors, names: Names):
         self._selectors = selectors
         self._names = names
         self._known: SizedCache[Hashable, CompiledRequest] = SizedCache(
@@ -99,7 +99,7 @@ class CompiledRequests:
         """The whole spec as a value."""
         known = self._keys.get(id(spec))
         if known is None:
-            known = self._keys[id(spec)] = (spec, frozen(spec))
+            known = self._keys[id(spec)] = (spec, cache_key(spec))
         return known[1]
 
 
@@ -124,11 +124,11 @@ def compiled(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> CompiledRe
     )
 
 
-def _maskable(choice: Choice) -> bool:
+def _maskable(choice: RequestChoice) -> bool:
     return choice.want.mode == "ExactCount" and not choice.want.admin_access and choice.preference == FIRST_FIT
 
 
-def _needed(choice: Choice) -> int:
+def _needed(choice: RequestChoice) -> int:
     return 0 if choice.want.admin_access else choice.count
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.filters import Filter, Selectors
+from controller.allocation.filters import CompiledSelectors, Filter
 from controller.allocation.requests.preferences import FIRST_FIT, Preference, Preferences
 from controller.allocation.rules.capacity import CapacityRequest
 from driver.cel import SelectorError
@@ -30,7 +30,7 @@ class Criteria:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class RequestChoice:
     """One way to satisfy a request: ``exactly``, or one entry of ``firstAvailable``.
 
     Attributes:
@@ -66,7 +66,7 @@ class Demand:
 
     claim: int
     request: Request
-    choices: tuple[Choice, ...]
+    choices: tuple[RequestChoice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ClaimFault:
 
 
 def demands(
-    claims: Sequence[Claim], classes: Mapping[str, DeviceClass], selectors: Selectors, names: Names
+    claims: Sequence[Claim], classes: Mapping[str, DeviceClass], selectors: CompiledSelectors, names: Names
 ) -> tuple[tuple[Demand, ...], tuple[ClaimFault, ...]]:
     """The demands of all claims, in order, and all faults of the claims. If there are faults, there are no demands.
 
@@ -102,7 +102,7 @@ class _Reader:
     """Reads one claim."""
 
     def __init__(
-        self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], selectors: Selectors, names: Names
+        self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], selectors: CompiledSelectors, names: Names
     ):
         self._claim = claim
         self._index = index
@@ -130,13 +130,13 @@ class _Reader:
         path = f"spec.devices.requests[{index}]"
         if not request.wants:
             self._fault(path, f"request {request.name!r} has neither exactly nor firstAvailable")
-        choices: list[Choice] = []
+        choices: list[RequestChoice] = []
         for position, want in enumerate(request.wants):
             inner = f"{path}.firstAvailable[{position}]" if request.prioritized else f"{path}.exactly"
             choices.append(self._choice(inner, request, want))
         return Demand(self._index, request, tuple(choices))
 
-    def _choice(self, path: str, request: Request, want: Want) -> Choice:
+    def _choice(self, path: str, request: Request, want: Want) -> RequestChoice:
         self._check(path, want)
         device_class = self._class(path, want)
         name = f"{request.name}/{want.name}" if request.prioritized else request.name
@@ -148,7 +148,7 @@ class _Reader:
         wanted = self._filter(path, want, device_class)
         preference, faults = self._preferences.of(name, want, device_class, path)
         self.faults += faults
-        return Choice(
+        return RequestChoice(
             name,
             want,
             device_class,

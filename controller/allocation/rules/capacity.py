@@ -9,11 +9,11 @@ rounds the minimum and the step up to 1).
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.model import Capacity, ClaimSpec, RequestPolicy
 from driver.quantity import Quantity
 
-Amounts = Mapping[str, Quantity]
+Quantities = Mapping[str, Quantity]
 _MEBI: Final = 1024**2
 _MOST_GIBIBYTES: Final = 512
 """From here on, a number without a unit is taken for MiB: no device has so many GiB."""
@@ -62,7 +62,7 @@ def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
     return policy.maximum is None or amount <= policy.maximum
 
 
-def _share(capacities: Mapping[str, Capacity], requested: Amounts) -> Amounts | str:
+def _share(capacities: Mapping[str, Capacity], requested: Quantities) -> Quantities | str:
     """What a request consumes of every capacity of a shareable device, or the first capacity that is insufficient.
 
     Negative requests are never satisfied.
@@ -79,7 +79,7 @@ def _share(capacities: Mapping[str, Capacity], requested: Amounts) -> Amounts | 
     return result
 
 
-def _insufficient(capacities: Mapping[str, Capacity], requested: Amounts) -> str:
+def _insufficient(capacities: Mapping[str, Capacity], requested: Quantities) -> str:
     """The first requested capacity that a device, allocated as a whole, lacks or has too little of; "" if none."""
     for name, amount in requested.items():
         if name not in capacities or amount > capacities[name].value or amount.nanos < 0:
@@ -112,11 +112,11 @@ class CapacityRequest:
 
     __slots__ = ("amounts", "is_empty", "key", "memory_percent")
 
-    def __init__(self, amounts: Amounts, memory_percent: int = 0):
+    def __init__(self, amounts: Quantities, memory_percent: int = 0):
         self.amounts = amounts
         self.memory_percent = memory_percent
         self.is_empty = not amounts and not memory_percent
-        self.key: Hashable = frozen((amounts, memory_percent))
+        self.key: Hashable = cache_key((amounts, memory_percent))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CapacityRequest) and self.key == other.key
@@ -125,7 +125,9 @@ class CapacityRequest:
         return hash(self.key)
 
 
-def consumption(shareable: bool, capacities: Mapping[str, Capacity], request: CapacityRequest) -> Amounts | str | None:
+def consumption(
+    shareable: bool, capacities: Mapping[str, Capacity], request: CapacityRequest
+) -> Quantities | str | None:
     """What a request consumes of a device that nothing else uses.
 
     Args:

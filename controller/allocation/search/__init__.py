@@ -2,7 +2,7 @@
 
 search            depth first, in the order of kube-scheduler's allocator
 bounds            what cannot succeed, found by counting
-volumes           whether the least that requests consume, summed up, fits into what is left
+amount_bounds     whether the least that requests consume, summed up, fits into what is left
 candidate_cells   open requests and their candidates, counted in cells
 | flow            maximum flow: enough devices for several needs that compete for them
 symmetry          which devices are interchangeable

@@ -8,8 +8,8 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.requests.demands import Choice
-from controller.allocation.rules.capacity import Amounts
+from controller.allocation.requests.demands import RequestChoice
+from controller.allocation.rules.capacity import Quantities
 from controller.allocation.rules.constraints import ConstraintTracker, are_compatible, groups_of
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
@@ -24,7 +24,7 @@ _SHARE_IDS: Final = uuid.UUID("5f0c3fb4-6b9b-4c1c-9c3c-0d1d5b2a7e10")
 class FaultyDevice(Exception):
     """A device was visited on which a selector fails."""
 
-    def __init__(self, choice: Choice, device: PoolDevice, fault: SelectorFault):
+    def __init__(self, choice: RequestChoice, device: PoolDevice, fault: SelectorFault):
         self.choice = choice
         self.device = device
         self.fault = fault
@@ -36,7 +36,7 @@ class Candidate:
     """A device that is eligible for a choice, with what it would consume; or one on which a selector fails."""
 
     device: PoolDevice
-    consumes: Amounts | None = None
+    consumes: Quantities | None = None
     """Per capacity, for a share; None for the whole device."""
     fault: SelectorFault | None = None
 
@@ -46,7 +46,7 @@ class Pick:
     """A device picked for a request of the claim with this number."""
 
     claim: int
-    choice: Choice
+    choice: RequestChoice
     candidate: Candidate
 
 
@@ -86,7 +86,7 @@ class Attempt:
         self.picks: list[Pick] = []
         self._free: dict[Pool, list[int]] = {}
 
-    def conflict(self, claim: int, choice: Choice, candidate: Candidate) -> str:
+    def conflict(self, claim: int, choice: RequestChoice, candidate: Candidate) -> str:
         """Why the candidate cannot be picked now, given the picks so far; "" if it can."""
         device = candidate.device
         used = self.used.get(device)
@@ -103,7 +103,7 @@ class Attempt:
                 return f"{'distinctAttribute' if tracker.distinct else 'matchAttribute'} {tracker.attribute}"
         return ""
 
-    def skips(self, claim: int, choice: Choice, device: PoolDevice) -> bool:
+    def skips(self, claim: int, choice: RequestChoice, device: PoolDevice) -> bool:
         """Whether the device is not visited, because the attempt uses it. Then its selectors cannot fail on it."""
         used = self.used.get(device)
         if used is None or device.spec.allow_multiple or choice.want.mode != "ExactCount":
@@ -116,7 +116,7 @@ class Attempt:
         consumed = device.use.consumed.get(capacity, 0) + (used.consumed.get(capacity, 0) if used else 0)
         return device.spec.capacity[capacity].value.nanos - consumed
 
-    def shares(self, device: PoolDevice, consumes: Amounts | None) -> int:
+    def shares(self, device: PoolDevice, consumes: Quantities | None) -> int:
         """How often the device could be picked now without admin access; at most once as a whole."""
         used = self.used.get(device)
         begun = used is not None and used.consuming
@@ -129,7 +129,7 @@ class Attempt:
         fits = [self.remaining(device, name) // amount.nanos for name, amount in consumes.items() if amount.nanos > 0]
         return max(0, min(fits, default=UNLIMITED))
 
-    def pick(self, claim: int, choice: Choice, candidate: Candidate) -> None:
+    def pick(self, claim: int, choice: RequestChoice, candidate: Candidate) -> None:
         """Pick the candidate, which must have no conflict."""
         device = candidate.device
         self.counts[claim] += 1
@@ -209,7 +209,7 @@ class Attempt:
                 free[index] += sign * amount
 
 
-def _conflict(claim: int, choice: Choice, candidate: Candidate, used: AttemptUse) -> str:
+def _conflict(claim: int, choice: RequestChoice, candidate: Candidate, used: AttemptUse) -> str:
     """Why a device that the attempt uses already cannot be picked too; "" if it can."""
     shared = candidate.consumes is not None
     if not shared and used.claims.get(claim):
@@ -225,7 +225,7 @@ def _conflict(claim: int, choice: Choice, candidate: Candidate, used: AttemptUse
     return ""
 
 
-def _fits(device: PoolDevice, used: AttemptUse, consumes: Amounts) -> bool:
+def _fits(device: PoolDevice, used: AttemptUse, consumes: Quantities) -> bool:
     allocated = device.use.consumed
     return all(
         allocated.get(name, 0) + used.consumed.get(name, 0) + amount.nanos <= device.spec.capacity[name].value.nanos

@@ -15,23 +15,23 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.requests.demands import RESULTS_LIMIT, Choice
-from controller.allocation.rules.capacity import Amounts
+from controller.allocation.requests.demands import RESULTS_LIMIT, RequestChoice
+from controller.allocation.rules.capacity import Quantities
 from controller.allocation.rules.constraints import Values
+from controller.allocation.search.amount_bounds import AmountBounds
 from controller.allocation.search.attempt import Attempt
 from controller.allocation.search.candidate_cells import (
     Alternative,
     CandidateCells,
+    CellOffer,
     Cells,
     Limit,
     Need,
-    Offer,
-    Progress,
+    RequestProgress,
 )
 from controller.allocation.search.flow import SINK, SOURCE, FlowNetwork
 from controller.allocation.search.symmetry import Symmetry
 from controller.allocation.search.tasks import Option, Task
-from controller.allocation.search.volumes import Volumes
 
 Restriction = tuple[str, bool, Values | None]
 """An attribute, whether it must be distinct, and the values that it must (distinct: must not) have; None for any."""
@@ -45,9 +45,9 @@ class Bounds:
         self._tasks = tasks
         self._attempt = attempt
         self._candidates = CandidateCells(tasks, attempt, symmetry)
-        self._volumes = Volumes(self._candidates, attempt)
+        self._amounts = AmountBounds(self._candidates, attempt)
 
-    def possible(self, index: int, end: int, progress: Progress) -> frozenset[int] | None:
+    def possible(self, index: int, end: int, progress: RequestProgress) -> frozenset[int] | None:
         """The cells from which the task at ``index`` may pick its next device; None if nothing can succeed.
 
         Only the tasks before ``end`` are considered.
@@ -59,7 +59,7 @@ class Bounds:
         if (
             needs is None
             or not check.enough_at_once(needs)
-            or not self._volumes.suffice(n for n in needs if n.consuming)
+            or not self._amounts.suffice(n for n in needs if n.consuming)
         ):
             return None
         return frozenset(needs[0].alternatives[0].cells)
@@ -77,8 +77,8 @@ class _Check:
         candidates: CandidateCells,
         attempt: Attempt,
         tasks: Sequence[Task],
-        offers: Sequence[Sequence[Offer]],
-        progress: Progress,
+        offers: Sequence[Sequence[CellOffer]],
+        progress: RequestProgress,
     ):
         self._candidates = candidates
         self._attempt = attempt
@@ -144,7 +144,7 @@ class _Check:
             self._cells[key] = counts
         return Alternative(option.choice, self._progress.left, self._cells[key], self._offers[0][self._progress.number])
 
-    def _available(self, claim: int, option: Option, offer: Offer) -> Cells:
+    def _available(self, claim: int, option: Option, offer: CellOffer) -> Cells:
         """How many devices of each cell are available to the option by itself. Equal answers are the same object."""
         restrictions, admin = self._restrictions(claim, option.choice), option.choice.want.admin_access
         key = id(offer), restrictions, admin
@@ -154,7 +154,7 @@ class _Check:
             self._cells[key] = {cell: count for cell, count in counts.items() if count}
         return self._cells[key]
 
-    def _count(self, cell: int, consumes: Amounts | None, *, admin: bool) -> int:
+    def _count(self, cell: int, consumes: Quantities | None, *, admin: bool) -> int:
         members = self._candidates.members[cell]
         if admin:
             return len(members)
@@ -163,7 +163,7 @@ class _Check:
             self._counts[key] = sum(1 for device in members if self._attempt.shares(device, consumes))
         return self._counts[key]
 
-    def _restrictions(self, claim: int, choice: Choice) -> Sequence[Restriction]:
+    def _restrictions(self, claim: int, choice: RequestChoice) -> Sequence[Restriction]:
         trackers = self._attempt.trackers[claim]
         return tuple(
             (trackers[number].attribute, trackers[number].distinct, self._state((claim, number)))
@@ -275,7 +275,7 @@ class _Check:
         if counted is not None:
             return counted
         network = FlowNetwork()
-        rooms: dict[int, list[Amounts | None]] = {}
+        rooms: dict[int, list[Quantities | None]] = {}
         for number, ((_, limit), (need, amount)) in enumerate(merged.items()):
             network.pipe(SOURCE, number, amount)
             for alternative in need.alternatives:
@@ -313,7 +313,7 @@ class _Check:
             network.pipe(("only", limit, value), ("cell", cell), 1)
             network.limit(("value", limit, value), ("only", limit, value), 1)
 
-    def _room(self, cell: int, consumes: Sequence[Amounts | None]) -> int:
+    def _room(self, cell: int, consumes: Sequence[Quantities | None]) -> int:
         """How often the devices of the cell could be picked, by the need that consumes least."""
         if consumes[0] is None:
             return self._count(cell, None, admin=False)

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.requests.demands import Choice
-from controller.allocation.rules.capacity import Amounts
+from controller.allocation.requests.demands import RequestChoice
+from controller.allocation.rules.capacity import Quantities
 from controller.allocation.rules.constraints import Values, values_of
 from controller.allocation.search.attempt import Attempt, Candidate
 from controller.allocation.search.symmetry import Symmetry
@@ -17,14 +17,14 @@ from controller.allocation.search.tasks import Task
 
 Cells = Mapping[int, int]
 """Cell to how many of its devices are available."""
-Offer = Mapping[int, Amounts | None]
+CellOffer = Mapping[int, Quantities | None]
 """Cell to what a pick of one of its devices consumes: the capacities of a share, or None for the whole device."""
 Limit = tuple[int, int]
 """A constraint: the number of the claim, and its number in the claim."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RequestProgress:
     """How far a request is satisfied: its option, the position of the next candidate, and how many devices are left."""
 
     number: int
@@ -36,10 +36,10 @@ class Progress:
 class Alternative:
     """One choice of a request that is not satisfied yet."""
 
-    choice: Choice
+    choice: RequestChoice
     wanted: int
     cells: Cells
-    offer: Offer
+    offer: CellOffer
 
     @property
     def possible(self) -> bool:
@@ -97,11 +97,11 @@ class CandidateCells:
         for (cell, name), values in self.values.items():
             for value in values:
                 self.having[name].setdefault(value, []).append(cell)
-        self._known: dict[Hashable, Offer] = {}
+        self._known: dict[Hashable, CellOffer] = {}
         self.of_option = [[self._offer(option.candidates) for option in task.options] for task in tasks]
         """Per task and option, the cells of its candidates."""
 
-    def _offer(self, candidates: Sequence[Candidate]) -> Offer:
+    def _offer(self, candidates: Sequence[Candidate]) -> CellOffer:
         """The cells of the candidates; the same object for equal offers."""
         found = {self.cell[candidate.device]: candidate.consumes for candidate in candidates}
         key = tuple((cell, None if consumes is None else tuple(consumes.items())) for cell, consumes in found.items())

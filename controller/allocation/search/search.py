@@ -18,7 +18,7 @@ from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.requests.demands import RESULTS_LIMIT, Demand
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.search.bounds import Bounds
-from controller.allocation.search.candidate_cells import Progress
+from controller.allocation.search.candidate_cells import RequestProgress
 from controller.allocation.search.symmetry import Likeness, Symmetry
 from controller.allocation.search.tasks import Option, Task
 from driver.model import Claim
@@ -74,7 +74,7 @@ class _Level:
 
     __slots__ = ("cells", "closed", "excluded", "index", "likeness", "option", "position", "progress", "tried")
 
-    def __init__(self, index: int, option: Option, progress: Progress, excluded: Sequence[_Tried] = ()):
+    def __init__(self, index: int, option: Option, progress: RequestProgress, excluded: Sequence[_Tried] = ()):
         self.index = index
         self.option = option
         self.progress = progress
@@ -195,7 +195,7 @@ class Search:
     def _enter(self, index: int, number: int) -> _Level:
         """The first level of a task, with one of its options."""
         option = self._tasks[index].options[number]
-        level = _Level(index, option, Progress(number, 0, option.wanted))
+        level = _Level(index, option, RequestProgress(number, 0, option.wanted))
         if number == 0 and self._failed and self._state(index) in self._failed:
             level.closed = True
         else:
@@ -204,7 +204,7 @@ class Search:
 
     def _deeper(self, level: _Level) -> _Level:
         """The level of the next device of the same request."""
-        progress = Progress(level.progress.number, level.position, level.progress.left - 1)
+        progress = RequestProgress(level.progress.number, level.position, level.progress.left - 1)
         # The order of a combination does not matter, so a device that failed as an earlier one of the request need not
         # be tried as a later one.
         excluded = level.excluded if level.likeness is None else (*level.excluded, (level.likeness, level.tried))

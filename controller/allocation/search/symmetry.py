@@ -21,14 +21,14 @@ FEW_VALUES: Final = 4
 """Up to this many values of an attribute are distinguished by name. Groups by NUMA node, for example, would be so large
 that interchangeable devices inside them would not be found."""
 
-Group = Hashable
-Inside = frozenset[tuple[Hashable, int]]
+DeviceGroup = Hashable
+GroupState = frozenset[tuple[Hashable, int]]
 
 
 class Likeness:
     """Which devices are interchangeable at one state of the attempt. Later picks of other devices do not change it."""
 
-    def __init__(self, symmetry: "Symmetry", insides: Mapping[Group, Inside], ungrouped: Hashable):
+    def __init__(self, symmetry: "Symmetry", insides: Mapping[DeviceGroup, GroupState], ungrouped: Hashable):
         self._symmetry = symmetry
         self._insides = insides
         self._ungrouped = ungrouped
@@ -55,14 +55,14 @@ class Symmetry:
         self._admin = any(option.choice.want.admin_access for task in tasks for option in task.options)
         self._numbers: dict[Hashable, int] = {}
         self.kinds: dict[PoolDevice, int] = {}
-        self.groups: dict[PoolDevice, Group] = {}
-        self.group_kinds: dict[Group, int] = {}
+        self.groups: dict[PoolDevice, DeviceGroup] = {}
+        self.group_kinds: dict[DeviceGroup, int] = {}
         # Names do not matter: a device is described by the requests that may take it, its place in its group, what is
         # left of it and what it draws. Equal descriptions get equal numbers.
         offers = _offers(tasks)
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
         self._compared = {name for name in attributes if len(_values(offers, name)) > FEW_VALUES}
-        self._group_of: dict[Hashable, Group] = {}
+        self._group_of: dict[Hashable, DeviceGroup] = {}
         self._places: dict[Hashable, int] = {}
         self._find_groups(list(offers))
         for device, picks in offers.items():
@@ -122,7 +122,7 @@ class Symmetry:
         return frozenset(drawn)
 
     def _number_groups(self) -> None:
-        members: dict[Group, Counter[Hashable]] = {}
+        members: dict[DeviceGroup, Counter[Hashable]] = {}
         for device, group in self.groups.items():
             inside = members.setdefault(group, Counter())
             inside[self.kinds[device]] += 1
@@ -147,7 +147,7 @@ class Symmetry:
 
     def likeness(self, live: Sequence[tuple[int, int]]) -> Likeness:
         """Which devices are interchangeable now, if only the constraints in ``live`` (claim, number) still matter."""
-        groups: dict[Group, Counter[Hashable]] = {}
+        groups: dict[DeviceGroup, Counter[Hashable]] = {}
         ungrouped: Counter[Hashable] = Counter()
         for device in self._attempt.used:
             group = self.groups.get(device)

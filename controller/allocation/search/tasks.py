@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.allocation.requests.demands import Choice, Demand
+from controller.allocation.requests.demands import Demand, RequestChoice
 from controller.allocation.search.attempt import Candidate
 
 
@@ -10,7 +10,7 @@ from controller.allocation.search.attempt import Candidate
 class Option:
     """A choice with its candidates in order, ``wanted`` of which it takes."""
 
-    choice: Choice
+    choice: RequestChoice
     candidates: tuple[Candidate, ...]
     wanted: int
 

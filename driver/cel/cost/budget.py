@@ -28,7 +28,7 @@ _REFUSED_PATTERN: Final = 20_000
 """Elements that a regular expression counts as which RE2 gives up compiling."""
 
 
-class Budget:
+class CostBudget:
     """What remains of the limits of one evaluation.
 
     Attributes:
@@ -45,7 +45,7 @@ class Budget:
         self._patterns: frozenset[str] = frozenset()
 
     @classmethod
-    def of_steps(cls, steps: int) -> "Budget":
+    def of_steps(cls, steps: int) -> "CostBudget":
         """A budget of so many steps (`cost.steps`) for loops, for text and for comparisons each."""
         return cls(steps, steps * _BUILT_PER_STEP, steps * _VISITED_PER_STEP)
 
@@ -127,7 +127,7 @@ class Budget:
                 self.walk(element, times)
 
 
-class Unmetered(Budget):
+class Unmetered(CostBudget):
     """Counts nothing: for expressions whose text shows that they cannot reach a limit."""
 
     __slots__ = ()

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, TypeAlias
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from driver.cel.errors import Cancelled
 from driver.cel.values.runtime import Optional, type_name
 
-CostRule: TypeAlias = Callable[[Budget, Sequence[Any], Any], int]
+CostRule: TypeAlias = Callable[[CostBudget, Sequence[Any], Any], int]
 """The cost of a call from its arguments and its result (None if the rule does not need it)."""
 
 
@@ -58,11 +58,11 @@ def _fixed(cost: int) -> CostRule:
     return lambda *_: cost
 
 
-def _traversed(budget: Budget, args: Sequence[Any], _: Any) -> int:
+def _traversed(budget: CostBudget, args: Sequence[Any], _: Any) -> int:
     return traversal(budget, args[0])
 
 
-def traversal(budget: Budget, value: Any) -> int:
+def traversal(budget: CostBudget, value: Any) -> int:
     """The cost of visiting every element inside ``value``.
 
     Raises:
@@ -86,19 +86,19 @@ def _searched(text: int, pattern: int) -> int:
     return ceil((1.0 + text) * PER_CHARACTER) * ceil(pattern * PER_REGEX_CHARACTER)
 
 
-def _found(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _found(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return _searched(size(args[0]), size(args[1]))
 
 
-def _matched(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _matched(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return _searched(_size_inside(args[0]), _size_inside(args[1]))
 
 
-def _contains_address(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _contains_address(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return scan(2 * size(args[0]))
 
 
-def _contains_network(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _contains_network(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return scan(2 * size(args[0])) + scan(size(args[0])) + 1
 
 
@@ -114,7 +114,7 @@ _PATTERN_LENGTHS: Final = {
 """The length that Kubernetes assumes for the regular expression of each named format."""
 
 
-def _validated(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _validated(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return (
         _searched(size(args[1]), _PATTERN_LENGTHS[args[0].name])
         if _type_or_error(args[0]) == "kubernetes.NamedFormat"
@@ -127,31 +127,31 @@ _ONE_TO_COMPARE: Final = {
 }  # fmt: skip
 
 
-def _equal(budget: Budget, args: Sequence[Any], _: Any) -> int:
+def _equal(budget: CostBudget, args: Sequence[Any], _: Any) -> int:
     return 1 if _type_or_error(args[0]) in _ONE_TO_COMPARE else _compared(budget, args, None)
 
 
-def _compared(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _compared(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return scan(min(_size_inside(args[0]), _size_inside(args[1])))
 
 
-def _concatenated(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _concatenated(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return scan(_size_inside(args[0]) + _size_inside(args[1]))
 
 
-def _contains(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _contains(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return scan(_size_inside(args[0])) * scan(_size_inside(args[1]))
 
 
-def _joined(_: Budget, __: Sequence[Any], result: Any) -> int:
+def _joined(_: CostBudget, __: Sequence[Any], result: Any) -> int:
     return ceil(float(size(result)) * 2 * PER_CHARACTER)
 
 
-def _listed(_: Budget, __: Sequence[Any], result: Any) -> int:
+def _listed(_: CostBudget, __: Sequence[Any], result: Any) -> int:
     return size(result) + 1 + NEW_LIST
 
 
-def _flattened(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _flattened(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
     if type(depth) is not int:
         raise Cancelled(f"the depth of flatten() must be an int, not: {type_name(depth)}")
@@ -164,7 +164,7 @@ def self_compared(values: Any) -> int:
     return int(size(values) ** 2 * (2 + PER_CHARACTER if text else 2.0)) + 1 + NEW_LIST
 
 
-def _ordered(_: Budget, args: Sequence[Any], __: Any) -> int:
+def _ordered(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     return self_compared(args[0])
 
 
@@ -173,7 +173,7 @@ def _sets(factor: int) -> CostRule:
 
 
 AFTER: Final = frozenset({"join", "lists_range", "list_slice", "list_reverse"})
-"""Functions and overloads whose cost depends on the result. `Budget.grow` limits what they build before they run."""
+"""Functions and overloads whose cost depends on the result. `CostBudget.grow` limits these before they run."""
 _COMPARING: Final = (
     "list_distinct", *(f"list_{kind}_sort" for kind in (
         "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp",

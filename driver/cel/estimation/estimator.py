@@ -58,7 +58,7 @@ class _Variable:
     entry: EntrySizes | None = None
 
 
-Scope = Mapping[str, _Variable]
+SizeScope = Mapping[str, _Variable]
 
 
 def estimate(node: Node, checked: Checked) -> int:
@@ -74,7 +74,7 @@ class _Estimator:
         self._entries: dict[Node, EntrySizes] = {}
         self._paths: dict[Node, ValuePath] = {}
 
-    def cost(self, node: Node, scope: Scope) -> Steps[int]:
+    def cost(self, node: Node, scope: SizeScope) -> Steps[int]:
         """The most that ``node`` can cost. Also records the size of its value."""
         match node:
             case Literal():
@@ -100,14 +100,14 @@ class _Estimator:
             case OptionalMap():
                 return (yield from self._optional_map(node, scope))
 
-    def _each(self, nodes: Sequence[Node], scope: Scope) -> Steps[list[int]]:
+    def _each(self, nodes: Sequence[Node], scope: SizeScope) -> Steps[list[int]]:
         costs: list[int] = []
         for node in nodes:
             cost: int = yield self.cost(node, scope)
             costs += (cost,)
         return costs
 
-    def _select(self, node: Select, scope: Scope) -> Steps[int]:
+    def _select(self, node: Select, scope: SizeScope) -> Steps[int]:
         cost: int = yield self.cost(node.operand, scope)
         if node.test:
             return cost
@@ -117,7 +117,7 @@ class _Estimator:
         kind = self._types[node.operand].kind
         return add(cost, 1 if kind == "map" or kind.startswith("kubernetes.") else 0)
 
-    def _index(self, node: Index, scope: Scope) -> Steps[int]:
+    def _index(self, node: Index, scope: SizeScope) -> Steps[int]:
         costs = yield from self._each((node.operand, node.key), scope)
         size = None
         for overload in self._overloads[node]:
@@ -131,7 +131,7 @@ class _Estimator:
             self._sizes[node] = size
         return add(1, *costs)
 
-    def _call(self, node: Call, scope: Scope) -> Steps[int]:
+    def _call(self, node: Call, scope: SizeScope) -> Steps[int]:
         parts = node.args if node.target is None else (node.target, *node.args)
         costs = yield from self._each(parts, scope)
         match node.function:
@@ -145,7 +145,9 @@ class _Estimator:
                 return add(costs[0], max(costs[1:]))
         return add(self._chosen(node, node.function, self._overloads[node], parts, scope), *costs)
 
-    def _chosen(self, node: Node, function: str, overloads: Sequence[str], parts: Sequence[Node], scope: Scope) -> int:
+    def _chosen(
+        self, node: Node, function: str, overloads: Sequence[str], parts: Sequence[Node], scope: SizeScope
+    ) -> int:
         """The cost of the most expensive overload. The size of the result covers those of all overloads."""
         most = 0
         result: Size | None = None
@@ -161,7 +163,7 @@ class _Estimator:
             self._sizes[node] = result
         return most
 
-    def _arguments(self, overload: str, parts: Sequence[Node], scope: Scope) -> CallArguments:
+    def _arguments(self, overload: str, parts: Sequence[Node], scope: SizeScope) -> CallArguments:
         return CallArguments(
             overload,
             tuple(parts),
@@ -170,33 +172,33 @@ class _Estimator:
             tuple([declared_size(below(self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
         )
 
-    def _join_entries(self, node: Node, parts: Sequence[Node], scope: Scope) -> None:
+    def _join_entries(self, node: Node, parts: Sequence[Node], scope: SizeScope) -> None:
         first, second = (self._entry(part, scope) for part in parts)
         if first is not None and (joined := first.union(second)) is not None:
             self._entries[node] = joined
 
-    def _choose(self, node: Node, then: Node, otherwise: Node, scope: Scope) -> None:
+    def _choose(self, node: Node, then: Node, otherwise: Node, scope: SizeScope) -> None:
         self._sizes[node] = self._size_or_unknown(then, scope).union(self._size_or_unknown(otherwise, scope))
         self._join_entries(node, (then, otherwise), scope)
 
-    def _list(self, node: ListOf, scope: Scope) -> Steps[int]:
+    def _list(self, node: ListOf, scope: SizeScope) -> Steps[int]:
         costs = yield from self._each(node.items, scope)
         self._entries[node] = EntrySizes(True, ONE, self._largest(node.items, scope))
         return add(NEW_LIST, *costs)
 
-    def _map(self, node: MapOf, scope: Scope) -> Steps[int]:
+    def _map(self, node: MapOf, scope: SizeScope) -> Steps[int]:
         costs = yield from self._each(children(node), scope)
         keys = self._largest([key for key, _, _ in node.entries], scope)
         self._entries[node] = EntrySizes(False, keys, self._largest([value for _, value, _ in node.entries], scope))
         return add(NEW_MAP, *costs)
 
-    def _largest(self, nodes: Sequence[Node], scope: Scope) -> Size:
+    def _largest(self, nodes: Sequence[Node], scope: SizeScope) -> Size:
         size = Size(UNBOUNDED if nodes else 0, 0)
         for node in nodes:
             size = size.union(self._size_or_unknown(node, scope))
         return size
 
-    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[int]:
+    def _comprehension(self, node: Comprehension, scope: SizeScope) -> Steps[int]:
         cost: int = yield self.cost(node.range, scope)
         inner = {**scope, **self._elements(node, scope)}
         where: int = 0 if node.where is None else (yield self.cost(node.where, inner))
@@ -222,7 +224,7 @@ class _Estimator:
                 once, each = NEW_LIST + 1, self._append(node, count, add(where, body), inner)
         return add(cost, once, multiply(count.most, each))
 
-    def _append(self, node: Comprehension, count: Size, cost: int, inner: Scope) -> int:
+    def _append(self, node: Comprehension, count: Size, cost: int, inner: SizeScope) -> int:
         """The cost of ``result + [element]``, the step of map(), filter() and transformList()."""
         if node.kind == "filter":
             cost, element = add(cost, 1), self._element_size(node, inner)
@@ -232,12 +234,12 @@ class _Estimator:
         self._entries[node] = EntrySizes(True, ONE, Size(0, element.most))
         return add(cost, 1, 1, NEW_LIST)
 
-    def _element_size(self, node: Comprehension, inner: Scope) -> Size:
+    def _element_size(self, node: Comprehension, inner: SizeScope) -> Size:
         """The size of the variable of filter()."""
         over, variable = self._types[node.range], inner[node.variables[0]]
         return declared_size(variable.path) or _of_type(over.of[0] if over.of else over) or variable.size or UNKNOWN
 
-    def _elements(self, node: Comprehension, scope: Scope) -> Scope:
+    def _elements(self, node: Comprehension, scope: SizeScope) -> SizeScope:
         """What is known of the variables of a macro that iterates over a list or map."""
         entry, path = self._entry(node.range, scope), self._path(node.range, scope)
         is_list = entry.is_list if entry else self._types[node.range].kind == "list"
@@ -247,7 +249,7 @@ class _Estimator:
             return dict(zip(node.variables, (key, value), strict=True))
         return {node.variables[0]: value if is_list else key}
 
-    def _sort_by(self, node: Comprehension, scope: Scope) -> Steps[int]:
+    def _sort_by(self, node: Comprehension, scope: SizeScope) -> Steps[int]:
         """The cost of a variable bound to the list, of a list of sort keys, and of sorting."""
         cost: int = yield self.cost(node.range, scope)
         body: int = yield self.cost(node.body, {**scope, **self._elements(node, scope)})
@@ -258,7 +260,7 @@ class _Estimator:
         self._sizes[node] = size
         return add(NEW_LIST, cost, keys, sorting, 1)
 
-    def _bind(self, node: Bind, scope: Scope) -> Steps[int]:
+    def _bind(self, node: Bind, scope: SizeScope) -> Steps[int]:
         value: int = yield self.cost(node.value, scope)
         variable = _Variable(
             self._path(node.value, scope), self._size(node.value, scope), self._entry(node.value, scope)
@@ -268,7 +270,7 @@ class _Estimator:
         self._same(node, node.body, scope)
         return add(NEW_LIST, value, body)
 
-    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[int]:
+    def _optional_map(self, node: OptionalMap, scope: SizeScope) -> Steps[int]:
         """The cost of ``target.hasValue() ? ... target.value() ... : optional.none()``: the target counts twice."""
         cost: int = yield self.cost(node.target, scope)
         target = self._types[node.target]
@@ -280,28 +282,28 @@ class _Estimator:
         self._sizes[node] = result.union(_of_type(self._types[node]) or UNKNOWN)
         return add(1, cost, max(present, 1))
 
-    def _same(self, node: Node, source: Node, scope: Scope) -> None:
+    def _same(self, node: Node, source: Node, scope: SizeScope) -> None:
         size, entry = self._size(source, scope), self._entry(source, scope)
         if size is not None:
             self._sizes[node] = size
         if entry is not None:
             self._entries[node] = entry
 
-    def _path(self, node: Node, scope: Scope) -> ValuePath:
+    def _path(self, node: Node, scope: SizeScope) -> ValuePath:
         if isinstance(node, Name) and node.name in scope and not node.absolute:
             return scope[node.name].path
         return self._paths.get(node, ())
 
-    def _entry(self, node: Node, scope: Scope) -> EntrySizes | None:
+    def _entry(self, node: Node, scope: SizeScope) -> EntrySizes | None:
         found = self._entries.get(node)
         if found is None and isinstance(node, Name) and node.name in scope and not node.absolute:
             return scope[node.name].entry
         return found
 
-    def _size_or_unknown(self, node: Node, scope: Scope) -> Size:
+    def _size_or_unknown(self, node: Node, scope: SizeScope) -> Size:
         return self._size(node, scope) or UNKNOWN
 
-    def _size(self, node: Node, scope: Scope) -> Size | None:
+    def _size(self, node: Node, scope: SizeScope) -> Size | None:
         found = self._sizes.get(node) or _of_text(node) or declared_size(self._path(node, scope))
         if found is not None:
             return found

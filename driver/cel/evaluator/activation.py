@@ -9,19 +9,19 @@ from typing import Any, TypeAlias
 from driver.cel.errors import BudgetExceeded, SelectorFault
 
 Activation: TypeAlias = list[Any]
-Code: TypeAlias = Callable[[Activation], Any]
+CompiledNode: TypeAlias = Callable[[Activation], Any]
 
 DEVICE, BUDGET, FIRST_VARIABLE = 0, 1, 2
 UNSET = object()
 """In the slot of a variable of cel.bind() that was not read yet."""
 
 
-def constant(value: Any) -> Code:
+def constant(value: Any) -> CompiledNode:
     """Code that returns ``value``."""
     return lambda _: value
 
 
-def charged(code: Code, cost: int) -> Code:
+def charged(code: CompiledNode, cost: int) -> CompiledNode:
     """``code`` with ``cost`` added to its cost."""
     if not cost:
         return code
@@ -33,7 +33,7 @@ def charged(code: Code, cost: int) -> Code:
     return run
 
 
-def variable(slot: int) -> Code:
+def variable(slot: int) -> CompiledNode:
     """Code that reads a variable. If its value is a fault, reading it raises the fault."""
 
     def read(activation: Activation) -> Any:
@@ -45,7 +45,7 @@ def variable(slot: int) -> Code:
     return read
 
 
-def bound(slot: int, value: Code) -> Code:
+def bound(slot: int, value: CompiledNode) -> CompiledNode:
     """Code that reads a variable of cel.bind(): its value is computed on the first read, and then kept."""
 
     def read(activation: Activation) -> Any:

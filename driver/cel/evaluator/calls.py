@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.call_costs import CostRule
 from driver.cel.errors import BudgetExceeded, Cancelled, NoOverload, SelectorFault, no_overload
-from driver.cel.evaluator.activation import BUDGET, Activation, Code
+from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
 from driver.cel.language.types import Type
 from driver.cel.library.collections import in_list
 from driver.cel.values.runtime import Implementation, Optional, Overloads, equal, type_name
@@ -16,7 +16,7 @@ _TEXT_PER_ELEMENT = 16
 """Characters of the arguments of a call that count as a visit of one element."""
 
 
-def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
+def logical(terms: Sequence[CompiledNode], *, absorbing: bool) -> CompiledNode:
     """``||`` (absorbing True) or ``&&`` (absorbing False): one absorbing term decides, even if other terms fail."""
     function = "_||_" if absorbing else "_&&_"
     decided, undecided = absorbing, not absorbing
@@ -42,7 +42,7 @@ def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
     return run
 
 
-def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
+def conditional(condition: CompiledNode, then: CompiledNode, otherwise: CompiledNode) -> CompiledNode:
     """``condition ? then : otherwise``."""
 
     def run(activation: Activation) -> Any:
@@ -56,7 +56,7 @@ def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
     return run
 
 
-def or_else(target: Code, other: Code, name: str) -> Code:
+def or_else(target: CompiledNode, other: CompiledNode, name: str) -> CompiledNode:
     """``or`` and ``orValue``. The alternative is evaluated only if it is needed."""
 
     def run(activation: Activation) -> Any:
@@ -70,7 +70,7 @@ def or_else(target: Code, other: Code, name: str) -> Code:
     return run
 
 
-def reevaluated_value(target: Code) -> Code:
+def reevaluated_value(target: CompiledNode) -> CompiledNode:
     """``target.value()`` of a target that has a value. Kubernetes evaluates the target a second time."""
 
     def run(activation: Activation) -> Any:
@@ -92,7 +92,7 @@ def as_optional(value: Any) -> Optional:
     raise SelectorFault(f"cannot initialize an optional entry from a value of type {type_name(value)}")
 
 
-def equals(left: Code, right: Code) -> Code:
+def equals(left: CompiledNode, right: CompiledNode) -> CompiledNode:
     """``left == right``."""
     return lambda activation: equal(left(activation), right(activation))
 
@@ -105,7 +105,7 @@ def not_equal(a: Any, b: Any) -> bool:
         return True
 
 
-def in_constants(code: Code, values: Sequence[Any]) -> Code:
+def in_constants(code: CompiledNode, values: Sequence[Any]) -> CompiledNode:
     """``code in [constants]``. cel-go looks the value up in a set, which versions do not support.
 
     An empty list contains nothing; ``code`` is then not evaluated.
@@ -126,7 +126,7 @@ def in_constants(code: Code, values: Sequence[Any]) -> Code:
     return run
 
 
-def dispatched(name: str, table: Overloads, args: Sequence[Code]) -> Code:
+def dispatched(name: str, table: Overloads, args: Sequence[CompiledNode]) -> CompiledNode:
     """Call the implementation for the run-time types of the arguments, without counting."""
 
     def run(activation: Activation) -> Any:
@@ -163,14 +163,14 @@ def accepts(declared: Type, value: Any) -> bool:
 
 def metered(
     apply: Callable[[Activation, Sequence[Any]], Any],
-    args: Sequence[Code],
+    args: Sequence[CompiledNode],
     rule: CostRule | None,
     *,
     all_args: bool,
     after: bool = False,
     cancelling: int | None = None,
     visits: int = 0,
-) -> Code:
+) -> CompiledNode:
     """Call ``apply`` on the arguments at the cost of ``rule`` (1 if None).
 
     Kubernetes also counts a call with a failed argument, provided that all arguments were evaluated.
@@ -189,7 +189,7 @@ def metered(
         budget = activation[BUDGET]
         budget.charge(1 if rule is None else rule(budget, values, result))
 
-    def read(budget: Budget, values: Sequence[Any]) -> None:
+    def read(budget: CostBudget, values: Sequence[Any]) -> None:
         """Count what Kubernetes does not: a call that reads a long text may cost 1 there."""
         budget.spend(
             visits + sum(len(value) for value in values if isinstance(value, str | bytes)) // _TEXT_PER_ELEMENT
@@ -220,7 +220,9 @@ def metered(
     return run
 
 
-def _evaluated(activation: Activation, args: Sequence[Code], all_args: bool) -> tuple[list[Any], SelectorFault | None]:
+def _evaluated(
+    activation: Activation, args: Sequence[CompiledNode], all_args: bool
+) -> tuple[list[Any], SelectorFault | None]:
     """The arguments, with faults in the place of those that failed, and the first fault."""
     values: list[Any] = []
     fault: SelectorFault | None = None
@@ -237,7 +239,7 @@ def _evaluated(activation: Activation, args: Sequence[Code], all_args: bool) -> 
     return values, fault
 
 
-def failing(failure: type[SelectorFault], message: str) -> Code:
+def failing(failure: type[SelectorFault], message: str) -> CompiledNode:
     """Code that raises a fault."""
 
     def run(_: Activation) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.cel.cost import call_costs
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.call_costs import AFTER, CANCELLING, SLOW
 from driver.cel.cost.factors import NEW_LIST, NEW_MAP
 from driver.cel.errors import BudgetExceeded, SelectorFault, no_overload
@@ -22,7 +22,7 @@ from driver.cel.evaluator.activation import (
     FIRST_VARIABLE,
     UNSET,
     Activation,
-    Code,
+    CompiledNode,
     bound,
     charged,
     constant,
@@ -50,7 +50,7 @@ from driver.cel.language.types import Type
 from driver.cel.library.functions import FUNCTIONS
 from driver.cel.values.runtime import NONE, Optional, TypeValue, equal, literal_key
 
-Scope = Mapping[str, Code]
+CodeScope = Mapping[str, CompiledNode]
 """The code that reads each variable of the macros around a node."""
 _MAX_PRECOMPUTED = 1_000
 """The longest string or bytes, computed from constants, that is kept with the code."""
@@ -60,7 +60,7 @@ _BINARY = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_
 _PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "distinct"})
 _COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
 """Functions that compare elements; the `_PAIRWISE` ones compare each element with each. Their cost does not contain the
-elements that they visit, so these are counted separately (`Budget.walk`)."""
+elements that they visit, so these are counted separately (`CostBudget.walk`)."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
 """Functions that cel-go runs without checking their arguments against the overload."""
 
@@ -71,7 +71,7 @@ class CompiledExpression:
     Attributes:
         code: evaluates the expression in an activation.
         variables: the number of slots that the activation needs for variables.
-        metered: whether the activation needs a `Budget`; if not, UNMETERED is enough.
+        metered: whether the activation needs a `CostBudget`; if not, UNMETERED is enough.
 
     Args:
         budget: what may be computed in advance from constants.
@@ -84,16 +84,16 @@ class CompiledExpression:
         constants: Mapping[Node, Any],
         *,
         metered: bool,
-        budget: Budget | None = None,
+        budget: CostBudget | None = None,
     ):
         self._checked = checked
         self._constants = constants
-        self._budget = budget or Budget()
+        self._budget = budget or CostBudget()
         self.metered = metered
         self.variables = 0
-        self.code: Code = trampoline.run(self._compile(node, {}))
+        self.code: CompiledNode = trampoline.run(self._compile(node, {}))
 
-    def _compile(self, node: Node, scope: Scope) -> Steps[Code]:
+    def _compile(self, node: Node, scope: CodeScope) -> Steps[CompiledNode]:
         if node in self._constants:
             return constant(self._constants[node])
         match node:
@@ -115,14 +115,14 @@ class CompiledExpression:
                 return (yield from self._optional_map(node, scope))
         raise AssertionError(node)
 
-    def _charged(self, code: Code, cost: int) -> Code:
+    def _charged(self, code: CompiledNode, cost: int) -> CompiledNode:
         return charged(code, cost) if self.metered else code
 
     def _slot(self) -> int:
         self.variables += 1
         return FIRST_VARIABLE + self.variables - 1
 
-    def _name(self, node: Name, scope: Scope) -> Code:
+    def _name(self, node: Name, scope: CodeScope) -> CompiledNode:
         if node.name in scope and not node.absolute:
             return scope[node.name]
         if node.name == "device":
@@ -130,7 +130,7 @@ class CompiledExpression:
         assert node.name in TYPE_NAMES
         return constant(TypeValue(node.name))
 
-    def _chain(self, node: Node, scope: Scope, *, inner: bool = False) -> Steps[Code]:
+    def _chain(self, node: Node, scope: CodeScope, *, inner: bool = False) -> Steps[CompiledNode]:
         """A chain of fields and indexes.
 
         The cost of the chain is that of the variable it starts from: 1, but 0 if it is a key or the branch of a
@@ -147,7 +147,7 @@ class CompiledExpression:
         cost = ChainCost(0 if inner else 1 - conditional - qualifiers[-1].test, 0 if skips_variable else 1)
         return chain(base, qualifiers, cost, keeps_optional=inner)
 
-    def _qualifiers(self, node: Node, scope: Scope) -> Steps[tuple[Node, list[Qualifier]]]:
+    def _qualifiers(self, node: Node, scope: CodeScope) -> Steps[tuple[Node, list[Qualifier]]]:
         """The node that a chain starts from, and its qualifiers."""
         qualifiers: list[Qualifier] = []
         while isinstance(node, Select | Index) and not (qualifiers and isinstance(node, Select) and node.test):
@@ -156,28 +156,28 @@ class CompiledExpression:
             elif node.key in self._constants:
                 qualifiers.append(Qualifier(self._constants[node.key], optional=node.optional))
             else:
-                key: Code = yield self._inner(node.key, scope)
+                key: CompiledNode = yield self._inner(node.key, scope)
                 qualifiers.append(Qualifier(key, computed=True, optional=node.optional))
             node = node.operand
         return node, qualifiers[::-1]
 
-    def _inner(self, node: Node, scope: Scope) -> Steps[Code]:
+    def _inner(self, node: Node, scope: CodeScope) -> Steps[CompiledNode]:
         """A computed key or the branch of a conditional: the variable that it starts from costs nothing."""
         if isinstance(node, Name) and node not in self._constants:
             return self._name(node, scope)
         if isinstance(node, Select | Index):
             return (yield from self._chain(node, scope, inner=True))
-        code: Code = yield self._compile(node, scope)
+        code: CompiledNode = yield self._compile(node, scope)
         return code
 
-    def _each(self, nodes: Sequence[Node], scope: Scope) -> Steps[list[Code]]:
-        codes: list[Code] = []
+    def _each(self, nodes: Sequence[Node], scope: CodeScope) -> Steps[list[CompiledNode]]:
+        codes: list[CompiledNode] = []
         for node in nodes:
-            code: Code = yield self._compile(node, scope)
+            code: CompiledNode = yield self._compile(node, scope)
             codes += (code,)
         return codes
 
-    def _list(self, node: ListOf, scope: Scope) -> Steps[Code]:
+    def _list(self, node: ListOf, scope: CodeScope) -> Steps[CompiledNode]:
         items = yield from self._each(node.items, scope)
         flags = tuple((item, i in node.optional) for i, item in enumerate(items))
 
@@ -193,7 +193,7 @@ class CompiledExpression:
 
         return build
 
-    def _map(self, node: MapOf, scope: Scope) -> Steps[Code]:
+    def _map(self, node: MapOf, scope: CodeScope) -> Steps[CompiledNode]:
         keys = yield from self._each([key for key, _, _ in node.entries], scope)
         values = yield from self._each([value for _, value, _ in node.entries], scope)
         entries = tuple(zip(keys, values, [optional for _, _, optional in node.entries], strict=True))
@@ -212,7 +212,7 @@ class CompiledExpression:
 
         return build
 
-    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Code]:
+    def _comprehension(self, node: Comprehension, scope: CodeScope) -> Steps[CompiledNode]:
         over = yield self._compile(node.range, scope)
         slots = tuple(self._slot() for _ in node.variables)
         inner = {**scope, **{name: variable(slot) for name, slot in zip(node.variables, slots, strict=True)}}
@@ -225,7 +225,7 @@ class CompiledExpression:
         )  # fmt: skip
         return comprehensions.build(node.kind, loop)
 
-    def _bind(self, node: Bind, scope: Scope) -> Steps[Code]:
+    def _bind(self, node: Bind, scope: CodeScope) -> Steps[CompiledNode]:
         value = yield self._compile(node.value, scope)
         slot = self._slot()
         body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
@@ -236,7 +236,7 @@ class CompiledExpression:
 
         return run
 
-    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[Code]:
+    def _optional_map(self, node: OptionalMap, scope: CodeScope) -> Steps[CompiledNode]:
         """``target.hasValue() ? optional.of(body) : optional.none()``, with a variable bound to ``target.value()``."""
         target = yield self._compile(node.target, scope)
         slot = self._slot()
@@ -261,7 +261,7 @@ class CompiledExpression:
 
         return run
 
-    def _call(self, node: Call, scope: Scope) -> Steps[Code]:
+    def _call(self, node: Call, scope: CodeScope) -> Steps[CompiledNode]:
         parts = node.args if node.target is None else (node.target, *node.args)
         match node.function:
             case "_&&_" | "_||_":
@@ -287,7 +287,7 @@ class CompiledExpression:
             return None
         return values if all(isinstance(value, _PRIMITIVE) for value in values) else None
 
-    def _metered_call(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+    def _metered_call(self, node: Call, parts: Sequence[Node], args: Sequence[CompiledNode]) -> CompiledNode:
         overloads = self._checked.overloads[node]
         overload = overloads[0] if len(overloads) == 1 else ""
         code = calls.metered(
@@ -340,7 +340,7 @@ class CompiledExpression:
 
         return apply
 
-    def _unmetered_call(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+    def _unmetered_call(self, node: Call, parts: Sequence[Node], args: Sequence[CompiledNode]) -> CompiledNode:
         match node.function:
             case "_==_":
                 left, right = args
@@ -356,7 +356,7 @@ class CompiledExpression:
             return self._precomputed(code)
         return code
 
-    def _precomputed(self, code: Code) -> Code:
+    def _precomputed(self, code: CompiledNode) -> CompiledNode:
         """A call with constant arguments runs now; its result or fault, and its cost, are the same each time."""
         before = self._budget.cost
         try:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from driver.cel.cost.call_costs import self_compared
 from driver.cel.cost.factors import NEW_LIST
 from driver.cel.errors import BudgetExceeded, Cancelled, SelectorFault, no_overload
-from driver.cel.evaluator.activation import BUDGET, Activation, Code
+from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
 from driver.cel.language.syntax import Macro
 from driver.cel.values.runtime import keys, lookup_key, type_name
 
@@ -33,15 +33,15 @@ class Loop:
         sorts_dynamic: whether the type of the keys of sortBy is known only at run time.
     """
 
-    over: Code
+    over: CompiledNode
     slots: tuple[int, ...]
-    where: Code | None
-    body: Code
+    where: CompiledNode | None
+    body: CompiledNode
     constant: bool = False
     sorts_dynamic: bool = False
 
 
-def build(macro: Macro, loop: Loop) -> Code:
+def build(macro: Macro, loop: Loop) -> CompiledNode:
     """The code of one comprehension."""
     return lambda activation: _MACROS[macro](activation, loop)
 
@@ -110,10 +110,10 @@ def _exists(activation: Activation, loop: Loop) -> bool:
     return _quantify(activation, loop, deciding=True, condition=3)
 
 
-Step: TypeAlias = Callable[[Any], None]
+LoopStep: TypeAlias = Callable[[Any], None]
 
 
-def _accumulate(activation: Activation, loop: Loop, step: Step, result: int = 1) -> None:
+def _accumulate(activation: Activation, loop: Loop, step: LoopStep, result: int = 1) -> None:
     """Run ``step`` for each element that ``where`` selects. After the last element, raise the first fault.
 
     ``result`` is the cost of turning the accumulator into the result.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from driver.cel.evaluator import lookup
-from driver.cel.evaluator.activation import BUDGET, Activation, Code
+from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
 from driver.cel.evaluator.lookup import MissingKey
 from driver.cel.values.runtime import NONE, Optional
 
@@ -29,7 +29,9 @@ class ChainCost(NamedTuple):
     qualifier: int
 
 
-def chain(base: Code, qualifiers: Sequence[Qualifier], cost: ChainCost, *, keeps_optional: bool = False) -> Code:
+def chain(
+    base: CompiledNode, qualifiers: Sequence[Qualifier], cost: ChainCost, *, keeps_optional: bool = False
+) -> CompiledNode:
     """Code that reads the value at the end of ``qualifiers``; for has(), whether it exists.
 
     If it ``keeps_optional``, has() of an optional chain returns an optional value, as cel-go does in

@@ -62,7 +62,7 @@ def check(source: str, node: Node, environment: Environment) -> Checked:
     return checker.checked()
 
 
-Scope = dict[str, Type]
+TypeScope = dict[str, Type]
 
 
 class _Checker:
@@ -82,12 +82,12 @@ class _Checker:
     def error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self.source, node.position, message)
 
-    def visit(self, node: Node, scope: Scope) -> Steps[Type]:
+    def visit(self, node: Node, scope: TypeScope) -> Steps[Type]:
         type_ = self.types.resolve((yield from self._visit(node, scope)))
         self._of[node] = type_
         return type_
 
-    def _visit(self, node: Node, scope: Scope) -> Steps[Type]:
+    def _visit(self, node: Node, scope: TypeScope) -> Steps[Type]:
         match node:
             case Literal(value=value):
                 return _LITERALS[type(value)]
@@ -116,7 +116,7 @@ class _Checker:
             case OptionalMap():
                 return (yield from self._optional_map(node, scope))
 
-    def _name(self, node: Name, scope: Scope) -> Type:
+    def _name(self, node: Name, scope: TypeScope) -> Type:
         if node.name in scope and not node.absolute:
             return scope[node.name]
         if node.name == "device":
@@ -127,7 +127,7 @@ class _Checker:
         hint = suggest(node.name, known) or f"; known are {', '.join(map(repr, known))}"
         raise self.error(node, f"unknown name {node.name!r}{hint}")
 
-    def _select(self, node: Select, scope: Scope) -> Steps[Type]:
+    def _select(self, node: Select, scope: TypeScope) -> Steps[Type]:
         operand: Type = yield self.visit(node.operand, scope)
         unwrap = operand.kind == "optional_type"
         if unwrap:
@@ -152,7 +152,7 @@ class _Checker:
             return t.DYN
         raise self.error(node, f"{operand} has no fields, found field {node.field!r}")
 
-    def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Steps[Type]:
+    def _logical(self, node: Call, args: Sequence[Node], scope: TypeScope) -> Steps[Type]:
         for arg in args:
             type_: Type = yield self.visit(arg, scope)
             if not self.types.fits(type_, t.BOOL):
@@ -160,7 +160,7 @@ class _Checker:
         self._overloads[node] = tuple(overload.name for overload in self.environment.overloads(node.function))
         return t.BOOL
 
-    def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Steps[Type]:
+    def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: TypeScope) -> Steps[Type]:
         declared = self.environment.overloads(function)
         if not declared:
             raise self.error(node, f"unknown function {function!r}{suggest(function, self._callable(member))}")
@@ -213,14 +213,14 @@ class _Checker:
 
         return tuple(map(copy, overload.args)), copy(overload.result)
 
-    def _list(self, node: ListOf, scope: Scope) -> Steps[Type]:
+    def _list(self, node: ListOf, scope: TypeScope) -> Steps[Type]:
         element: Type | None = None
         for index, item in enumerate(node.items):
             type_: Type = yield self.visit(item, scope)
             element = self._join(element, self._entry(item, type_) if index in node.optional else type_)
         return t.list_of(element or self.types.fresh())
 
-    def _map(self, node: MapOf, scope: Scope) -> Steps[Type]:
+    def _map(self, node: MapOf, scope: TypeScope) -> Steps[Type]:
         key: Type | None = None
         value: Type | None = None
         for key_node, value_node, is_optional in node.entries:
@@ -242,7 +242,7 @@ class _Checker:
             return type_
         return self.types.join(so_far, type_) or t.DYN
 
-    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Type]:
+    def _comprehension(self, node: Comprehension, scope: TypeScope) -> Steps[Type]:
         over: Type = yield self.visit(node.range, scope)
         variables = self._elements(node, over)
         inner = {**scope, **dict(zip(node.variables, variables, strict=True))}
@@ -276,7 +276,7 @@ class _Checker:
             return (t.DYN, t.DYN) if two else (t.DYN,)
         raise self.error(node.range, f"expected a list or map in {node.kind}(), found {over}")
 
-    def _predicate(self, node: Node, scope: Scope) -> Steps[None]:
+    def _predicate(self, node: Node, scope: TypeScope) -> Steps[None]:
         type_: Type = yield self.visit(node, scope)
         if not self.types.fits(type_, t.BOOL):
             raise self.error(node, f"expected a bool, found {type_}")
@@ -298,7 +298,7 @@ class _Checker:
         whole = self.types.resolve(whole)
         return t.DYN if t.is_dynamic(key) and whole.of[0].kind == "?" else whole
 
-    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[Type]:
+    def _optional_map(self, node: OptionalMap, scope: TypeScope) -> Steps[Type]:
         target: Type = yield self.visit(node.target, scope)
         inner = self.types.fresh()
         if not self.types.fits(target, t.optional(inner)):

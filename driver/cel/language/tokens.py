@@ -7,7 +7,7 @@ from typing import Literal
 from driver.cel.errors import SelectorError
 from driver.cel.values.runtime import UInt
 
-Kind = Literal["op", "ident", "escaped", "literal", "end"]
+TokenKind = Literal["op", "ident", "escaped", "literal", "end"]
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*)+")
 _NUMBER = re.compile(
@@ -28,7 +28,7 @@ _KEYWORD_VALUES = {"true": True, "false": False, "null": None}
 class Token:
     """One token. ``text`` is the name or operator; ``value`` is the value of a literal."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     position: int
     value: object = None

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from driver.cel.library import strings
 from driver.cel.values.runtime import (
@@ -29,7 +29,7 @@ _ORDERED = {
 }  # fmt: skip
 
 
-def _size(_: Budget, value: Any) -> int:
+def _size(_: CostBudget, value: Any) -> int:
     return len(value)
 
 
@@ -41,12 +41,12 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def in_list(budget: Budget, value: Any, values: List) -> bool:
+def in_list(budget: CostBudget, value: Any, values: List) -> bool:
     """``value in values``."""
     return any(same(value, element) for element in values)
 
 
-def _in_map(_: Budget, value: Any, map_: Any) -> bool:
+def _in_map(_: CostBudget, value: Any, map_: Any) -> bool:
     """``value in map_``: finds bools, numbers and strings, and in a map literal also times and addresses."""
     if isinstance(value, bool | str | int | float):
         return lookup_key(value) in map_
@@ -55,31 +55,31 @@ def _in_map(_: Budget, value: Any, map_: Any) -> bool:
     return OpaqueKey(value) in map_
 
 
-def _pairwise(budget: Budget, a: List, b: List) -> None:
+def _pairwise(budget: CostBudget, a: List, b: List) -> None:
     budget.spend(len(a) * len(b))
 
 
-def _sets_contains(budget: Budget, a: List, b: List) -> bool:
+def _sets_contains(budget: CostBudget, a: List, b: List) -> bool:
     _pairwise(budget, a, b)
     return all(any(same(x, y) for y in a) for x in b)
 
 
-def _sets_equivalent(budget: Budget, a: List, b: List) -> bool:
+def _sets_equivalent(budget: CostBudget, a: List, b: List) -> bool:
     return _sets_contains(budget, a, b) and _sets_contains(budget, b, a)
 
 
-def _sets_intersects(budget: Budget, a: List, b: List) -> bool:
+def _sets_intersects(budget: CostBudget, a: List, b: List) -> bool:
     _pairwise(budget, a, b)
     return any(same(x, y) for x in a for y in b)
 
 
-def _slice(_: Budget, values: List, start: int, end: int) -> List:
+def _slice(_: CostBudget, values: List, start: int, end: int) -> List:
     if start < 0 or end < 0 or start > end or end > len(values):
         raise SelectorFault(f"cannot slice({start}, {end}), list has {len(values)} elements")
     return values[start:end]
 
 
-def _flatten(budget: Budget, values: List, depth: int = 1) -> List:
+def _flatten(budget: CostBudget, values: List, depth: int = 1) -> List:
     if type(depth) is not int or not isinstance(values, list):
         raise no_overload("flatten")
     if depth < 0:
@@ -94,14 +94,14 @@ def _flatten(budget: Budget, values: List, depth: int = 1) -> List:
     return result
 
 
-def _range(budget: Budget, count: int) -> List:
+def _range(budget: CostBudget, count: int) -> List:
     if not 0 <= count <= _RANGE_LIMIT:
         raise SelectorFault(f"lists.range: size must be non-negative and at most {_RANGE_LIMIT}, got {count}")
     budget.grow(count)
     return list(range(count))
 
 
-def _distinct(budget: Budget, values: List) -> List:
+def _distinct(budget: CostBudget, values: List) -> List:
     result: List = []
     for value in values:
         budget.spend(len(result))
@@ -119,19 +119,19 @@ def _require_common_order(values: List) -> None:
         raise SelectorFault(f"list elements have no order: {types.pop()}")
 
 
-def _sort(budget: Budget, values: List) -> List:
+def _sort(budget: CostBudget, values: List) -> List:
     _require_common_order(values)
     budget.spend(len(values))
     return sorted(values)
 
 
-def _is_sorted(_: Budget, values: List) -> bool:
+def _is_sorted(_: CostBudget, values: List) -> bool:
     _require_order(values)
     return not any(_exceeds(a, b) for a, b in itertools.pairwise(values))
 
 
-def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[Budget, List], Any]:
-    def run(_: Budget, values: List) -> Any:
+def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[CostBudget, List], Any]:
+    def run(_: CostBudget, values: List) -> Any:
         if not values:
             raise SelectorFault(f"{name} called on empty list")
         _require_order(values)
@@ -157,7 +157,7 @@ def _exceeds(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a > b)
 
 
-def _sum(_: Budget, values: List) -> Any:
+def _sum(_: CostBudget, values: List) -> Any:
     total: Any = values[0] if values else 0
     if not is_number(total) and not isinstance(total, Duration):
         raise no_overload("sum")
@@ -176,8 +176,8 @@ def _plus(a: Any, b: Any) -> Any:
     return checked_uint(int(a) + int(b)) if isinstance(a, UInt) else checked_int(a + b)
 
 
-def _position(positions: Callable[[int], range]) -> Callable[[Budget, List, Any], int]:
-    def run(budget: Budget, values: List, element: Any) -> int:
+def _position(positions: Callable[[int], range]) -> Callable[[CostBudget, List, Any], int]:
+    def run(budget: CostBudget, values: List, element: Any) -> int:
         return next((i for i in positions(len(values)) if same(values[i], element)), -1)
 
     return run
@@ -187,8 +187,8 @@ _FORWARDS = _position(lambda size: range(size))
 _BACKWARDS = _position(lambda size: range(size - 1, -1, -1))
 
 
-def _list_or_fail(find: Callable[[Budget, List, Any], int]) -> Callable[[Budget, Any, Any], int]:
-    def run(budget: Budget, values: Any, element: Any) -> int:
+def _list_or_fail(find: Callable[[CostBudget, List, Any], int]) -> Callable[[CostBudget, Any, Any], int]:
+    def run(budget: CostBudget, values: Any, element: Any) -> int:
         if not isinstance(values, list):
             raise no_overload("indexOf")
         return find(budget, values, element)
@@ -196,7 +196,7 @@ def _list_or_fail(find: Callable[[Budget, List, Any], int]) -> Callable[[Budget,
     return run
 
 
-def _in(budget: Budget, value: Any, container: Any) -> bool:
+def _in(budget: CostBudget, value: Any, container: Any) -> bool:
     if isinstance(container, list):
         return in_list(budget, value, container)
     if isinstance(container, dict):

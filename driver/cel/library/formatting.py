@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault
 from driver.cel.library.strings import from_double
 from driver.cel.values.runtime import Overloads, TypeValue, keys, type_name
@@ -76,7 +76,7 @@ def _precision(digits: str | None) -> int:
     return int(digits)
 
 
-def _format(budget: Budget, text: str, args: list[Any]) -> str:
+def _format(budget: CostBudget, text: str, args: list[Any]) -> str:
     budget.spend(len(text) // 10)
     parts: list[str] = []
     size = used = 0
@@ -106,7 +106,7 @@ def wrong_type(letter: str, name: str) -> str:
     return f"%{letter} in a format takes {', '.join(sorted(TAKES[letter]))}; not {name}"
 
 
-def _formatted(budget: Budget, directive: Directive, value: Any) -> str:
+def _formatted(budget: CostBudget, directive: Directive, value: Any) -> str:
     letter, name = directive.letter, type_name(value)
     if name not in TAKES[letter] or (letter in "fe" and name == "string" and value not in _SPECIAL):
         raise ValueError(wrong_type(letter, name))
@@ -157,7 +157,7 @@ def _scientific(value: float, width: int) -> str:
     return text.rjust(min(width, _WIDEST))
 
 
-def _text(budget: Budget, value: Any) -> str:
+def _text(budget: CostBudget, value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -185,7 +185,7 @@ def _decoded(value: bytes) -> str:
         raise ValueError("bytes that are not UTF-8 cannot be formatted as text") from None
 
 
-def _inside(budget: Budget, value: Any) -> str:
+def _inside(budget: CostBudget, value: Any) -> str:
     """A value inside a list or map, in the syntax of CEL."""
     budget.spend(1)
     name = type_name(value)
@@ -203,7 +203,7 @@ def _inside(budget: Budget, value: Any) -> str:
     return _text(budget, value)
 
 
-def _map(budget: Budget, value: Any) -> str:
+def _map(budget: CostBudget, value: Any) -> str:
     pairs = []
     for key, item in zip(keys(value), value.values(), strict=True):
         name = type_name(key)
@@ -229,7 +229,7 @@ def _code(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _quote(budget: Budget, text: str) -> str:
+def _quote(budget: CostBudget, text: str) -> str:
     budget.grow(2 * len(text))
     return '"' + text.translate(_ESCAPES) + '"'
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.library import collections, formatting, network, strings, timestamps, versions
 from driver.cel.values.runtime import (
@@ -29,24 +29,24 @@ from driver.cel.values.runtime import (
 from driver.cel.values.timestamps import MIN_UNIX, SECOND, Duration, Timestamp
 
 
-def _add_lists(budget: Budget, a: list[Any], b: list[Any]) -> list[Any]:
+def _add_lists(budget: CostBudget, a: list[Any], b: list[Any]) -> list[Any]:
     budget.grow(len(a) + len(b))
     return a + b
 
 
-def _add_texts(budget: Budget, a: Any, b: Any) -> Any:
+def _add_texts(budget: CostBudget, a: Any, b: Any) -> Any:
     budget.grow(len(a) + len(b))
     return a + b
 
 
-def _divide(_: Budget, a: int, b: int) -> int:
+def _divide(_: CostBudget, a: int, b: int) -> int:
     if b == 0:
         raise SelectorFault("division by zero")
     quotient = abs(a) // abs(b)
     return checked_int(quotient if (a < 0) == (b < 0) else -quotient)
 
 
-def _modulo(_: Budget, a: int, b: int) -> int:
+def _modulo(_: CostBudget, a: int, b: int) -> int:
     if b == 0:
         raise SelectorFault("modulus by zero")
     if a == INT_MIN and b == -1:
@@ -55,25 +55,25 @@ def _modulo(_: Budget, a: int, b: int) -> int:
     return -remainder if a < 0 else remainder
 
 
-def _divide_unsigned(_: Budget, a: UInt, b: UInt) -> UInt:
+def _divide_unsigned(_: CostBudget, a: UInt, b: UInt) -> UInt:
     if b == 0:
         raise SelectorFault("division by zero")
     return UInt(int(a) // int(b))
 
 
-def _modulo_unsigned(_: Budget, a: UInt, b: UInt) -> UInt:
+def _modulo_unsigned(_: CostBudget, a: UInt, b: UInt) -> UInt:
     if b == 0:
         raise SelectorFault("modulus by zero")
     return UInt(int(a) % int(b))
 
 
-def _divide_doubles(_: Budget, a: float, b: float) -> float:
+def _divide_doubles(_: CostBudget, a: float, b: float) -> float:
     if b:
         return a / b
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
 
 
-def _multiply_doubles(_: Budget, a: float, b: float) -> float:
+def _multiply_doubles(_: CostBudget, a: float, b: float) -> float:
     return a * b
 
 
@@ -108,7 +108,7 @@ _ARITHMETIC: dict[str, Overloads] = {
 
 
 def _comparison(holds: Callable[[Any, Any], bool]) -> Overloads:
-    def compare(_: Budget, a: Any, b: Any) -> bool:
+    def compare(_: CostBudget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
             if a != a or b != b:
                 raise SelectorFault("NaN has no order")
@@ -128,19 +128,19 @@ _COMPARISONS: dict[str, Overloads] = {
 }
 
 
-def _int_from_double(_: Budget, value: float) -> int:
+def _int_from_double(_: CostBudget, value: float) -> int:
     if math.isnan(value) or not INT_MIN < value < INT_MAX:
         raise SelectorFault("integer overflow")
     return int(value)
 
 
-def _uint_from_double(_: Budget, value: float) -> UInt:
+def _uint_from_double(_: CostBudget, value: float) -> UInt:
     if math.isnan(value) or not 0 <= value < UINT_MAX:
         raise SelectorFault("unsigned integer overflow")
     return UInt(int(value))
 
 
-def _type_of(_: Budget, value: Any) -> TypeValue:
+def _type_of(_: CostBudget, value: Any) -> TypeValue:
     return TypeValue(type_name(value))
 
 
@@ -181,13 +181,13 @@ _CONVERSIONS: dict[str, Overloads] = {
 }
 
 
-def _value(_: Budget, a: Optional) -> Any:
+def _value(_: CostBudget, a: Optional) -> Any:
     if not a.present:
         raise SelectorFault("optional.none() dereference")
     return a.value
 
 
-def _of_non_zero(_: Budget, value: Any) -> Optional:
+def _of_non_zero(_: CostBudget, value: Any) -> Optional:
     zero = value is None or (isinstance(value, str | bytes | list | dict | bool | int | float) and not value)
     if isinstance(value, Duration):
         zero = value.nanos == 0
@@ -196,14 +196,14 @@ def _of_non_zero(_: Budget, value: Any) -> Optional:
     return NONE if zero else Optional(True, value)
 
 
-def _unwrap(_: Budget, values: list[Any]) -> list[Any]:
+def _unwrap(_: CostBudget, values: list[Any]) -> list[Any]:
     for value in values:
         if not isinstance(value, Optional):
             raise SelectorFault(f"value {type_name(value)} is not optional")
     return [value.value for value in values if value.present]
 
 
-def _includes(_: Budget, target: Any, value: Any) -> bool:
+def _includes(_: CostBudget, target: Any, value: Any) -> bool:
     if isinstance(target, list):
         return any(collections.same(element, value) for element in target)
     return collections.same(target, value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault
 from driver.cel.values import urls
 from driver.cel.values.addresses import (
@@ -13,13 +13,13 @@ from driver.cel.values.addresses import (
     is_link_local,
     is_link_local_multicast,
 )
-from driver.cel.values.named_formats import FORMATS, Format
+from driver.cel.values.named_formats import FORMATS, NamedFormat
 from driver.cel.values.runtime import NONE, Optional, Overloads
 from driver.cel.values.urls import Url
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
-    def run(_: Budget, text: str) -> Any:
+def _parsed(parse: Callable[[str], Any]) -> Callable[[CostBudget, str], Any]:
+    def run(_: CostBudget, text: str) -> Any:
         try:
             return parse(text)
         except ValueError as error:
@@ -28,8 +28,8 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
     return run
 
 
-def _valid(parse: Callable[[str], Any]) -> Callable[[Budget, str], bool]:
-    def run(_: Budget, text: str) -> bool:
+def _valid(parse: Callable[[str], Any]) -> Callable[[CostBudget, str], bool]:
+    def run(_: CostBudget, text: str) -> bool:
         try:
             parse(text)
         except ValueError:
@@ -42,11 +42,11 @@ def _valid(parse: Callable[[str], Any]) -> Callable[[Budget, str], bool]:
 _address, _network = _parsed(Address.parse), _parsed(Network.parse)
 
 
-def _is_canonical(budget: Budget, text: str) -> bool:
+def _is_canonical(budget: CostBudget, text: str) -> bool:
     return str(_address(budget, text)) == text
 
 
-def _contains(_: Budget, outer: Network, inner: Network) -> bool:
+def _contains(_: CostBudget, outer: Network, inner: Network) -> bool:
     return outer.bits <= inner.bits and outer.contains(inner.address)
 
 
@@ -54,17 +54,17 @@ def _address_test(holds: Callable[[Address], bool]) -> Overloads:
     return {("net.IP",): lambda _, address: holds(address)}
 
 
-def _named(_: Budget, name: str) -> Optional:
+def _named(_: CostBudget, name: str) -> Optional:
     return Optional(True, FORMATS[name]) if name in FORMATS else NONE
 
 
-def _validate(budget: Budget, form: Format, text: str) -> Optional:
+def _validate(budget: CostBudget, form: NamedFormat, text: str) -> Optional:
     budget.spend(len(text) // 10)
     problems = form.problems(text)
     return Optional(True, problems) if problems else NONE
 
 
-def _format_constant(form: Format) -> Overloads:
+def _format_constant(form: NamedFormat) -> Overloads:
     return {(): lambda _: form}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import re2
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.values.runtime import INT_MAX, INT_MIN, UINT_MAX, Overloads, UInt
 
@@ -54,7 +54,7 @@ def compile_regex(pattern: str) -> Any:
         raise ValueError(f"not an RE2 regular expression: {pattern!r}: {reason}") from None
 
 
-def _regex(budget: Budget, pattern: str, text: str) -> Any:
+def _regex(budget: CostBudget, pattern: str, text: str) -> Any:
     """The compiled pattern; what it takes to compile it and to search ``text`` for it is counted."""
     budget.prepare(pattern)
     try:
@@ -67,16 +67,16 @@ def _regex(budget: Budget, pattern: str, text: str) -> Any:
     return regex
 
 
-def _matches(budget: Budget, text: str, pattern: str) -> bool:
+def _matches(budget: CostBudget, text: str, pattern: str) -> bool:
     return _regex(budget, pattern, text).search(text) is not None
 
 
-def _find(budget: Budget, text: str, pattern: str) -> str:
+def _find(budget: CostBudget, text: str, pattern: str) -> str:
     match = _regex(budget, pattern, text).search(text)
     return match[0] if match else ""
 
 
-def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
+def _find_all(budget: CostBudget, text: str, pattern: str, limit: int = -1) -> list[str]:
     """All matches from left to right, without empty matches directly after another match."""
     regex, raw = _regex(budget, pattern, text), text.encode("utf-8", "surrogateescape")
     result: list[str] = []
@@ -99,13 +99,13 @@ def _out_of_range(index: int) -> SelectorFault:
     return SelectorFault(f"index out of range: {index}")
 
 
-def _char_at(_: Budget, text: str, position: int) -> str:
+def _char_at(_: CostBudget, text: str, position: int) -> str:
     if not 0 <= position <= len(text):
         raise _out_of_range(position)
     return text[position : position + 1]
 
 
-def _index_of(_: Budget, text: str, part: str, offset: int = 0) -> int:
+def _index_of(_: CostBudget, text: str, part: str, offset: int = 0) -> int:
     if offset < 0:
         raise _out_of_range(offset)
     if part == "":
@@ -113,7 +113,7 @@ def _index_of(_: Budget, text: str, part: str, offset: int = 0) -> int:
     return text.find(part, offset)
 
 
-def _last_index_of(_: Budget, text: str, part: str, offset: int | None = None) -> int:
+def _last_index_of(_: CostBudget, text: str, part: str, offset: int | None = None) -> int:
     if offset is not None and offset < 0:
         raise _out_of_range(offset)
     if part == "":
@@ -123,13 +123,13 @@ def _last_index_of(_: Budget, text: str, part: str, offset: int | None = None) -
     return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
-def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
+def _replace(budget: CostBudget, text: str, old: str, new: str, count: int = -1) -> str:
     times = text.count(old) if count < 0 else min(count, text.count(old))
     budget.grow(len(text) + times * max(0, len(new) - len(old)))
     return text.replace(old, new, count)
 
 
-def _split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
+def _split(budget: CostBudget, text: str, separator: str, limit: int = -1) -> list[str]:
     budget.spend(len(text) // 10)
     if limit == 0:
         return []
@@ -140,7 +140,7 @@ def _split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[s
     return [*text[: limit - 1], text[limit - 1 :]]
 
 
-def _substring(_: Budget, text: str, start: int, end: int | None = None) -> str:
+def _substring(_: CostBudget, text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if start < 0 or start > len(text):
         raise _out_of_range(start)
@@ -151,22 +151,22 @@ def _substring(_: Budget, text: str, start: int, end: int | None = None) -> str:
     return text[start:stop]
 
 
-def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
+def _join(budget: CostBudget, parts: list[Any], separator: str = "") -> str:
     if not all(isinstance(part, str) for part in parts):
         raise no_overload("join")
     budget.grow(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
 
-def _per_character(change: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
-    def run(budget: Budget, text: str) -> Any:
+def _per_character(change: Callable[[str], Any]) -> Callable[[CostBudget, str], Any]:
+    def run(budget: CostBudget, text: str) -> Any:
         budget.spend(len(text) // 10)
         return change(text)
 
     return run
 
 
-def to_int(_: Budget, text: str) -> int:
+def to_int(_: CostBudget, text: str) -> int:
     """``int("42")``.
 
     Raises:
@@ -177,7 +177,7 @@ def to_int(_: Budget, text: str) -> int:
     return int(text)
 
 
-def to_uint(_: Budget, text: str) -> UInt:
+def to_uint(_: CostBudget, text: str) -> UInt:
     """``uint("42")``.
 
     Raises:
@@ -188,7 +188,7 @@ def to_uint(_: Budget, text: str) -> UInt:
     return UInt(text)
 
 
-def to_double(_: Budget, text: str) -> float:
+def to_double(_: CostBudget, text: str) -> float:
     """``double("1.5")``.
 
     Raises:
@@ -205,7 +205,7 @@ def to_double(_: Budget, text: str) -> float:
     raise SelectorFault(f"cannot convert {text[:40]!r} to double")
 
 
-def to_bool(_: Budget, text: str) -> bool:
+def to_bool(_: CostBudget, text: str) -> bool:
     """``bool("true")``.
 
     Raises:
@@ -240,7 +240,7 @@ def from_double(value: float) -> str:
     return f"{sign}{digits[0]}{tail}e{'+' if power >= 0 else '-'}{abs(power):02d}"
 
 
-def from_bytes(_: Budget, value: bytes) -> str:
+def from_bytes(_: CostBudget, value: bytes) -> str:
     """``string(b"x")``.
 
     Raises:

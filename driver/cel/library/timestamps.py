@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault
 from driver.cel.values.runtime import Overloads, checked_int
 from driver.cel.values.timestamps import MAX_UNIX, MIN_UNIX, SECOND, Civil, Duration, Timestamp, zone_offset
@@ -10,14 +10,14 @@ from driver.cel.values.timestamps import MAX_UNIX, MIN_UNIX, SECOND, Civil, Dura
 _MINUTE, _HOUR, _MILLISECOND = 60 * SECOND, 3600 * SECOND, 10**6
 
 
-def _duration(_: Budget, text: str) -> Duration:
+def _duration(_: CostBudget, text: str) -> Duration:
     try:
         return Duration.parse(text)
     except ValueError as error:
         raise SelectorFault(str(error)) from None
 
 
-def _timestamp(_: Budget, text: str) -> Timestamp:
+def _timestamp(_: CostBudget, text: str) -> Timestamp:
     try:
         return Timestamp.parse(text)
     except ValueError as error:
@@ -39,24 +39,24 @@ def duration_of(nanos: int) -> Duration:
     return Duration(checked_int(nanos))
 
 
-def _difference(_: Budget, a: Timestamp, b: Timestamp) -> Duration:
+def _difference(_: CostBudget, a: Timestamp, b: Timestamp) -> Duration:
     seconds = checked_int((a.unix - b.unix) * SECOND)
     return duration_of(seconds + a.nanos % SECOND - b.nanos % SECOND)
 
 
-def _plus(_: Budget, instant: Timestamp, duration: Duration) -> Timestamp:
+def _plus(_: CostBudget, instant: Timestamp, duration: Duration) -> Timestamp:
     return _instant(instant.nanos + duration.nanos, instant.offset)
 
 
-def _minus(_: Budget, instant: Timestamp, duration: Duration) -> Timestamp:
+def _minus(_: CostBudget, instant: Timestamp, duration: Duration) -> Timestamp:
     return _instant(instant.nanos + duration_of(-duration.nanos).nanos, instant.offset)
 
 
-def _truncated(unit: int) -> Callable[[Budget, Duration], int]:
+def _truncated(unit: int) -> Callable[[CostBudget, Duration], int]:
     return lambda _, value: int(value.units(unit))
 
 
-def _milliseconds(_: Budget, value: Duration) -> int:
+def _milliseconds(_: CostBudget, value: Duration) -> int:
     size = abs(value.nanos) // _MILLISECOND
     return -size if value.nanos < 0 else size
 
@@ -64,7 +64,7 @@ def _milliseconds(_: Budget, value: Duration) -> int:
 def _civil_part(part: Callable[[Civil], int]) -> Callable[..., int]:
     """A part of a date or time, in UTC or in a named time zone."""
 
-    def run(_: Budget, instant: Timestamp, zone: str = "") -> int:
+    def run(_: CostBudget, instant: Timestamp, zone: str = "") -> int:
         try:
             return part(Civil.of(instant, zone_offset(zone, instant)))
         except ValueError as error:
@@ -73,7 +73,7 @@ def _civil_part(part: Callable[[Civil], int]) -> Callable[..., int]:
     return run
 
 
-def _millisecond_part(_: Budget, instant: Timestamp, zone: str = "") -> int:
+def _millisecond_part(_: CostBudget, instant: Timestamp, zone: str = "") -> int:
     _civil_part(lambda civil: civil.second)(_, instant, zone)
     return instant.nanos % SECOND // _MILLISECOND
 

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driver.cel.cost.budget import Budget
+from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault
 from driver.cel.values.quantities import CelQuantity
 from driver.cel.values.runtime import INT_MAX, Overloads
 from driver.semver import Semver
 
 
-def _quantity(_: Budget, text: str) -> CelQuantity:
+def _quantity(_: CostBudget, text: str) -> CelQuantity:
     try:
         return CelQuantity.parse(text)
     except ValueError as error:
         raise SelectorFault(str(error)) from None
 
 
-def _is_quantity(_: Budget, text: str) -> bool:
+def _is_quantity(_: CostBudget, text: str) -> bool:
     try:
         CelQuantity.parse(text)
     except ValueError:
@@ -25,13 +25,13 @@ def _is_quantity(_: Budget, text: str) -> bool:
     return True
 
 
-def _compare(_: Budget, a: Any, b: Any) -> int:
+def _compare(_: CostBudget, a: Any, b: Any) -> int:
     if isinstance(a, CelQuantity):
         return a.compare(b)
     return int(a > b) - int(a < b)
 
 
-def _as_integer(_: Budget, amount: CelQuantity) -> int:
+def _as_integer(_: CostBudget, amount: CelQuantity) -> int:
     value = amount.integer
     if value is None:
         raise SelectorFault("cannot convert value to integer")
@@ -40,8 +40,8 @@ def _as_integer(_: Budget, amount: CelQuantity) -> int:
 
 def _computed(
     step: Callable[[CelQuantity, CelQuantity], CelQuantity],
-) -> Callable[[Budget, CelQuantity, Any], CelQuantity]:
-    def run(_: Budget, a: CelQuantity, b: Any) -> CelQuantity:
+) -> Callable[[CostBudget, CelQuantity, Any], CelQuantity]:
+    def run(_: CostBudget, a: CelQuantity, b: Any) -> CelQuantity:
         try:
             return step(a, b if isinstance(b, CelQuantity) else CelQuantity(b))
         except ValueError as error:
@@ -66,14 +66,14 @@ def _parse(text: str, normalize: bool) -> Semver:
     return Semver.parse(_normalized(text) if normalize else text)
 
 
-def _semver(_: Budget, text: str, normalize: bool = False) -> Semver:
+def _semver(_: CostBudget, text: str, normalize: bool = False) -> Semver:
     try:
         return _parse(text, normalize)
     except ValueError as error:
         raise SelectorFault(str(error)) from None
 
 
-def _is_semver(_: Budget, text: str, normalize: bool = False) -> bool:
+def _is_semver(_: CostBudget, text: str, normalize: bool = False) -> bool:
     try:
         _parse(text, normalize)
     except ValueError:
@@ -81,8 +81,8 @@ def _is_semver(_: Budget, text: str, normalize: bool = False) -> bool:
     return True
 
 
-def _part(name: str) -> Callable[[Budget, Semver], int]:
-    def run(_: Budget, version: Semver) -> int:
+def _part(name: str) -> Callable[[CostBudget, Semver], int]:
+    def run(_: CostBudget, version: Semver) -> int:
         value: int = getattr(version, name)
         return value if value <= INT_MAX else value - (1 << 64)
 

@@ -23,14 +23,14 @@ _LONGEST_LABEL, _LONGEST_SUBDOMAIN = 63, 253
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NamedFormat:
     """A named format. ``problems`` lists what is wrong with a text; empty if the text is valid."""
 
     name: str
     problems: Callable[[str], Problems]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and self.name == other.name
+        return isinstance(other, NamedFormat) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -117,19 +117,19 @@ def _uri(text: str) -> Problems:
     return [wrong] if wrong else []
 
 
-FORMATS: Final[Mapping[str, Format]] = {
-    "dns1123Label": Format("DNS1123Label", _dns_label),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _dns_subdomain),
-    "dns1035Label": Format("DNS1035Label", _dns_1035_label),
-    "qualifiedName": Format("QualifiedName", _qualified_name),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(_dns_label)),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(_dns_subdomain)),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_dns_1035_label)),
-    "labelValue": Format("LabelValue", _label_value),
-    "uri": Format("URI", _uri),
-    "uuid": Format("uuid", _unless(_UUID.fullmatch, "is no UUID")),
-    "byte": Format("byte", _unless(_BASE64.fullmatch, "invalid base64")),
-    "date": Format("date", _unless(_is_date, "invalid date")),
-    "datetime": Format("datetime", _unless(_is_datetime, "invalid datetime")),
+FORMATS: Final[Mapping[str, NamedFormat]] = {
+    "dns1123Label": NamedFormat("DNS1123Label", _dns_label),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _dns_subdomain),
+    "dns1035Label": NamedFormat("DNS1035Label", _dns_1035_label),
+    "qualifiedName": NamedFormat("QualifiedName", _qualified_name),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(_dns_label)),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(_dns_subdomain)),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_dns_1035_label)),
+    "labelValue": NamedFormat("LabelValue", _label_value),
+    "uri": NamedFormat("URI", _uri),
+    "uuid": NamedFormat("uuid", _unless(_UUID.fullmatch, "is no UUID")),
+    "byte": NamedFormat("byte", _unless(_BASE64.fullmatch, "invalid base64")),
+    "date": NamedFormat("date", _unless(_is_date, "invalid date")),
+    "datetime": NamedFormat("datetime", _unless(_is_datetime, "invalid datetime")),
 }
 """The formats by their names in CEL."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from driver.cel.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from driver.cel.values.addresses import Address, Network
-from driver.cel.values.named_formats import Format
+from driver.cel.values.named_formats import NamedFormat
 from driver.cel.values.quantities import CelQuantity
 from driver.cel.values.timestamps import Duration, Timestamp
 from driver.cel.values.urls import Url
@@ -105,7 +105,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
     list: "list", dict: "map", Domains: "map", Identifiers: "map", DeviceView: "map", Optional: "optional_type",
     TypeValue: "type", CelQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
-    Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
+    Network: "net.CIDR", Url: "kubernetes.URL", NamedFormat: "kubernetes.NamedFormat",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
 }  # fmt: skip
 
@@ -137,7 +137,7 @@ def equal(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
     match a:
-        case Semver() | CelQuantity() | Address() | Network() | Url() | Format():
+        case Semver() | CelQuantity() | Address() | Network() | Url() | NamedFormat():
             return _equal_opaque(a, b)
         case list():
             return isinstance(b, list) and len(a) == len(b) and all(map(_equal_elements, a, b))

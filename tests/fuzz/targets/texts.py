@@ -9,7 +9,7 @@ from cli.documents import BadInput, Documents, parse
 from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import snapshot_of
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import CompiledSelectors
 from driver.cel import SelectorError, SelectorFault, compile_selector
 from driver.errors import InvalidInput
 from driver.kube.codec import decode_object
@@ -44,7 +44,7 @@ def _selector(data: bytes) -> None:
         selector = compile_selector(text)
     except SelectorError:
         return
-    Selectors("lode.dev").drivers([text])
+    CompiledSelectors("lode.dev").drivers([text])
     with suppress(SelectorFault):
         selector.matches(_DEVICE, "lode.dev")
 

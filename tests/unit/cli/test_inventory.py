@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli import inventory
-from cli.inventory_report import CardFacts, NodeFacts, report
+from cli.inventory_report import CardFacts, InventoryNode, report
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import CardState, Found, Health
@@ -27,12 +27,12 @@ def facts(
     offer: tuple[Offer, ...] = EVERY_OFFER,
     health: Mapping[str, Health] | None = None,
     excluded: Mapping[Offer, str] | None = None,
-) -> NodeFacts:
+) -> InventoryNode:
     cards = SimulatedHardware(load_profile(profile, MemoryFiles()), "n1").cards()
     known = tuple(
         CardFacts(card, (health or {}).get(card.name, Health()), CardState((), excluded or {})) for card in cards
     )
-    return NodeFacts("n1", Settings(kubeletplugin=KubeletPluginSettings(offer=offer)), labels or {}, known)
+    return InventoryNode("n1", Settings(kubeletplugin=KubeletPluginSettings(offer=offer)), labels or {}, known)
 
 
 def test_every_card_is_a_line_with_what_it_is_offered_as() -> None:
@@ -71,7 +71,7 @@ def test_every_card_is_a_line_with_what_it_is_offered_as() -> None:
         (facts("a100x4"), set()),
     ],
 )
-def test_what_is_not_offered_has_a_reason(found: NodeFacts, reasons: set[str]) -> None:
+def test_what_is_not_offered_has_a_reason(found: InventoryNode, reasons: set[str]) -> None:
     told = report(found)
     lines = told.text().splitlines()[2 + len(found.cards) :]
     names = ", ".join(known.card.name for known in found.cards)
@@ -96,7 +96,7 @@ def test_a_card_that_does_not_work_is_told_with_its_fault_and_what_it_takes() ->
     ) in lines
 
 
-def with_partition(recorded: Recorded) -> NodeFacts:
+def with_partition(recorded: Recorded) -> InventoryNode:
     """An A100 with one MIG instance in its upper half."""
     found = facts("a100x4")
     first = found.cards[0]
@@ -135,7 +135,7 @@ def test_a_node_label_that_is_not_valid_is_a_note_and_ignored() -> None:
 
 def test_a_node_without_cards_says_so() -> None:
     found = facts("t4x2")
-    empty = NodeFacts("n1", found.settings, {}, ())
+    empty = InventoryNode("n1", found.settings, {}, ())
     assert report(empty).text() == "node n1 has no cards"
     assert report(empty).to_json()["cards"] == []
 

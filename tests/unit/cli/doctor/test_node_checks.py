@@ -7,14 +7,14 @@ import pytest
 
 from cli.doctor import findings
 from cli.doctor.findings import Finding
-from cli.doctor.node_checks import Containerd, NodeFacts, Registration, check_node
+from cli.doctor.node_checks import Containerd, ObservedNode, Registration, check_node
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 TOML = "/etc/containerd/config.toml"
 SOCKET = Registration(
     "/var/lib/kubelet/plugins_registry/lode.dev-reg.sock", "lode.dev", "/var/lib/kubelet/p.sock", True
 )
-PREPARED = NodeFacts(
+PREPARED = ObservedNode(
     driver="lode.dev",
     hardware="auto",
     cdi_root="/var/run/cdi",
@@ -34,7 +34,7 @@ ASCEND: dict[str, Any] = {
 }
 
 
-def wrong(facts: NodeFacts) -> list[tuple[str, str, str]]:
+def wrong(facts: ObservedNode) -> list[tuple[str, str, str]]:
     """What is not ok: status, check, message."""
     return [(found.status, found.check, found.message) for found in check_node(facts) if found.status != "ok"]
 

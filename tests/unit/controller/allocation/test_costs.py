@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet, TurnEnded
 from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, POD_STEPS, STEPS_OF_EACH_DEVICE, TURN_STEPS
-from driver.cel import Budget, compile_selector, view
+from driver.cel import CostBudget, compile_selector, view
 from driver.model import AttributeValue, Claim, DeviceClass, Version
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, names, pool, want
 
@@ -179,7 +179,7 @@ CARD = device("gpu-0", FACTS, capacity={"memory": "80Gi"})
 
 @pytest.mark.parametrize("expression", ORDINARY)
 def test_what_people_write_is_far_from_every_limit(expression: str) -> None:
-    selector, budget = compile_selector(expression), Budget()
+    selector, budget = compile_selector(expression), CostBudget()
     selector.evaluate(view(CARD, DRIVER), budget)
     assert selector.plain_steps + budget.effort < DEVICE_STEPS / 50
     assert selector.compile_steps < CLAIM_STEPS / 8

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Drivers
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import CompiledSelectors
 from driver.cel import SelectorFault, compile_selector
 from driver.model import Device
 from tests.recorded_selectors import WITH_COSTS, recorded
 
 OURS, OTHERS, BOTH, NONE = Drivers.OURS, Drivers.OTHERS, Drivers.BOTH, Drivers.NONE
 US = "lode.dev"
-SELECTORS, ANOTHERS = Selectors(US), Selectors("another.example.com")
+SELECTORS, ANOTHERS = CompiledSelectors(US), CompiledSelectors("another.example.com")
 
 TABLE: list[tuple[Drivers, tuple[str, ...]]] = [
     (BOTH, ()),
@@ -98,5 +98,5 @@ def test_a_device_that_kubernetes_found_to_match_is_of_a_driver_that_is_not_rule
     for case in recorded(file):
         if case.outcome == "True":
             driver = case.device["driver"]
-            assert Selectors(driver).drivers([case.expression]) in (OURS, BOTH), case.name
+            assert CompiledSelectors(driver).drivers([case.expression]) in (OURS, BOTH), case.name
             assert ANOTHERS.drivers([case.expression]) in (OTHERS, BOTH), case.name

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.__main__ import Connections, ControllerProcess, Inbox, connections, main, take_in
+from controller.__main__ import Apis, ControllerProcess, Inbox, connections, main, take_in
 from driver.clock import SystemClock
 from driver.kube.api import (
     LEASES,
@@ -55,7 +55,7 @@ def blocking() -> ControllerWorld:
 @contextmanager
 def running(api: Any, settings: Settings = SETTINGS) -> Iterator[tuple[ControllerProcess, list[int]]]:
     process, status = (
-        ControllerProcess(Connections(api, api, api), SystemClock(), settings, logger("test"), {}),
+        ControllerProcess(Apis(api, api, api), SystemClock(), settings, logger("test"), {}),
         list[int](),
     )
     thread = threading.Thread(target=lambda: status.append(process.run()))

@@ -8,10 +8,10 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation.devices.hardware import HardwareKinds
+from controller.allocation.devices.blueprint import PoolBlueprints
 from controller.allocation.devices.pools import Pool
 from controller.allocation.filters import Filter
-from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
+from controller.allocation.requests.demands import RESULTS_LIMIT, Criteria, Demand, RequestChoice
 from controller.allocation.rules.capacity import CapacityRequest
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.search.search import Search
@@ -84,7 +84,7 @@ def offered(draw: st.DrawFn) -> Pool:
         drawn = tuple(replace(one, compatibility_groups=groups) for one in plain.consumes)
         devices.append(replace(plain, consumes=drawn))
     sets = {f"card-{card}": {"u0": draw(st.integers(1, 4)), "u1": 4} for card in range(2)}
-    return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, HardwareKinds())
+    return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, PoolBlueprints())
 
 
 limits = st.builds(
@@ -119,7 +119,7 @@ def options_of(draw: st.DrawFn, made: Pool, asking: Claim, name: str, faulty: bo
     amount = q(f"{draw(st.integers(1, 3))}Gi")
     applying = tuple(i for i, one in enumerate(asking.spec.constraints) if not one.requests or name in one.requests)
     criteria = Criteria(Filter((), (), ()), CapacityRequest({}), admin_access=admin)
-    choice = Choice(name, want(count=1, admin=admin), DeviceClass("c"), criteria, applying)
+    choice = RequestChoice(name, want(count=1, admin=admin), DeviceClass("c"), criteria, applying)
     candidates: list[Candidate] = []
     for published in made.devices:
         if published.spec.attributes[f"{DRIVER}/kind"] not in kinds or draw(st.integers(0, 7)) == 0:
@@ -194,7 +194,7 @@ def outcome(one: Trying | Search) -> object:
 
 def test_a_claim_that_cannot_hold_all_of_a_longer_alternative_gets_a_shorter_one() -> None:
     """Both use the same devices, but by different numbers of shares."""
-    made = Pool((DRIVER, "p"), pool(*(device(f"d{n}", {}, shared=True) for n in range(4))), {}, HardwareKinds())
+    made = Pool((DRIVER, "p"), pool(*(device(f"d{n}", {}, shared=True) for n in range(4))), {}, PoolBlueprints())
     first, second, third, fourth = (Candidate(one, {}) for one in made.devices)
     faulty = replace(fourth, consumes=None, fault=SelectorFault("no such key"))
     tasks = [
@@ -211,4 +211,4 @@ def test_a_claim_that_cannot_hold_all_of_a_longer_alternative_gets_a_shorter_one
 
 def option(candidates: tuple[Candidate, ...], wanted: int) -> Option:
     criteria = Criteria(Filter((), (), ()), CapacityRequest({}))
-    return Option(Choice("r", want(count=wanted), DeviceClass("c"), criteria), candidates, wanted)
+    return Option(RequestChoice("r", want(count=wanted), DeviceClass("c"), criteria), candidates, wanted)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.cel import ADMISSION, BudgetExceeded, SelectorError, compile_selector, constant_folding, view
-from driver.cel.cost.budget import COST_LIMIT, UNMETERED, Budget
+from driver.cel.cost.budget import COST_LIMIT, UNMETERED, CostBudget
 from driver.cel.cost.metering import cost_bound
 from driver.cel.cost.steps import CHARACTER_STEPS, PREPARATION_STEPS
 from driver.cel.errors import Cancelled, SelectorFault
@@ -97,7 +97,7 @@ SLOW = {
 
 @pytest.mark.parametrize("expression", SLOW.values(), ids=SLOW.keys())
 def test_what_is_cheap_for_kubernetes_and_takes_long_uses_up_the_steps(expression: str) -> None:
-    budget = Budget.of_steps(STEPS)
+    budget = CostBudget.of_steps(STEPS)
     with pytest.raises(BudgetExceeded):
         compile_selector(expression).evaluate(view(CARD, DRIVER), budget)
     assert budget.effort >= STEPS
@@ -200,14 +200,14 @@ def test_what_needs_no_metering_costs_no_more_than_its_bound_and_comes_out_the_s
     if most is None:
         return
     assert most <= COST_LIMIT
-    metered = Budget()
+    metered = CostBudget()
     assert _outcome(CompiledExpression(node, checked, fixed, metered=True), metered) == _outcome(
         CompiledExpression(node, checked, fixed, metered=False), UNMETERED
     )
     assert metered.cost <= most
 
 
-def _outcome(program: CompiledExpression, budget: Budget) -> object:
+def _outcome(program: CompiledExpression, budget: CostBudget) -> object:
     try:
         return program.code([view(CARD, DRIVER), budget, *[None] * program.variables])
     except SelectorFault as fault:
@@ -215,7 +215,7 @@ def _outcome(program: CompiledExpression, budget: Budget) -> object:
 
 
 def test_a_cost_at_the_limit_is_allowed_and_one_more_is_not() -> None:
-    budget = Budget(100)
+    budget = CostBudget(100)
     budget.charge(100)
     with pytest.raises(BudgetExceeded):
         budget.charge(1)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from driver.cel import SelectorFault, constant_folding, view
-from driver.cel.cost.budget import COST_LIMIT, UNMETERED, Budget
+from driver.cel.cost.budget import COST_LIMIT, UNMETERED, CostBudget
 from driver.cel.cost.metering import cost_bound
 from driver.cel.evaluator.compiler import CompiledExpression
 from driver.cel.language.checker import check
@@ -24,7 +24,7 @@ def evaluated(case: Recorded, *, metered: bool) -> tuple[str, int]:
     node = parse(case.expression)
     checked = check(case.expression, node, case.environment)
     program = CompiledExpression(node, checked, constant_folding.check(case.expression, node, checked), metered=metered)
-    budget = Budget() if metered else UNMETERED
+    budget = CostBudget() if metered else UNMETERED
     device, driver = device_from({"name": "d", **case.device}, case.device["driver"]), case.device["driver"]
     try:
         prepared = view(device, driver)

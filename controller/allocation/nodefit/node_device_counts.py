@@ -12,10 +12,10 @@ from controller.allocation.filters import Filter
 from controller.allocation.nodefit.counting import count_fits, shares
 from controller.allocation.nodefit.greedy import GreedyFit, Masks, NoFit
 from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.requests.demands import Choice
+from controller.allocation.requests.demands import RequestChoice
 
 
-class NodeDevices(NamedTuple):
+class NodeDeviceCounts(NamedTuple):
     """The devices of a node that some filters select.
 
     Attributes:
@@ -33,7 +33,9 @@ class NodeDevices(NamedTuple):
     shareable: bool
 
 
-def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex) -> NodeDevices:
+def node_devices(
+    order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex
+) -> NodeDeviceCounts:
     """The devices of the node that any of the filters selects; all of them if there is no filter."""
     values: set[tuple[str, ...]] = set()
     total = available = tainted = shareable = 0
@@ -52,7 +54,7 @@ def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[s
             shareable |= devices & pool.shareable
             if pool.tainted:
                 tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
-    return NodeDevices(frozenset(values), total, available, tainted, bool(shareable))
+    return NodeDeviceCounts(frozenset(values), total, available, tainted, bool(shareable))
 
 
 def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
@@ -119,12 +121,12 @@ def _any_shareable(order: Order, masks: Masks) -> bool:
     return any(mask & pool.shareable for mask, (pool, _) in zip(masks, order, strict=True))
 
 
-def _units(order: Order, choice: Choice, masks: Masks, columns: Columns, most: int) -> int:
+def _units(order: Order, choice: RequestChoice, masks: Masks, columns: Columns, most: int) -> int:
     pairs = zip(order, masks, strict=True)
     return sum(_of_pool(pool, mask, choice, columns, most) for (pool, _), mask in pairs if mask)
 
 
-def _of_pool(pool: Pool, mask: int, choice: Choice, columns: Columns, most: int) -> int:
+def _of_pool(pool: Pool, mask: int, choice: RequestChoice, columns: Columns, most: int) -> int:
     shareable = mask & pool.shareable
     if not shareable:
         return mask.bit_count()

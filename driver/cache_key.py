@@ -7,7 +7,7 @@ _UNCHANGED: Final = frozenset({str, type(None)})
 _TAGGED: Final = frozenset({bool, int})
 
 
-def frozen(value: Any) -> Hashable:
+def cache_key(value: Any) -> Hashable:
     """A hashable value that is equal for two values exactly if all their parts are equal, with their types.
 
     Dataclasses are taken apart field by field, even where their own ``==`` is more lenient. For example, quantities of
@@ -17,29 +17,29 @@ def frozen(value: Any) -> Hashable:
     Raises:
         TypeError: a part is neither hashable nor a dataclass, mapping, list or tuple.
 
-    >>> frozen({"memory": [1, True]}) == frozen({"memory": [1, 1]})
+    >>> cache_key({"memory": [1, True]}) == cache_key({"memory": [1, 1]})
     False
     """
     kind = type(value)
     if kind in _UNCHANGED:
         return value  # type: ignore[no-any-return]
     if kind is tuple:
-        return tuple([part if type(part) is str else frozen(part) for part in value]) if value else ()
+        return tuple([part if type(part) is str else cache_key(part) for part in value]) if value else ()
     fields = getattr(kind, "__dataclass_fields__", None)
     if fields is not None:
         return kind, *_parts(value, fields)
     if kind in _TAGGED:
         return kind, value
     if kind is dict or isinstance(value, Mapping):
-        return (dict, *[(frozen(key), frozen(part)) for key, part in value.items()])
+        return (dict, *[(cache_key(key), cache_key(part)) for key, part in value.items()])
     if isinstance(value, list | tuple):
-        return (kind, *[frozen(part) for part in value])
+        return (kind, *[cache_key(part) for part in value])
     hash(value)
     return kind, value
 
 
 def _parts(value: Any, names: Iterable[str]) -> list[Hashable]:
-    """The fields as ``frozen`` makes them. Most are trivial, and this is called for every claim, so it spares calls."""
+    """The key of each field. Most are trivial, and this is called for every claim, so it spares calls."""
     found: list[Hashable] = []
     for name in names:
         part = getattr(value, name)
@@ -47,6 +47,6 @@ def _parts(value: Any, names: Iterable[str]) -> list[Hashable]:
         if kind in _TAGGED:
             part = kind, part
         elif kind not in _UNCHANGED and (part or kind is not tuple):
-            part = frozen(part)
+            part = cache_key(part)
         found.append(part)
     return found

@@ -1,4 +1,4 @@
-"""Counters and capacities as volumes: whether the least that requests consume, summed up, fits into what is left.
+"""Bounds by amounts: whether the least that requests consume, summed up, fits into the counters and capacities left.
 
 A bin is what one sum is taken over: a counter set of a pool (one card), or one shareable device. A measure adds up what
 is comparable: one capacity, one counter by its name, or all counters of the same total (the memory slices of a card,
@@ -11,20 +11,20 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.rules.capacity import Amounts
+from controller.allocation.rules.capacity import Quantities
 from controller.allocation.search.attempt import Attempt
 from controller.allocation.search.candidate_cells import Alternative, CandidateCells, Need
 
 Measure = tuple[str, Hashable]
 Sizes = dict[Measure, frozenset[int]]
-Asked = Sequence[tuple[frozenset[int], int]]
+DemandSizes = Sequence[tuple[frozenset[int], int]]
 """The sizes that a request may consume, and how many devices of such sizes it wants."""
 
 _MOST_SUMS: Final = 500
 """Sums computed for one bin. Beyond that, all that is left in the bin counts."""
 
 
-class Volumes:
+class AmountBounds:
     """The sizes of candidates, and the bins that they are consumed from."""
 
     def __init__(self, cells: CandidateCells, attempt: Attempt):
@@ -64,7 +64,7 @@ class Volumes:
                     return {}
         return found or {}
 
-    def _enough(self, measure: Measure, cells: frozenset[int], asked: Asked) -> bool:
+    def _enough(self, measure: Measure, cells: frozenset[int], asked: DemandSizes) -> bool:
         # The least that all requests consume, minus the most that each bin can provide in sizes that are asked for.
         missing = sum(min(sizes) * count for sizes, count in asked)
         left = self._capacity_left(measure, cells) if measure[0] == "capacity" else self._counters_left(measure, cells)
@@ -90,7 +90,7 @@ def _measures(pool: Pool, index: int) -> tuple[Measure, Measure]:
     return ("counter", pool.counters[index].counter), ("total", pool.total[index])
 
 
-def _shared(consumes: Amounts) -> Sizes:
+def _shared(consumes: Quantities) -> Sizes:
     """What a share consumes. Counters do not count: all shares of a device draw on them only once."""
     return {("capacity", name): frozenset([amount.nanos]) for name, amount in consumes.items()}
 
@@ -120,7 +120,7 @@ def _bins(measure: Measure, devices: Sequence[PoolDevice]) -> Sequence[Sequence[
     return [list(counters) for counters in found.values()]
 
 
-def fillable(left: int, asked: Asked) -> int:
+def fillable(left: int, asked: DemandSizes) -> int:
     """The largest sum of requested sizes that is at most ``left``; ``left`` if there are too many sums to compute."""
     sums = {0}
     for sizes, count in asked:

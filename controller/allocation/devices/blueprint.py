@@ -1,4 +1,4 @@
-"""What pools of equal hardware have in common: their counters, what each device draws, and what that allows.
+"""The blueprint of pools of equal hardware: their counters, what each device draws, and what that allows.
 
 It is worked out once for all nodes that are equipped alike, and exists once.
 """
@@ -11,8 +11,8 @@ from typing import Any, Final
 from controller.allocation.devices.layout import Draws, Layout, Layouts
 from driver.model import Device, Slice
 
-_MOST_KINDS: Final = 64
-"""Kinds of hardware that are remembered."""
+_MOST_BLUEPRINTS: Final = 64
+"""Blueprints that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CounterName:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hardware:
+class PoolBlueprint:
     """The part of a pool that follows from its counter sets and from what its devices consume of them.
 
     Attributes:
@@ -49,15 +49,15 @@ class Hardware:
     binding_conditions: bool
 
 
-class HardwareKinds:
-    """The hardware of pools, once for pools with equal slices."""
+class PoolBlueprints:
+    """Keeps one blueprint for all pools with equal slices."""
 
     def __init__(self) -> None:
         self._layouts = Layouts()
-        self._known: list[tuple[Any, Hardware]] = []
+        self._known: list[tuple[Any, PoolBlueprint]] = []
 
-    def of(self, slices: Sequence[Slice]) -> Hardware:
-        """The hardware of the pool with these slices, in order."""
+    def of(self, slices: Sequence[Slice]) -> PoolBlueprint:
+        """The blueprint of the pool with these slices, in order."""
         devices = [device for part in slices for device in part.devices]
         # Slices of equal nodes share these objects (``driver.wire.SharedSlices``), so most comparisons are of identity.
         content = (
@@ -67,18 +67,18 @@ class HardwareKinds:
             [device.allow_multiple for device in devices],
             [device.binding_conditions for device in devices],
         )
-        for known, hardware in self._known:
+        for known, blueprint in self._known:
             if known == content:
-                return hardware
-        hardware = _Reader(slices, devices).read(self._layouts)
-        if len(self._known) >= _MOST_KINDS:
+                return blueprint
+        blueprint = _Reader(slices, devices).read(self._layouts)
+        if len(self._known) >= _MOST_BLUEPRINTS:
             self._known.clear()
-        self._known.append((content, hardware))
-        return hardware
+        self._known.append((content, blueprint))
+        return blueprint
 
 
 class _Reader:
-    """Works out the hardware of one pool; the first problem is the one that is told."""
+    """Works out the blueprint of one pool, with the first problem."""
 
     def __init__(self, slices: Sequence[Slice], devices: Sequence[Device]):
         self._slices = slices
@@ -88,11 +88,11 @@ class _Reader:
         self._total: list[int] = []
         self._compatibility_sets: set[str] = set()
 
-    def read(self, layouts: Layouts) -> Hardware:
-        """The hardware."""
+    def read(self, layouts: Layouts) -> PoolBlueprint:
+        """Returns the blueprint."""
         numbers = self._read_counters()
         draws = self._read_draws(numbers)
-        return Hardware(
+        return PoolBlueprint(
             self._problem,
             tuple(self._counters),
             tuple(self._total),

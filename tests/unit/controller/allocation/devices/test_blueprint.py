@@ -1,13 +1,13 @@
 """What pools of equal hardware have in common exists once."""
 
-from controller.allocation.devices.hardware import HardwareKinds
+from controller.allocation.devices.blueprint import PoolBlueprints
 from controller.allocation.devices.pools import Pool
 from driver.model import Slice
 from tests.unit.controller.allocation.small_fleets import device, pool
 
 
-def made(kinds: HardwareKinds, slices: list[Slice]) -> Pool:
-    return Pool((slices[0].driver, slices[0].pool), slices, {}, kinds)
+def made(blueprints: PoolBlueprints, slices: list[Slice]) -> Pool:
+    return Pool((slices[0].driver, slices[0].pool), slices, {}, blueprints)
 
 
 def card(uuid: str, units: int = 2) -> list[Slice]:
@@ -19,8 +19,8 @@ def card(uuid: str, units: int = 2) -> list[Slice]:
 
 
 def test_equal_pools_share_their_hardware_whatever_their_cards_are_called() -> None:
-    kinds = HardwareKinds()
-    one, other = made(kinds, card("n1")), made(kinds, card("n2"))
+    blueprints = PoolBlueprints()
+    one, other = made(blueprints, card("n1")), made(blueprints, card("n2"))
     for part in ("counters", "total", "layout", "compatibility_sets"):
         assert getattr(one, part) is getattr(other, part)
     assert one.devices[0].draws is other.devices[0].draws
@@ -28,15 +28,15 @@ def test_equal_pools_share_their_hardware_whatever_their_cards_are_called() -> N
 
 
 def test_pools_that_differ_do_not() -> None:
-    kinds = HardwareKinds()
-    assert made(kinds, card("n1")).total == (2 * 10**9,)
-    assert made(kinds, card("n1", units=4)).total == (4 * 10**9,)
+    blueprints = PoolBlueprints()
+    assert made(blueprints, card("n1")).total == (2 * 10**9,)
+    assert made(blueprints, card("n1", units=4)).total == (4 * 10**9,)
 
 
 def test_more_kinds_than_are_remembered_are_told_apart_too() -> None:
-    kinds = HardwareKinds()
+    blueprints = PoolBlueprints()
     for _ in range(2):
         for units in range(1, 100):
-            found = made(kinds, card("n1", units))
+            found = made(blueprints, card("n1", units))
             assert found.total == (units * 10**9,)
             assert found.devices[0].draws == ((0, units * 10**9),)

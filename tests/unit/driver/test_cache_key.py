@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driver.frozen import frozen
+from driver.cache_key import cache_key
 from driver.model import (
     NO_VALUE,
     ClaimSpec,
@@ -63,23 +63,23 @@ def variants(value: Any) -> Iterator[Any]:
 def test_every_part_of_a_claim_spec_is_part_of_its_key() -> None:
     changed = list(variants(SPEC))
     assert len(changed) > 40
-    assert len({frozen(spec) for spec in (SPEC, *changed)}) == len(changed) + 1
+    assert len({cache_key(spec) for spec in (SPEC, *changed)}) == len(changed) + 1
 
 
 def test_a_quantity_in_another_format_is_another_key_although_it_is_equal() -> None:
     binary, decimal = Quantity.parse("1Ki"), Quantity.parse("1024")
     assert binary == decimal
-    assert frozen(binary) != frozen(decimal)
+    assert cache_key(binary) != cache_key(decimal)
 
 
 def test_no_value_is_not_an_empty_list() -> None:
     assert NO_VALUE == ()
-    assert frozen(NO_VALUE) != frozen(())
+    assert cache_key(NO_VALUE) != cache_key(())
 
 
 def test_what_cannot_be_a_key_is_refused() -> None:
     with pytest.raises(TypeError):
-        frozen({"set": {1}})
+        cache_key({"set": {1}})
 
 
 json = st.recursive(
@@ -102,4 +102,4 @@ def exactly(one: Any, other: Any) -> bool:
 
 @given(json, json)
 def test_keys_are_equal_exactly_if_values_are(one: Any, other: Any) -> None:
-    assert (frozen(one) == frozen(other)) == exactly(one, other)
+    assert (cache_key(one) == cache_key(other)) == exactly(one, other)
