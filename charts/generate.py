@@ -22,9 +22,8 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
-_SOURCES = (
-    "base", "controller", "controller-allocated", "scheduler-allocated", "gate-opt-in", "nvidia", "ascend", "simulated",
-)  # fmt: skip
+_FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
+_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated")
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),

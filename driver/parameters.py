@@ -187,8 +187,10 @@ _SENTENCES: Final[Mapping[str, str]] = {
 """What a value must be, by the type of pydantic's error."""
 
 _INNER: Final[Mapping[str, type[_Parameters]]] = {
-    "gang": GangConfig, "subGroup": SubGroupConfig, "topology": TopologyLevel,
-}  # fmt: skip
+    "gang": GangConfig,
+    "subGroup": SubGroupConfig,
+    "topology": TopologyLevel,
+}
 
 
 @dataclass(frozen=True, slots=True)

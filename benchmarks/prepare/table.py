@@ -15,10 +15,8 @@ MEBIBYTES = 64.0
 
 def figures(results: Mapping[str, Figures]) -> str:
     """Milliseconds of each call, of CPU for a claim, and memory, by plugin."""
-    header = [
-        "kubelet plugin", "claims", "prepare p50 ms", "p99 ms", "unprepare p50 ms", "p99 ms", "CPU ms", "peak MiB",
-        "resident MiB", "times p50", "bar",
-    ]  # fmt: skip
+    times = "prepare p50 ms", "p99 ms", "unprepare p50 ms", "p99 ms"
+    header = ["kubelet plugin", "claims", *times, "CPU ms", "peak MiB", "resident MiB", "times p50", "bar"]
     return lines(header, [_row(results, name) for name in results])
 
 

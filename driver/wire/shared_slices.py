@@ -15,11 +15,12 @@ from driver.wire.slices import attributes_from, counter_sets_from, device_from, 
 
 T = TypeVar("T")
 
-_OWN: Final = frozenset({
-    "uuid", "index", "minor", "serial", "parentUUID", "parentIndex", "parentMinor",
-    "pciBusID", "pcieBusID", "pcieRoot", "numaNode", "numa",
-    "ibCluster", "ibLeaf", "rail", "nvlinkDomain", "cliqueID",
-})  # fmt: skip
+_OWN: Final = frozenset(
+    """
+    uuid index minor serial parentUUID parentIndex parentMinor pciBusID pcieBusID pcieRoot numaNode numa
+    ibCluster ibLeaf rail nvlinkDomain cliqueID
+    """.split()
+)
 """Names of attributes, without their domain, that differ between equal cards. Only memory depends on this list."""
 _MOST_VARIANTS: Final = 16
 """Kinds of equal devices that are remembered under one name, such as ``gpu-0``. More are decoded one by one."""

@@ -23,8 +23,11 @@ from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
 
 _SCALARS: Final[tuple[tuple[str, Callable[[Any], Scalar]], ...]] = (
-    ("int", int), ("bool", bool), ("string", str), ("version", Version),
-)  # fmt: skip
+    ("int", int),
+    ("bool", bool),
+    ("string", str),
+    ("version", Version),
+)
 _LISTS: Final = tuple((f"{key}s", convert) for key, convert in _SCALARS)
 
 

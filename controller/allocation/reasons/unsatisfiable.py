@@ -15,23 +15,31 @@ _MOST_TEXT: Final = 200
 
 
 By = Literal[
-    "classSelector", "selector", "selectorError", "taint", "capacity", "noCapacity", "capacityLeft", "counter",
-    "sharing", "inUse", "pool", "matchAttribute", "distinctAttribute", "otherRequests", "other",
-]  # fmt: skip
-"""What excludes a device:
+    "classSelector",
+    "selector",
+    "selectorError",
+    "taint",
+    "capacity",
+    "noCapacity",
+    "capacityLeft",
+    "sharing",
+    "counter",
+    "inUse",
+    "pool",
+    "matchAttribute",
+    "distinctAttribute",
+    "otherRequests",
+    "other",
+]
+"""The reason why a device is excluded; ``_WORDS`` has the texts.
 
-- ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number, with what
-  the devices have of what it reads;
-- ``selectorError``: a selector that fails on the device, with the error;
-- ``taint``: a taint the request does not tolerate;
+- ``selector``: a selector of the request, by its number, with the device's values of the attributes that it reads;
 - ``capacity``: the device never has enough of a capacity, with the most that it has for one claim;
-- ``noCapacity``: the device does not have a capacity of this name;
 - ``capacityLeft``: other claims consume too much of a capacity;
 - ``sharing``: claims share the device with another strategy than the request's, or with another time slice;
 - ``counter``: other devices of the card in use leave too little of a shared counter;
-- ``inUse``: a claim holds the device; ``pool``: its pool cannot be used;
-- ``matchAttribute``, ``distinctAttribute``: it conflicts with devices picked for the claim;
-- ``otherRequests``: other requests of the pod need it, or its counters or capacity;
+- ``matchAttribute``, ``distinctAttribute``: the device conflicts with devices picked for the claim;
+- ``otherRequests``: other requests of the pod need the device, or its counters or capacity;
 - ``other``: further causes, by their number.
 """
 Cause = tuple[By, str]

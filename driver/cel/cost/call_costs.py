@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from driver.cel.errors import Cancelled
+from driver.cel.language.environment import SORT_KEYS
 from driver.cel.values.runtime import Optional, type_name
 
 CostRule: TypeAlias = Callable[[CostBudget, Sequence[Any], Any], int]
@@ -107,10 +108,15 @@ def _parsed(contains: CostRule) -> CostRule:
 
 
 _PATTERN_LENGTHS: Final = {
-    "DNS1123Label": 30, "DNS1123Subdomain": 60, "DNS1035Label": 30, "QualifiedName": 60, "DNS1123LabelPrefix": 30,
-    "DNS1123SubdomainPrefix": 60, "DNS1035LabelPrefix": 30, "LabelValue": 40, "URI": 1103, "uuid": 70, "byte": 84,
-    "date": 71, "datetime": 71,
-}  # fmt: skip
+    **dict.fromkeys(("DNS1123Label", "DNS1123LabelPrefix", "DNS1035Label", "DNS1035LabelPrefix"), 30),
+    **dict.fromkeys(("DNS1123Subdomain", "DNS1123SubdomainPrefix", "QualifiedName"), 60),
+    "LabelValue": 40,
+    "URI": 1103,
+    "uuid": 70,
+    "byte": 84,
+    "date": 71,
+    "datetime": 71,
+}
 """The length that Kubernetes assumes for the regular expression of each named format."""
 
 
@@ -123,8 +129,10 @@ def _validated(_: CostBudget, args: Sequence[Any], __: Any) -> int:
 
 
 _ONE_TO_COMPARE: Final = {
-    "kubernetes.Quantity", "kubernetes.Semver", "net.IP", "net.CIDR", "kubernetes.NamedFormat", "kubernetes.URL",
-}  # fmt: skip
+    "net.IP",
+    "net.CIDR",
+    *(f"kubernetes.{name}" for name in ("Quantity", "Semver", "NamedFormat", "URL")),
+}
 
 
 def _equal(budget: CostBudget, args: Sequence[Any], _: Any) -> int:
@@ -174,11 +182,7 @@ def _sets(factor: int) -> CostRule:
 
 AFTER: Final = frozenset({"join", "lists_range", "list_slice", "list_reverse"})
 """Functions and overloads whose cost depends on the result. `CostBudget.grow` limits these before they run."""
-_COMPARING: Final = (
-    "list_distinct", *(f"list_{kind}_sort" for kind in (
-        "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp",
-    ))
-)  # fmt: skip
+_COMPARING: Final = ("list_distinct", *(f"list_{kind}_sort" for kind in SORT_KEYS))
 CANCELLING: Final[Mapping[str, int]] = {**dict.fromkeys(_COMPARING, 0), "list_flatten_int": 1}
 """Overloads whose rule cel-go cannot apply if a certain argument failed, by the index of that argument. The failure
 ends the evaluation, and ``||`` does not absorb it."""
@@ -194,11 +198,8 @@ _BY_OVERLOAD: Final[Mapping[str, CostRule]] = {
 }
 _BY_FUNCTION: Final[Mapping[str, CostRule]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _traversed),
-    **dict.fromkeys(
-        ("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR", "quantity", "isQuantity",
-         "semver", "isSemver"),
-        _scanned(),
-    ),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _scanned()),
+    **dict.fromkeys(("url", "cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _scanned()),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _scanned(2)),
     "join": _joined,
     **dict.fromkeys(("find", "findAll"), _found),
@@ -206,7 +207,7 @@ _BY_FUNCTION: Final[Mapping[str, CostRule]] = {
     "containsCIDR": _contains_network,
     "validate": _validated,
     "_==_": _equal,
-}  # fmt: skip
+}
 _STANDARD: Final[Mapping[str, CostRule]] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string"), lambda _, args, __: scan(_size_inside(args[1]))),
     **dict.fromkeys(
@@ -214,27 +215,21 @@ _STANDARD: Final[Mapping[str, CostRule]] = {
         lambda _, args, __: scan(_size_inside(args[0])),
     ),
     "in_list": lambda _, args, __: _size_inside(args[1]),
-    **dict.fromkeys(
-        [f"{order}_{kind}" for order in ("less", "greater", "less_equals", "greater_equals")
-         for kind in ("string", "bytes")],
-        _compared,
-    ),
+    **dict.fromkeys(("less_string", "greater_string", "less_equals_string", "greater_equals_string"), _compared),
+    **dict.fromkeys(("less_bytes", "greater_bytes", "less_equals_bytes", "greater_equals_bytes"), _compared),
     "not_equals": _compared,
     **dict.fromkeys(("add_string", "add_bytes"), _concatenated),
     **dict.fromkeys(("matches", "matches_string"), _matched),
     "contains_string": _contains,
-}  # fmt: skip
+}
 
 
 SLOW: Final[Mapping[str, int]] = {
     **dict.fromkeys(("ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR"), 60),
     **dict.fromkeys(("url", "isURL", "validate", "timestamp", "semver", "isSemver", "quantity", "isQuantity"), 10),
-    **dict.fromkeys(
-        ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours",
-         "getMinutes", "getSeconds", "getMilliseconds"),
-        100,
-    ),
-}  # fmt: skip
+    **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), 100),
+    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), 100),
+}
 """Functions that take longer than their cost in Kubernetes says, and how many visits of elements take as long: those
 that parse, and those that look for a time zone."""
 

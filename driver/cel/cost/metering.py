@@ -46,19 +46,21 @@ _PRODUCT: Final = frozenset({"matches", "contains", "find", "validate"})
 """Functions whose cost is a fraction of the product of two sizes."""
 _LONGEST_PATTERN: Final = 1103
 """The longest regular expression that Kubernetes assumes for validate()."""
-_NOT_GROWING: Final = _PRODUCT | {
-    "_&&_", "_||_", "_?_:_", "!_", "-_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in",
-    "_-_", "_*_", "_/_", "_%_", "bool", "double", "duration", "dyn", "int", "timestamp", "type", "uint",
-    "size", "startsWith", "endsWith", "charAt", "substring", "indexOf", "lastIndexOf", "lowerAscii", "upperAscii",
-    "trim", "includes", "isSorted", "min", "max", "sum", "first", "last",
-    "quantity", "isQuantity", "compareTo", "isGreaterThan", "isLessThan", "asInteger", "isInteger",
-    "asApproximateFloat", "sign", "add", "sub", "semver", "isSemver", "major", "minor", "patch",
-    "ip", "isIP", "ip.isCanonical", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast",
-    "isLinkLocalUnicast", "isGlobalUnicast", "cidr", "isCIDR", "containsIP", "containsCIDR", "masked", "prefixLength",
-    "optional.of", "optional.none", "optional.ofNonZeroValue", "hasValue", "value", "or", "orValue", "format.named",
-    "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes",
-    "getSeconds", "getMilliseconds",
-}  # fmt: skip
+_NOT_GROWING: Final = _PRODUCT | set(
+    """
+    _&&_ _||_ _?_:_ !_ -_ _==_ _!=_ _<_ _<=_ _>_ _>=_ @in
+    _-_ _*_ _/_ _%_ bool double duration dyn int timestamp type uint
+    size startsWith endsWith charAt substring indexOf lastIndexOf lowerAscii upperAscii
+    trim includes isSorted min max sum first last
+    quantity isQuantity compareTo isGreaterThan isLessThan asInteger isInteger
+    asApproximateFloat sign add sub semver isSemver major minor patch
+    ip isIP ip.isCanonical family isUnspecified isLoopback isLinkLocalMulticast
+    isLinkLocalUnicast isGlobalUnicast cidr isCIDR containsIP containsCIDR masked prefixLength
+    optional.of optional.none optional.ofNonZeroValue hasValue value or orValue format.named
+    getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes
+    getSeconds getMilliseconds
+    """.split()
+)
 _NUMERIC: Final = {"add_int64", "add_uint64", "add_double"}
 
 

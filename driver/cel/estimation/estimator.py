@@ -15,6 +15,7 @@ from driver.cel.estimation.call_estimates import CallArguments
 from driver.cel.estimation.sizes import ONE, UNBOUNDED, UNKNOWN, Size, ValuePath, add, below, declared_size, multiply
 from driver.cel.language import trampoline
 from driver.cel.language.checker import Checked
+from driver.cel.language.environment import SORT_KEYS
 from driver.cel.language.syntax import (
     Bind,
     Call,
@@ -28,13 +29,11 @@ from driver.cel.language.syntax import (
     OptionalMap,
     Select,
     children,
-)  # fmt: skip
+)
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Type
 
-_SCALARS: Final = frozenset(
-    {"bool", "double", "int", "uint", "google.protobuf.Duration", "google.protobuf.Timestamp"}
-)  # fmt: skip
+_SCALARS: Final = SORT_KEYS - {"string", "bytes"}
 
 
 class EntrySizes(NamedTuple):

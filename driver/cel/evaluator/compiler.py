@@ -27,7 +27,7 @@ from driver.cel.evaluator.activation import (
     charged,
     constant,
     variable,
-)  # fmt: skip
+)
 from driver.cel.evaluator.qualifiers import ChainCost, Qualifier, chain
 from driver.cel.language import trampoline
 from driver.cel.language.checker import Checked
@@ -44,7 +44,7 @@ from driver.cel.language.syntax import (
     Node,
     OptionalMap,
     Select,
-)  # fmt: skip
+)
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Type
 from driver.cel.library.functions import FUNCTIONS
@@ -219,10 +219,13 @@ class CompiledExpression:
         where = None if node.where is None else (yield self._compile(node.where, inner))
         body = yield self._compile(node.body, inner)
         loop = comprehensions.Loop(
-            over, slots, where, body,
+            over,
+            slots,
+            where,
+            body,
             constant=node.body in self._constants,
             sorts_dynamic=self._checked.types[node.body].kind in ("dyn", "any"),
-        )  # fmt: skip
+        )
         return comprehensions.build(node.kind, loop)
 
     def _bind(self, node: Bind, scope: CodeScope) -> Steps[CompiledNode]:

@@ -13,6 +13,7 @@ from driver.cel.cost.call_costs import self_compared
 from driver.cel.cost.factors import NEW_LIST
 from driver.cel.errors import BudgetExceeded, Cancelled, SelectorFault, no_overload
 from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
+from driver.cel.language.environment import SORT_KEYS
 from driver.cel.language.syntax import Macro
 from driver.cel.values.runtime import keys, lookup_key, type_name
 
@@ -207,11 +208,6 @@ def _transform_entries(activation: Activation, loop: Loop) -> dict[Any, Any]:
     return result
 
 
-_ORDERED = {
-    "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"
-}  # fmt: skip
-
-
 def _sort_by(activation: Activation, loop: Loop) -> list[Any]:
     """sortBy(): cel-go binds the list to a variable, maps it to a list of keys, and sorts it by them."""
     budget, cost = activation[BUDGET], 2 if loop.constant else APPEND_COST
@@ -245,7 +241,7 @@ def _sort_by(activation: Activation, loop: Loop) -> list[Any]:
     types = {type_name(key) for key in sort_keys}
     if len(types) > 1:
         raise SelectorFault("list elements must have the same type")
-    if not types <= _ORDERED:
+    if not types <= SORT_KEYS:
         raise no_overload("sortBy")
     order = sorted(range(len(sort_keys)), key=sort_keys.__getitem__)
     return [elements[index] for index in order]

@@ -23,14 +23,20 @@ from driver.cel.language.syntax import (
     Node,
     OptionalMap,
     Select,
-)  # fmt: skip
+)
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Bindings, Type
 from driver.cel.values.runtime import UInt
 
 _LITERALS: dict[type, Type] = {
-    bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,
-}  # fmt: skip
+    bool: t.BOOL,
+    int: t.INT,
+    UInt: t.UINT,
+    float: t.DOUBLE,
+    str: t.STRING,
+    bytes: t.BYTES,
+    type(None): t.NULL,
+}
 _DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 
 

@@ -14,10 +14,15 @@ from driver.cel.language import types as t
 from driver.cel.language.types import Type
 
 _SHORT = {
-    "duration": t.DURATION, "timestamp": t.TIMESTAMP, "quantity": t.QUANTITY, "semver": t.SEMVER,
-    "url": Type("kubernetes.URL"), "format": Type("kubernetes.NamedFormat"), "ip": Type("net.IP"),
+    "duration": t.DURATION,
+    "timestamp": t.TIMESTAMP,
+    "quantity": t.QUANTITY,
+    "semver": t.SEMVER,
+    "url": Type("kubernetes.URL"),
+    "format": Type("kubernetes.NamedFormat"),
+    "ip": Type("net.IP"),
     "cidr": Type("net.CIDR"),
-}  # fmt: skip
+}
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 """In the order of Kubernetes' declarations, which decides the type of a list whose element type is not known."""
@@ -85,11 +90,11 @@ NAMESPACED_FUNCTIONS: Final = frozenset(name for name in FUNCTIONS if "." in nam
 SORT_KEYS: Final = frozenset(_parse_type(name).kind for name in _ORDERED)
 
 TYPE_NAMES: Final = frozenset(
-    {
-        "bool", "bytes", "double", "int", "uint", "string", "list", "map", "null_type", "optional_type", "type",
-        "google.protobuf.Duration", "google.protobuf.Timestamp", "net.IP", "net.CIDR",
-    }
-)  # fmt: skip
+    """
+    bool bytes double int uint string list map null_type optional_type type
+    google.protobuf.Duration google.protobuf.Timestamp net.IP net.CIDR
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,21 +16,20 @@ MAX_DEPTH = 250
 """The depth to which Kubernetes' parser follows each rule of the grammar, and nested operators, calls and indexes."""
 
 _RESERVED = frozenset(
-    {
-        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-        "namespace", "return", "var", "void", "while",
-    }
-)  # fmt: skip
+    """
+    as break const continue else for function if import let loop package namespace return var void while
+    """.split()
+)
 _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _INT_MAX = (1 << 63) - 1
 _MESSAGES = frozenset(
     f"google.protobuf.{name}"
-    for name in (
-        "Any", "BoolValue", "BytesValue", "DoubleValue", "Duration", "Empty", "FloatValue", "Int32Value", "Int64Value",
-        "ListValue", "StringValue", "Struct", "Timestamp", "UInt32Value", "UInt64Value", "Value",
-    )
-)  # fmt: skip
+    for name in """
+    Any BoolValue BytesValue DoubleValue Duration Empty FloatValue Int32Value Int64Value ListValue StringValue Struct
+    Timestamp UInt32Value UInt64Value Value
+    """.split()
+)
 """Messages that Kubernetes can construct. They become plain values at once, so that selectors do not need them."""
 
 

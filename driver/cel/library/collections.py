@@ -6,6 +6,7 @@ from typing import Any
 
 from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import Cancelled, NoOverload, SelectorFault, no_overload
+from driver.cel.language.environment import SORT_KEYS
 from driver.cel.library import strings
 from driver.cel.values.runtime import (
     NONE,
@@ -19,14 +20,11 @@ from driver.cel.values.runtime import (
     is_number,
     lookup_key,
     type_name,
-)  # fmt: skip
+)
 from driver.cel.values.timestamps import Duration
 
 List = list[Any]
 _RANGE_LIMIT = 1_000_000
-_ORDERED = {
-    "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp",
-}  # fmt: skip
 
 
 def _size(_: CostBudget, value: Any) -> int:
@@ -115,7 +113,7 @@ def _require_common_order(values: List) -> None:
     types = set(map(type_name, values))
     if len(types) > 1:
         raise SelectorFault("list elements must have the same type")
-    if not types <= _ORDERED:
+    if not types <= SORT_KEYS:
         raise SelectorFault(f"list elements have no order: {types.pop()}")
 
 
@@ -147,7 +145,7 @@ def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[CostBud
 def _require_order(values: List) -> None:
     """Fail unless the type of each element has an order. Elements of different types count as neither more nor less."""
     for value in values:
-        if type_name(value) not in _ORDERED:
+        if type_name(value) not in SORT_KEYS:
             raise no_overload(f"list of {type_name(value)}")
 
 

@@ -25,7 +25,7 @@ from driver.cel.values.runtime import (
     checked_uint,
     is_number,
     type_name,
-)  # fmt: skip
+)
 from driver.cel.values.timestamps import MIN_UNIX, SECOND, Duration, Timestamp
 
 
@@ -222,11 +222,11 @@ _OPTIONALS: dict[str, Overloads] = {
 
 _AUTHORIZER: dict[str, Overloads] = {
     name: {}
-    for name in (
-        "allowed", "check", "error", "errored", "fieldSelector", "group", "labelSelector", "name", "namespace", "path",
-        "reason", "resource", "serviceAccount", "subresource",
-    )
-}  # fmt: skip
+    for name in """
+    allowed check error errored fieldSelector group labelSelector name namespace path reason resource serviceAccount
+    subresource
+    """.split()
+}
 """Declared in every CEL environment of Kubernetes. Selectors have no authorizer, so their calls find no overload."""
 
 __all__ = ["FUNCTIONS", "Implementation", "Overloads"]

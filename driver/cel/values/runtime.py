@@ -102,12 +102,29 @@ class DeviceView(dict[str, Any]):
 EMPTY: Final[Mapping[str, Any]] = {}
 
 _TYPE_NAMES: Final[Mapping[type, str]] = {
-    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
-    list: "list", dict: "map", Domains: "map", Identifiers: "map", DeviceView: "map", Optional: "optional_type",
-    TypeValue: "type", CelQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
-    Network: "net.CIDR", Url: "kubernetes.URL", NamedFormat: "kubernetes.NamedFormat",
-    Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
-}  # fmt: skip
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    dict: "map",
+    Domains: "map",
+    Identifiers: "map",
+    DeviceView: "map",
+    Optional: "optional_type",
+    TypeValue: "type",
+    CelQuantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    Address: "net.IP",
+    Network: "net.CIDR",
+    Url: "kubernetes.URL",
+    NamedFormat: "kubernetes.NamedFormat",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+}
 
 
 def type_name(value: object) -> str:

@@ -18,9 +18,13 @@ MAX_UNIX: Final = 253_402_300_799
 """9999-12-31T23:59:59Z in seconds of Unix time."""
 
 _UNITS = {
-    "ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND,
+    "ns": 1,
+    **dict.fromkeys(("us", "\u00b5s", "\u03bcs"), 10**3),
+    "ms": 10**6,
+    "s": SECOND,
+    "m": 60 * SECOND,
     "h": 3600 * SECOND,
-}  # fmt: skip
+}
 _TERM = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
 _LARGEST = 1 << 63
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
