@@ -146,15 +146,8 @@ class ControllerProcess:
         identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
         namespace = environment.get("POD_NAMESPACE") or CONTROLLER_NAMESPACE
         chosen = settings.controller
-        self._election = Election(
-            api.leasing,
-            clock,
-            namespace,
-            chosen.lease_name,
-            identity,
-            chosen.lease_seconds,
-            chosen.longest_write_seconds,
-        )
+        terms = LeaseTerms(namespace, chosen.lease_name, chosen.lease_seconds, chosen.longest_write_seconds)
+        self._election = Election(api.leasing, clock, terms, identity)
         silence = self.metrics.gauge("controller_lease_silent_seconds", "Time since the Lease could last be used.")
         silence.set_function(lambda: self._election.silent_seconds)
         self._writes = ThreadedWrites(

@@ -9,6 +9,7 @@ whose writes have all ended, and whoever takes over one that was not released wa
 effect any more. Only then its term begins.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from driver.clock import Clock, rfc3339
@@ -24,32 +25,36 @@ class Deposed(LodeError):
     """The write was decided in a term that is over, so it was not made."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """The Lease of an election, and its time.
+
+    Attributes:
+        seconds: how long other candidates wait after the leader's last renewal.
+        longest_write_seconds: after this time a write cannot take effect any more.
+    """
+
+    namespace: str
+    name: str
+    seconds: int
+    longest_write_seconds: float
+
+
 class Election:
     """One candidate for one Lease.
 
     Args:
         identity: unique to this run of the process, not only to the pod.
-        lease_seconds: how long other candidates wait after the leader's last renewal.
-        longest_write_seconds: after this time a write cannot take effect any more.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        clock: Clock,
-        namespace: str,
-        name: str,
-        identity: str,
-        lease_seconds: int,
-        longest_write_seconds: float,
-    ):
+    def __init__(self, api: Api, clock: Clock, terms: LeaseTerms, identity: str):
         self._api = api
         self._clock = clock
-        self._namespace = namespace
-        self._name = name
+        self._namespace = terms.namespace
+        self._name = terms.name
         self._identity = identity
-        self._lease_seconds = lease_seconds
-        self._longest_write = longest_write_seconds
+        self._lease_seconds = terms.seconds
+        self._longest_write = terms.longest_write_seconds
         self._term = 0
         self._write_from = _NEVER
         self.problem = ""

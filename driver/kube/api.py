@@ -273,7 +273,7 @@ class Api(ABC):
         """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
         metadata = _metadata(obj)
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-        updated: Object = self.call(ApiCall("update", resource, namespace, name, subresource, obj))
+        updated: Object = self.call(ApiCall("update", resource, namespace, name, subresource, body=obj))
         return updated
 
     def patch(
@@ -287,7 +287,9 @@ class Api(ABC):
         patch_type: PatchType = "merge",
     ) -> Object:
         """PATCH, as a merge patch by default."""
-        patched: Object = self.call(ApiCall("patch", resource, namespace, name, subresource, patch, patch_type))
+        patched: Object = self.call(
+            ApiCall("patch", resource, namespace, name, subresource, body=patch, patch_type=patch_type)
+        )
         return patched
 
     def delete(

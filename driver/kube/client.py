@@ -5,6 +5,7 @@ Nothing is retried or cached here: only the caller knows what a repeated call wo
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -28,7 +29,7 @@ from driver.kube.api import (
     nothing,
 )
 from driver.kube.codec import decode_event, decode_object, decode_page, encode_object
-from driver.kube.connections import Connections, Response
+from driver.kube.connections import Connections, HttpRequest, Response
 
 T = TypeVar("T")
 
@@ -45,6 +46,20 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
 }
 _HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request for ``path``; its body is JSON of this content type."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    content_type: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
 
 class KubeClient(Api):
@@ -77,7 +92,7 @@ class KubeClient(Api):
 
     def server_version(self) -> str:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
-        return str(self._call("GET", "/version").get("gitVersion", ""))
+        return str(self._call(_Request("GET", "/version")).get("gitVersion", ""))
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``.
@@ -89,22 +104,22 @@ class KubeClient(Api):
         match call.verb:
             case "list":
                 added = {"apiVersion": resource.api_version, "kind": resource.kind}
-                return self._ask(partial(decode_page, added=added), "GET", path, _list_query(call))
+                return self._ask(partial(decode_page, added=added), _Request("GET", path, _list_query(call)))
             case "watch":
                 return self._watch(call, path)
         path = _path(call)
         match call.verb:
             case "get":
-                response = self._send("GET", path, {}, meanwhile=call.meanwhile)
-                return self._answer(decode_object, "GET", path, response)
+                request = _Request("GET", path)
+                return self._answer(decode_object, request, self._send(request, meanwhile=call.meanwhile))
             case "create":
-                return self._call("POST", path, _STRICT, _with_type(resource, call.body))
+                return self._call(_Request("POST", path, _STRICT, _with_type(resource, call.body)))
             case "update":
-                return self._call("PUT", path, _STRICT, _with_type(resource, call.body))
+                return self._call(_Request("PUT", path, _STRICT, _with_type(resource, call.body)))
             case "patch":
-                return self._call("PATCH", path, _STRICT, call.body, _CONTENT_TYPES[call.patch_type])
+                return self._call(_Request("PATCH", path, _STRICT, call.body, _CONTENT_TYPES[call.patch_type]))
             case "delete":
-                return self._call("DELETE", path, {}, _delete_options(call))
+                return self._call(_Request("DELETE", path, {}, _delete_options(call)))
 
     def _watch(self, call: ApiCall, path: str) -> Iterator[WatchEvent]:
         """The changes as they come; ends when the server ends it or sends nothing for long.
@@ -113,67 +128,47 @@ class KubeClient(Api):
             Gone: that version is too old; list again.
             ApiError: any other error, before the first or between two changes.
         """
-        response = self._send("GET", path, _watch_query(call), seconds=WATCH_IDLE_SECONDS, in_all=0)
+        response = self._send(_Request("GET", path, _watch_query(call)), seconds=WATCH_IDLE_SECONDS, in_all=0)
         if response.status >= 400:
             raise _error(response, _body(response, str(call)))
         return _events(call.resource, response)
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content_type: str = "application/json",
-    ) -> Object:
-        return self._ask(decode_object, method, path, query, body, content_type)
+    def _call(self, request: _Request) -> Object:
+        return self._ask(decode_object, request)
 
-    def _ask(
-        self,
-        decoded: Callable[[bytes], T],
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content_type: str = "application/json",
-    ) -> T:
-        return self._answer(decoded, method, path, self._send(method, path, query or {}, body, content_type))
+    def _ask(self, decoded: Callable[[bytes], T], request: _Request) -> T:
+        return self._answer(decoded, request, self._send(request))
 
-    def _answer(self, decoded: Callable[[bytes], T], method: str, path: str, response: Response) -> T:
-        data = _body(response, f"{method} {path}")
+    def _answer(self, decoded: Callable[[bytes], T], request: _Request, response: Response) -> T:
+        data = _body(response, str(request))
         if response.status >= 400:
             raise _error(response, data)
         try:
             return decoded(data)
         except ValueError as error:
-            raise Unavailable(
-                f"{method} {path}: the response cannot be decoded: {error}", status=response.status
-            ) from error
+            raise Unavailable(f"{request}: the response cannot be decoded: {error}", status=response.status) from error
 
     def _send(
         self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Any = None,
-        content_type: str = "application/json",
+        request: _Request,
         *,
         seconds: float = READ_SECONDS,
         in_all: float | None = None,
         meanwhile: Callable[[], object] = nothing,
     ) -> Response:
+        method, query = request.method, request.query
         if method != "GET":
             query = {**query, **self._server_timeout}
-        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        target = quote(request.path) + (f"?{urlencode(query)}" if query else "")
         headers = dict(_HEADERS)
-        if body is not None:
-            headers["Content-Type"] = content_type
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
         if token := self._access.token():
             headers["Authorization"] = f"Bearer {token}"
-        content = None if body is None else encode_object(body)
+        content = None if request.body is None else encode_object(request.body)
         bound = self.call_seconds if in_all is None else in_all
-        with _named(f"{method} {path}"):
-            return self._connections.send(method, target, headers, content, seconds, bound, meanwhile)
+        with _named(str(request)):
+            return self._connections.send(HttpRequest(method, target, headers, content), seconds, bound, meanwhile)
 
 
 def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -30,6 +31,16 @@ def keep_alive(platform: Any = socket) -> list[tuple[int, int, int]]:
     known = [(getattr(platform, name, None), value) for name, value in _KEEP_ALIVE_OPTIONS.items()]
     options = [(platform.IPPROTO_TCP, option, value) for option, value in known if option is not None]
     return [(platform.SOL_SOCKET, platform.SO_KEEPALIVE, 1), *options]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request; ``target`` is the path and query below the address of the server."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
 
 
 class Connections:
@@ -54,19 +65,11 @@ class Connections:
         self._idle: deque[HTTPConnection] = deque()
 
     def send(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        seconds: float,
-        in_all: float = 0,
-        meanwhile: Callable[[], object] = nothing,
+        self, request: HttpRequest, seconds: float, in_all: float = 0, meanwhile: Callable[[], object] = nothing
     ) -> "Response":
         """Send a request and wait for the head of the answer.
 
         Args:
-            target: path and query below the address of the server.
             seconds: how long the server may send nothing.
             in_all: how long it may take until the answer begins; 0 sets no bound.
             meanwhile: called while the server works; what it raises is raised in the place of the answer.
@@ -80,7 +83,7 @@ class Connections:
             if connection.sock is None:
                 connection.connect()
             connection.sock.settimeout(_left(seconds, deadline))
-            connection.request(method, self._base + target, body, headers)
+            connection.request(request.method, self._base + request.target, request.body, request.headers)
         except (HTTPException, OSError) as error:
             connection.close()
             raise Unavailable(f"{error}") from error

@@ -9,7 +9,7 @@ import pytest
 
 from driver.kube.access import from_environment
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, ApiCall, Resource
-from driver.kube.connections import Connections
+from driver.kube.connections import Connections, HttpRequest
 from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 from testclusters import ControlPlane
@@ -39,7 +39,9 @@ def write(control_plane: ControlPlane) -> Iterator[Write]:
     with closing(Connections(access, 1)) as connections:
 
         def send(method: str, path: str, body: bytes, kind: str) -> int:
-            response = connections.send(method, path, {"Accept": "application/json", "Content-Type": kind}, body, 30)
+            response = connections.send(
+                HttpRequest(method, path, {"Accept": "application/json", "Content-Type": kind}, body), 30
+            )
             response.read()
             return response.status
 

@@ -11,7 +11,7 @@ from driver.kube.access import from_environment
 from driver.kube.api import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
 from driver.kube.client import KubeClient
 from driver.kube.codec import encode_object
-from driver.kube.connections import Connections
+from driver.kube.connections import Connections, HttpRequest
 from driver.limits import MAX_EVENT_MESSAGE
 from testclusters import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
@@ -129,7 +129,7 @@ def test_a_hostile_claim_keeps_no_neighbour_waiting_and_its_author_is_told_short
     with closing(Connections(from_environment(str(plane.kubeconfig(TENANT, ()))), 1)) as connections:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         path, raw = RESOURCE_CLAIMS.path(OURS), body % (unique.encode(), spec)
-        answer = connections.send("POST", path, headers, raw, 30)
+        answer = connections.send(HttpRequest("POST", path, headers, raw), 30)
         said = answer.read()
         assert answer.status == 201, said
     for number in range(3):

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import pytest
 
-from controller.election import Election
+from controller.election import Election, LeaseTerms
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall
 from driver.settings import KubeletPluginSettings, Settings
 from memoryapi import MemoryApi
@@ -118,7 +118,8 @@ def lead(contest: Contest) -> None:
     memory = MemoryApi(clock)
     memory.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
     api = contest(memory)
-    one, two = (Election(api, clock, "lode-system", "lode-controller", name, 15, 10) for name in ("one", "two"))
+    terms = LeaseTerms("lode-system", "lode-controller", 15, 10)
+    one, two = (Election(api, clock, terms, name) for name in ("one", "two"))
     for candidate in (one, one, *[two] * 12):
         candidate.step()
         clock.advance(3)

@@ -1,6 +1,7 @@
 """Code of calls and operators. `metered` calls add their cost to the budget; `dispatched` ones do not count."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from driver.cel.cost.budget import CostBudget
@@ -161,29 +162,41 @@ def accepts(declared: Type, value: Any) -> bool:
     return not isinstance(value, list) or not value or accepts(declared.of[0], value[0])
 
 
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """The cost of a call.
+
+    Attributes:
+        rule: computes the cost; None for 1.
+        after: whether the cost depends on the result; else it is counted before the work is done.
+        visits: how many visits of elements one call takes as long as.
+    """
+
+    rule: CostRule | None
+    after: bool = False
+    visits: int = 0
+
+
 def metered(
     apply: Callable[[Activation, Sequence[Any]], Any],
     args: Sequence[CompiledNode],
-    rule: CostRule | None,
+    cost: CallCost,
     *,
     all_args: bool,
-    after: bool = False,
     cancelling: int | None = None,
-    visits: int = 0,
 ) -> CompiledNode:
-    """Call ``apply`` on the arguments at the cost of ``rule`` (1 if None).
+    """Code that calls ``apply`` on the arguments and charges the cost.
 
     Kubernetes also counts a call with a failed argument, provided that all arguments were evaluated.
 
     Args:
         apply: the call.
         args: the code of the arguments.
-        rule: computes the cost.
+        cost: the cost of the call.
         all_args: whether all arguments are evaluated even if one fails, else only those up to the first that fails.
-        after: whether the cost depends on the result; else it is counted before the work is done.
         cancelling: the index of the argument whose failure ends the whole evaluation.
-        visits: how many visits of elements one call takes as long as.
     """
+    rule, after, visits = cost.rule, cost.after, cost.visits
 
     def charge(activation: Activation, values: Sequence[Any], result: Any) -> None:
         budget = activation[BUDGET]

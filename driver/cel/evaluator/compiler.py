@@ -296,11 +296,13 @@ class CompiledExpression:
         code = calls.metered(
             self._apply(node),
             args,
-            call_costs.cost_rule(node.function, overloads),
+            calls.CallCost(
+                call_costs.cost_rule(node.function, overloads),
+                after=overload in AFTER or node.function in AFTER,
+                visits=SLOW.get(node.function, 0),
+            ),
             all_args=self._evaluates_all(node, parts),
-            after=overload in AFTER or node.function in AFTER,
             cancelling=CANCELLING.get(overload),
-            visits=SLOW.get(node.function, 0),
         )
         return self._precomputed(code) if all(part in self._constants for part in parts) else code
 

@@ -1,5 +1,7 @@
 """The macros of the DRA environment: calls that become syntax nodes of their own."""
 
+from dataclasses import dataclass
+
 from driver.cel.errors import SelectorError
 from driver.cel.language.syntax import Bind, Comprehension, Macro, Name, Node, OptionalMap, Select
 
@@ -30,37 +32,44 @@ def function(source: str, name: str, args: tuple[Node, ...], position: int) -> N
 
 def member(source: str, target: Node, name: str, args: tuple[Node, ...], position: int) -> Node | None:
     """The node of ``target.name(args)`` if it is a macro, else None."""
+    comprehension = _Comprehensions(source, position)
     if name == "bind" and len(args) == 3 and isinstance(target, Name) and target.name == "cel":
         return Bind(position, _variable(source, args[0]), args[1], args[2])
     if name in ("optMap", "optFlatMap") and len(args) == 2:
         return OptionalMap(position, target, _variable(source, args[0]), args[1], flat=name == "optFlatMap")
     if len(args) == 2 and name in _ONE_VARIABLE:
-        return _comprehension(source, _ONE_VARIABLE[name], target, args[:1], args[1], None, position)
+        return comprehension(_ONE_VARIABLE[name], target, args[:1], args[1])
     if len(args) in (2, 3) and name == "map":
-        where = args[1] if len(args) == 3 else None
-        return _comprehension(source, "map", target, args[:1], args[-1], where, position)
+        return comprehension("map", target, args[:1], args[-1], args[1] if len(args) == 3 else None)
     if len(args) == 2 and name == "sortBy":
-        return _comprehension(source, "sortBy", target, args[:1], args[1], None, position)
+        return comprehension("sortBy", target, args[:1], args[1])
     if len(args) == 3 and name in _TWO_VARIABLES:
-        return _comprehension(source, _TWO_VARIABLES[name], target, args[:2], args[2], None, position)
+        return comprehension(_TWO_VARIABLES[name], target, args[:2], args[2])
     if len(args) == 4 and name in _FILTERED:
-        return _comprehension(source, _TWO_VARIABLES[name], target, args[:2], args[3], args[2], position)
+        return comprehension(_TWO_VARIABLES[name], target, args[:2], args[3], args[2])
     return None
 
 
-def _comprehension(
-    source: str,
-    kind: Macro,
-    target: Node,
-    names: tuple[Node, ...],
-    body: Node,
-    where: Node | None,
-    position: int,
-) -> Node:
-    variables = tuple(_variable(source, name, absolute=kind != "filter") for name in names)
-    if len(set(variables)) != len(variables):
-        raise SelectorError(source, position, f"the two variables must have different names in {kind}()")
-    return Comprehension(position, kind, target, variables, body, where)
+@dataclass(frozen=True, slots=True)
+class _Comprehensions:
+    """Builds the nodes of comprehensions at ``position`` in ``source``."""
+
+    source: str
+    position: int
+
+    def __call__(
+        self, kind: Macro, target: Node, names: tuple[Node, ...], body: Node, where: Node | None = None
+    ) -> Node:
+        """The node of the macro ``kind`` over ``target``.
+
+        Raises:
+            SelectorError: the names of the variables are invalid or equal.
+        """
+        variables = tuple(_variable(self.source, name, absolute=kind != "filter") for name in names)
+        if len(set(variables)) != len(variables):
+            message = f"the two variables must have different names in {kind}()"
+            raise SelectorError(self.source, self.position, message)
+        return Comprehension(self.position, kind, target, variables, body, where=where)
 
 
 def _variable(source: str, node: Node, *, absolute: bool = False) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.election import Election
+from controller.election import Election, LeaseTerms
 from driver.kube.api import LEASES, NAMESPACES, Api, ApiCall, Unavailable
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
@@ -33,8 +33,11 @@ class SkewedClock:
         self._truth.sleep(seconds)
 
 
+TERMS = LeaseTerms("lode-system", "lode-controller", 15, 10)
+
+
 def candidate(api: Api, clock: VirtualClock, name: str, skew: float = 0) -> Election:
-    return Election(api, SkewedClock(clock, skew), "lode-system", "lode-controller", name, 15, 10)
+    return Election(api, SkewedClock(clock, skew), TERMS, name)
 
 
 def world() -> tuple[MemoryApi, VirtualClock]:
@@ -140,7 +143,7 @@ class Slow(ApiDecorator):
 def test_the_lease_counts_from_the_question() -> None:
     api, clock = world()
     slow = Slow(api, clock)
-    one = Election(slow, clock, "lode-system", "lode-controller", "one", 15, 10)
+    one = Election(slow, clock, TERMS, "one")
     assert one.step()
     slow.seconds = (0, 6)
     assert not one.step(), "two calls took 12 s of the 10 s for which a renewal counts"

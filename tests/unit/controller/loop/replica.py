@@ -43,9 +43,8 @@ class Replica:
     def __init__(self, world: ControllerWorld, name: str):
         self.world = world
         self.network = Network(world)
-        self.election = Election(
-            world.api, world.clock, "lode-system", "lode-controller", name, LEASE_SECONDS, LONGEST_WRITE_SECONDS
-        )
+        terms = LeaseTerms("lode-system", "lode-controller", LEASE_SECONDS, LONGEST_WRITE_SECONDS)
+        self.election = Election(world.api, world.clock, terms, name)
         self.writes = SteppedWrites(
             Channel(self.network, self.election, lambda result: self.controller.handle(result), world.clock)
         )

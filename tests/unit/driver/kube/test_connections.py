@@ -12,7 +12,7 @@ import pytest
 from driver.errors import OperatorFault
 from driver.kube.access import Access
 from driver.kube.api import Unavailable
-from driver.kube.connections import Connections
+from driver.kube.connections import Connections, HttpRequest
 
 CONNECTIONS: list[Any] = []
 
@@ -72,7 +72,7 @@ def connections() -> Iterator[Connections]:
 
 def ask(connections: Connections, path: str = "/") -> int:
     """The number of the connection that was used."""
-    return int(connections.send("GET", path, {}, None, 5.0).read())
+    return int(connections.send(HttpRequest("GET", path, {}), 5.0).read())
 
 
 def test_a_connection_is_used_again(connections: Connections) -> None:
@@ -91,18 +91,18 @@ def test_simultaneous_requests_have_own_connections_and_no_more_than_wanted_are_
     with ThreadPoolExecutor(3) as threads:
         used = set(threads.map(lambda _: ask(connections, "/together"), range(3)))
     assert used == {0, 1, 2}
-    responses = [connections.send("GET", "/", {}, None, 5.0) for _ in range(3)]
+    responses = [connections.send(HttpRequest("GET", "/", {}), 5.0) for _ in range(3)]
     assert len({int(response.read()) for response in responses} - used) == 1, "two were kept"
 
 
 def test_an_answer_that_nobody_reads_takes_its_connection_along(connections: Connections) -> None:
-    connections.send("GET", "/", {}, None, 5.0).close()
+    connections.send(HttpRequest("GET", "/", {}), 5.0).close()
     assert ask(connections) == 1
 
 
 def test_something_is_done_while_the_server_works(connections: Connections) -> None:
     done: list[int] = []
-    response = connections.send("GET", "/", {}, None, 5.0, meanwhile=lambda: done.append(1))
+    response = connections.send(HttpRequest("GET", "/", {}), 5.0, meanwhile=lambda: done.append(1))
     assert (response.read(), done) == (b"0", [1])
 
 
@@ -113,15 +113,15 @@ def test_what_is_raised_during_a_request_leaves_no_answer_for_the_next_one(
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        connections.send("GET", "/", {}, None, 5.0, meanwhile=fail)
+        connections.send(HttpRequest("GET", "/", {}), 5.0, meanwhile=fail)
     assert ask(connections) == 1
 
 
 def test_nothing_is_awaited_beyond_the_bound_for_all(connections: Connections) -> None:
     with pytest.raises(Unavailable, match="timed out"):
-        connections.send("GET", "/", {}, None, 5.0, 0.1, lambda: time.sleep(0.15))
+        connections.send(HttpRequest("GET", "/", {}), 5.0, 0.1, lambda: time.sleep(0.15))
     with pytest.raises(Unavailable, match="timed out"):
-        connections.send("GET", "/late", {}, None, 5.0, 0.1)
+        connections.send(HttpRequest("GET", "/late", {}), 5.0, 0.1)
     GIVEN_UP.set()
 
 

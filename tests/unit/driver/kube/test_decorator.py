@@ -40,8 +40,8 @@ CALLS: dict[str, ApiCall] = {
         "watch", PODS, "ns", resource_version="9", label_selector="a=b", field_selector="c=d", timeout_seconds=8
     ),
     "create": ApiCall("create", PODS, "ns", "p-", body={"metadata": {"generateName": "p-"}}),
-    "update": ApiCall("update", PODS, "ns", "p", "status", {"metadata": {"name": "p", "namespace": "ns"}}),
-    "patch": ApiCall("patch", PODS, "ns", "p", "status", {"spec": {}}, "strategic"),
+    "update": ApiCall("update", PODS, "ns", "p", "status", body={"metadata": {"name": "p", "namespace": "ns"}}),
+    "patch": ApiCall("patch", PODS, "ns", "p", "status", body={"spec": {}}, patch_type="strategic"),
     "delete": ApiCall("delete", PODS, "ns", "p", uid="u", resource_version="9", grace_period_seconds=3),
 }
 """The same as values."""
