@@ -64,7 +64,7 @@ _COMMON_FIELDS: Final = frozenset(("name", "attributes", "capacity", "consumesCo
 _EQUAL_VERSIONS: Final = {"resource.k8s.io": ("v1", "v1beta2")}
 """Versions of a group that are equal in everything that is read here."""
 
-ObjectKey = tuple[Resource, str, str]
+InputKey = tuple[Resource, str, str]
 """Kind, namespace, name."""
 
 
@@ -79,7 +79,7 @@ class InputObject:
     """Whether it was read from an API server."""
 
     @property
-    def key(self) -> ObjectKey:
+    def key(self) -> InputKey:
         """Unique among all objects."""
         metadata = self.object["metadata"]
         return self.resource, metadata.get("namespace") or "", metadata["name"]
@@ -115,7 +115,7 @@ def check(documents: Sequence[Document], namespace: str) -> CheckedInput:
         for _, item in items
         if item.resource == NAMESPACES and not _allows_admin(item.object["metadata"].get("labels"))
     }
-    known: dict[ObjectKey, tuple[Any, Origin]] = {}
+    known: dict[InputKey, tuple[Any, Origin]] = {}
     for document, item in items:
         if item.key in known:
             value, origin = known[item.key]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cli.checks import WORKLOADS, InputObject, ObjectKey, damage
+from cli.checks import WORKLOADS, InputKey, InputObject, damage
 from cli.documents import LIVE, BadInput, InputFault
 from cli.doubts import doubts
 from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
@@ -104,7 +104,7 @@ def snapshot_of(
     return snapshot
 
 
-_Tables = dict[Resource, dict[ObjectKey, Object]]
+_Tables = dict[Resource, dict[InputKey, Object]]
 
 
 def _tables(inputs: Iterable[InputObject]) -> _Tables:

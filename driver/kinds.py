@@ -1,4 +1,4 @@
-"""What serves a card, what the card is offered as, and the kinds of device that come of it. Pure.
+"""What serves a card, what the card is offered as, the kinds of device that come of it, and its faults. Pure.
 
 A backend is a value of the setting ``kubeletplugin.hardware``, and an offer one of ``kubeletplugin.offer``. A kind is a
 value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
@@ -10,6 +10,9 @@ Backend = Literal["nvidia", "ascend"]
 """What serves the cards of a vendor."""
 
 Offer = Literal["whole", "share", "partitions"]
+
+Severity = Literal["healthy", "degraded", "fatal"]
+"""The meaning of a fault for a card; a ``healthy`` one is ignored."""
 
 EVERY_OFFER: Final[tuple[Offer, ...]] = get_args(Offer)
 """In the order in which devices are published."""

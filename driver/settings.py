@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from driver.errors import Fault, InvalidInput
-from driver.kinds import EVERY_OFFER, Backend, Offer
+from driver.kinds import EVERY_OFFER, Backend, Offer, Severity
 from driver.names import DEFAULT_DRIVER, Names
 
 
@@ -58,10 +58,6 @@ class NvidiaSettings(_Section):
     """HAMi-core's library, for claims with sharing ``hamiCore``."""
     run_folder: str = f"/run/{DEFAULT_DRIVER}"
     """A folder that a reboot empties, at the same path in the plugin's pod."""
-
-
-Severity = Literal["healthy", "degraded", "fatal"]
-"""Of a fault of a chip; ``healthy``: it is ignored."""
 
 
 class AscendSettings(_Section):

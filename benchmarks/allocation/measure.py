@@ -117,11 +117,11 @@ def measure(
         Row(
             scenario,
             form,
-            Figures.of(mine),
-            Figures.of(theirs) if theirs else None,
-            Figures.of(first) if first else None,
-            checks.same(mine["answers"], first["answers"]) if first else (0, 0),
-            checks.faults(cluster, pods[form], scenario.workload.driver, mine["answers"]),
+            ours=Figures.of(mine),
+            scheduler=Figures.of(theirs) if theirs else None,
+            first_fit=Figures.of(first) if first else None,
+            same=checks.same(mine["answers"], first["answers"]) if first else (0, 0),
+            faults=checks.faults(cluster, pods[form], scenario.workload.driver, mine["answers"]),
         )
         for form, mine, theirs, first in zip(forms, answers, scheduler, first_fit, strict=True)
     ]
@@ -137,7 +137,15 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 def _load(scenario: BenchmarkScenario, raw: Json) -> Load:
     seconds = raw["read"] + raw["indexed"] + raw["first"]
-    return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["cpu"], raw["mebibytes"])
+    return Load(
+        scenario,
+        raw["slices"],
+        devices=raw["devices"],
+        claims=raw["claims"],
+        seconds=seconds,
+        cpu=raw["cpu"],
+        mebibytes=raw["mebibytes"],
+    )
 
 
 @dataclass(frozen=True)
@@ -207,7 +215,12 @@ def measure_selectors(cluster_lines: Iterable[str], selectors: Mapping[str, str]
     theirs = peer.ask("match", cluster, texts)
     return [
         SelectorRow(
-            name, other["devices"], one["first"], one["seconds"], other["seconds"], one["matched"] == other["matched"]
+            name,
+            other["devices"],
+            first=one["first"],
+            ours=one["seconds"],
+            theirs=other["seconds"],
+            agree=one["matched"] == other["matched"],
         )
         for name, one, other in zip(selectors, mine, theirs, strict=True)
     ]

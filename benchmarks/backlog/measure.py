@@ -128,7 +128,9 @@ class _Measurement:
         say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
         core, api_core, writes = self._steady()
         late = self._fitting("late")
-        return Backlog(ready, early, told, core, api_core, writes, late, self._freed(freed))
+        return Backlog(
+            ready, early, told=told, core=core, api_core=api_core, writes=writes, late=late, freed=self._freed(freed)
+        )
 
     def _wait(self, holds: Callable[[], bool], began: float, seconds: float = 0.0) -> float:
         """Seconds from ``began`` until ``holds`` returns true; `inf` after the limit."""

@@ -82,7 +82,14 @@ def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool)
     later = sorted(times[1:])
     placed = sum(len(answer.placements) for answer in answers if isinstance(answer, GangPlan))
     right = all(isinstance(answer, GangPlan) == question.fits for answer in answers)
-    row = Row(question, times[0], later[len(later) // 2], max(times), placed // max(1, len(answers)), right)
+    row = Row(
+        question,
+        times[0],
+        later=later[len(later) // 2],
+        slowest=max(times),
+        placed=placed // max(1, len(answers)),
+        right=right,
+    )
     return _with_peer(row, file) if with_peer else row
 
 

@@ -123,7 +123,11 @@ class Cluster:
             devices = tuple(Device(f"gpu-{number}", {}) for number in range(shape.cards))
             pool = f"{facts.name}/{DRIVER}"
             self._fleet.upsert_node(facts.name, facts.labels)
-            self._fleet.upsert_slice(Slice(pool, DRIVER, pool, 1, 1, NodeScope(facts.name), devices))
+            self._fleet.upsert_slice(
+                Slice(
+                    pool, DRIVER, pool=pool, generation=1, slice_count=1, scope=NodeScope(facts.name), devices=devices
+                )
+            )
             self._nodes.upsert(facts)
         self._spec = ClaimSpec((Request("gpu", (Want("gpu", "", (), "ExactCount", shape.cards),)),))
         self._needs = Needs({"cpu": 4 * NANO})

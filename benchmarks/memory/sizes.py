@@ -25,10 +25,20 @@ class Size:
 
 
 SIZES: Final = (
-    Size("whole-100", 100, "h100x8", ("whole",), 400, 2_000),
-    Size("all-100", 100, "h100x8", EVERY_OFFER, 400, 2_400),
-    Size("whole-1000", 1_000, "h100x8", ("whole",), 4_000, 20_000),
-    Size("all-1050", 1_050, "h100x8", EVERY_OFFER, 4_000, 24_000, 512, 400, 20),
-    Size("whole-5000", 5_000, "h100x8", ("whole",), 20_000, 100_000, 1024),
+    Size("whole-100", 100, profile="h100x8", offer=("whole",), claims=400, pods=2_000),
+    Size("all-100", 100, profile="h100x8", offer=EVERY_OFFER, claims=400, pods=2_400),
+    Size("whole-1000", 1_000, profile="h100x8", offer=("whole",), claims=4_000, pods=20_000),
+    Size(
+        "all-1050",
+        1_050,
+        profile="h100x8",
+        offer=EVERY_OFFER,
+        claims=4_000,
+        pods=24_000,
+        peak_bar=512,
+        settled_bar=400,
+        ready_bar=20,
+    ),
+    Size("whole-5000", 5_000, profile="h100x8", offer=("whole",), claims=20_000, pods=100_000, peak_bar=1024),
 )
 """From small to large. ``all`` means that each card is offered whole, shared and in partitions."""

@@ -90,13 +90,22 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
     }
     settings = folders.kubelet / "settings.yaml"
     settings.write_text(json.dumps({"observeAddress": f"127.0.0.1:{free_port()}", "kubeletplugin": section}))
-    return _in_python(OURS, DEFAULT_DRIVER, "benchmarks.prepare.inpod", [str(settings), NODE], plane, folders)
+    return _in_python(
+        OURS,
+        DEFAULT_DRIVER,
+        module="benchmarks.prepare.inpod",
+        arguments=[str(settings), NODE],
+        plane=plane,
+        folders=folders,
+    )
 
 
 def least(plane: ControlPlane, folders: Folders) -> Program:
     """The least that a plugin in Python does, with as many cards."""
     arguments = [_LEAST_DRIVER, str(CARDS), NODE, str(folders.kubelet), str(folders.cdi)]
-    return _in_python(LEAST, _LEAST_DRIVER, "benchmarks.prepare.least", arguments, plane, folders)
+    return _in_python(
+        LEAST, _LEAST_DRIVER, module="benchmarks.prepare.least", arguments=arguments, plane=plane, folders=folders
+    )
 
 
 def _in_python(

@@ -160,7 +160,7 @@ def _bind(
         times = {name: bound[name] for name in names if name in bound}
     latencies = sorted(at - created[name] for name, at in times.items())
     seconds = (max(times.values()) if len(times) == count else ended) - began
-    return Throughput(count, len(times), seconds, latencies, used, faults(api))
+    return Throughput(count, len(times), seconds=seconds, latencies=latencies, cpu=used, faults=faults(api))
 
 
 def faults(api: Api) -> list[str]:

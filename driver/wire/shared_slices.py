@@ -82,14 +82,14 @@ class SharedSlices:
         return Device(
             model.name,
             SharedAttributes(model.attributes, cards.attributes(own)),
-            model.capacity,
-            model.consumes,
-            model.taints,
-            model.allow_multiple,
-            model.scope,
-            model.binds_to_node,
-            model.binding_conditions,
-            model.binding_failure_conditions,
+            capacity=model.capacity,
+            consumes=model.consumes,
+            taints=model.taints,
+            allow_multiple=model.allow_multiple,
+            scope=model.scope,
+            binds_to_node=model.binds_to_node,
+            binding_conditions=model.binding_conditions,
+            binding_failure_conditions=model.binding_failure_conditions,
         )
 
 

@@ -95,11 +95,11 @@ class _Reader:
         return PoolBlueprint(
             self._problem,
             tuple(self._counters),
-            tuple(self._total),
-            frozenset(self._compatibility_sets),
-            layouts.of(draws),
-            sum(1 << index for index, device in enumerate(self._devices) if device.allow_multiple),
-            any(device.binding_conditions for device in self._devices),
+            total=tuple(self._total),
+            compatibility_sets=frozenset(self._compatibility_sets),
+            layout=layouts.of(draws),
+            shareable=sum(1 << index for index, device in enumerate(self._devices) if device.allow_multiple),
+            binding_conditions=any(device.binding_conditions for device in self._devices),
         )
 
     def _fault(self, problem: str) -> None:

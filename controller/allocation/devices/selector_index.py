@@ -265,7 +265,7 @@ class SelectorIndex:
             every_excluded.append(excluded)
             every_steps.append(steps)
         faulty = sum(1 << index for index in faults)
-        return Selection(match, faulty, faults, at, tuple(every_excluded), tuple(every_steps))
+        return Selection(match, faulty, faults=faults, at=at, excluded=tuple(every_excluded), steps=tuple(every_steps))
 
 
 def _projections(group: PoolGroup, selector: Selector, devices: int) -> Sequence[Hashable] | None:

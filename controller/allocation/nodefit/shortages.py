@@ -80,7 +80,14 @@ class Refusals:
             decided = deepest >= 0 and not failure.undecided
             short = tuple(self._shortages(node, claims, wanted[deepest])) if decided else ()
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in node.pools if pool.problem]
-        return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), failure.undecided, for_good)
+        return Unsatisfiable(
+            (),
+            short,
+            together=lost,
+            pools=tuple(problems[:_MOST_POOLS]),
+            undecided=failure.undecided,
+            for_good=for_good,
+        )
 
     def _shortages(self, node: NodeCandidates, claims: Sequence[Claim], demand: Demand) -> Iterator[Shortage]:
         for choice in demand.choices:

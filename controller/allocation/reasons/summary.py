@@ -201,10 +201,10 @@ def _rest(groups: Sequence[_GroupBuilder]) -> _GroupBuilder:
     devices = Unsatisfiable(
         (),
         tuple(_summed(some) for some in shortages.values()),
-        exclusions(lost.items()),
-        tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
-        any(answer.undecided for answer in answers),
-        all(answer.for_good for answer in answers),
+        together=exclusions(lost.items()),
+        pools=tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
+        undecided=any(answer.undecided for answer in answers),
+        for_good=all(answer.for_good for answer in answers),
     )
     result = _GroupBuilder(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
     result.nodes = sum(group.nodes for group in groups)
@@ -264,4 +264,6 @@ class _Closest:
         freeing = min(self._freeing, key=lambda freeing: (not freeing, len(freeing), freeing))
         on = self._freeing[freeing] if freeing and len(self._freeing) > 1 else ""
         fit = wanted - self._best.missing
-        return Closest(self._nodes, tuple(self._named), self._best.request, fit, wanted, freeing, on)
+        return Closest(
+            self._nodes, tuple(self._named), request=self._best.request, fit=fit, wanted=wanted, freeing=freeing, on=on
+        )

@@ -151,18 +151,20 @@ class _Reader:
         return RequestChoice(
             name,
             want,
-            device_class,
-            Criteria(
+            device_class=device_class,
+            criteria=Criteria(
                 wanted,
                 CapacityRequest(want.capacity, preference.memory_percent),
                 want.tolerations,
                 want.admin_access,
                 sharing_of((*device_class.config, *self._claim.spec.config), self._driver, name),
             ),
-            tuple([index for index, _ in applying]),
-            tuple([constraint.match_attribute for _, constraint in applying if constraint.match_attribute]),
-            preference,
-            want.count if want.mode == "ExactCount" else 1,
+            constraints=tuple([index for index, _ in applying]),
+            match_attributes=tuple(
+                [constraint.match_attribute for _, constraint in applying if constraint.match_attribute]
+            ),
+            preference=preference,
+            count=want.count if want.mode == "ExactCount" else 1,
         )
 
     def _check(self, path: str, want: Want) -> None:

@@ -164,7 +164,9 @@ class Civil:
         date = _Y2000 + timedelta(days=rest)
         hour, minute, second = clock // 3600, clock // 60 % 60, clock % 60
         yearday = date.timetuple().tm_yday - 1
-        return cls(date.year + 400 * cycles, date.month, date.day, hour, minute, second, (days + 4) % 7, yearday)
+        weekday = (days + 4) % 7
+        day = date.year + 400 * cycles, date.month, date.day
+        return cls(*day, hour, minute, second, weekday=weekday, yearday=yearday)
 
 
 def _days(year: int, month: int) -> int:

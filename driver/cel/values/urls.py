@@ -168,7 +168,19 @@ def _parse(raw: str, *, request: bool, fragment: str = "") -> Url:
         user, host = _authority(scheme, authority)
         rest, omit_host = slash + after, False
     path = _unescape(rest)
-    return Url(scheme, "", user, host, path, rest, query, force_query, omit_host, decoded, fragment)
+    return Url(
+        scheme,
+        "",
+        user=user,
+        host=host,
+        path=path,
+        raw_path=rest,
+        query=query,
+        force_query=force_query,
+        omit_host=omit_host,
+        fragment=decoded,
+        raw_fragment=fragment,
+    )
 
 
 def _authority(scheme: str, raw: str) -> tuple[tuple[str, ...] | None, str]:
