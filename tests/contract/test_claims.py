@@ -250,7 +250,7 @@ def constrained(constraint: Object) -> Object:
         ("parameters", {"devices": {"config": [{"opaque": {"driver": "a.b"}}]}}),
         ("driver", {"devices": {"config": [{"opaque": {"driver": "A b", "parameters": {"a": 1}}}]}}),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_spec_is_refused_in_claims_and_templates(
     api: Api, namespace: str, field: str, spec: Object
 ) -> None:

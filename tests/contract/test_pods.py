@@ -49,7 +49,7 @@ def test_a_pod_gets_the_defaults_that_placement_depends_on(api: Api, namespace: 
     containers = [
         {**container(limits={"cpu": "0.5", "memory": "1024Mi"}, requests={"cpu": "100m"}), "image": "x:1"},
         {"name": "b", "image": "x", "ports": [{"containerPort": 80, "hostPort": 8080}]},
-    ]  # fmt: skip
+    ]
     created = api.create(PODS, pod("p", namespace, containers=containers))
     spec = created["spec"]
     assert spec["containers"][0]["resources"] == {
@@ -197,7 +197,7 @@ def test_fields_that_can_change_in_any_pod(api: Api, namespace: str) -> None:
         ("restartPolicy", {"restartPolicy": "Maybe"}),
         ("limits|requests", {"containers": [container(limits={"cpu": "1"}, requests={"cpu": "2"})]}),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_pod_is_refused(api: Api, namespace: str, field: str, wrong: Object) -> None:
     with pytest.raises(Invalid, match=field) as error:
         api.create(PODS, pod("p", namespace, **wrong))

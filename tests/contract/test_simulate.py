@@ -84,8 +84,11 @@ class Sandbox:
 
     def remove(self) -> None:
         for resource, name in (
-            (RESOURCE_SLICES, self.name), (DEVICE_CLASSES, self.driver), (NODES, self.name), (NAMESPACES, self.name),
-        ):  # fmt: skip
+            (RESOURCE_SLICES, self.name),
+            (DEVICE_CLASSES, self.driver),
+            (NODES, self.name),
+            (NAMESPACES, self.name),
+        ):
             try:
                 self.api.delete(resource, name)
             except NotFound:

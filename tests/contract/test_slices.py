@@ -58,7 +58,7 @@ def test_a_slice_with_everything_reads_back_as_written(api: Api, name: str) -> N
             "cores": {"value": "100", "requestPolicy": {"default": "0", "validRange": PERCENT}},
             "slots": {"value": "10", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}},
         },
-    )  # fmt: skip
+    )
     wanted = resource_slice(name, whole, shared)
     created = api.create(RESOURCE_SLICES, wanted)
     assert created["spec"] == wanted["spec"]
@@ -152,7 +152,7 @@ def test_a_slice_holds_128_devices_or_64_with_counters_or_taints(api: Api, name:
         ("counters", {"devices": None, "sharedCounters": [{"name": "a", "counters": {}}]}),
         ("counters", {"devices": None, "sharedCounters": [{"name": "a", "counters": numbered("c", 33)}]}),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_slice_is_refused(api: Api, name: str, field: str, spec: Object) -> None:
     with pytest.raises(Invalid, match=field) as error:
         api.create(RESOURCE_SLICES, resource_slice(name, **{"devices": [device()], **spec}))
@@ -210,7 +210,7 @@ def test_a_malformed_slice_is_refused(api: Api, name: str, field: str, spec: Obj
         ("bindingConditions", device(bindingConditions=list("abcde"), bindingFailureConditions=["f"])),
         ("bindingConditions|bindingFailureConditions", device(bindingConditions=["a"], bindingFailureConditions=["a"])),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_device_is_refused(api: Api, name: str, field: str, wrong: Object) -> None:
     with pytest.raises(Invalid, match=field) as error:
         api.create(RESOURCE_SLICES, resource_slice(name, wrong))

@@ -27,15 +27,16 @@ _RAW: Final[Sequence[bytes]] = (
 )
 """Values that only text can hold: nested deeply, no Unicode, numbers without bound, a name twice."""
 _TEXTS: Final[Sequence[str]] = (
-    "", " ", "a", "x" * 64, "x" * 254, "x" * 70_000, "../../etc/passwd", "a/b/c", "\u202e\x00\n", "\U0001f600" * 20,
-    "NaN", "-1", "1e1000", "99999999999999999999Gi", "0.0000000001", "2027-13-45T99:99:99Z", "true", "lode.dev", "n1",
-    "n1/lode.dev",
-)  # fmt: skip
-_VALUES: Final[Sequence[Any]] = (
-    *_TEXTS, None, True, 0, -1, 1, 0.5, 2**31, 2**63, -(2**63), 2**64,
-    [], [None], ["", "a", 1], [[]], [{}], list(range(3000)),
-    {}, {"": ""}, {"a": None}, {"a": {"b": {"c": {}}}}, {"x" * 300: "y"}, {str(i): i for i in range(500)},
-)  # fmt: skip
+    *("", " ", "a", "x" * 64, "x" * 254, "x" * 70_000, "\u202e\x00\n", "\U0001f600" * 20, "../../etc/passwd", "a/b/c"),
+    *"NaN -1 1e1000 99999999999999999999Gi 0.0000000001 2027-13-45T99:99:99Z true lode.dev n1 n1/lode.dev".split(),
+)
+_NUMBERS: Final = (0, -1, 1, 0.5, 2**31, 2**63, -(2**63), 2**64)
+_LISTS: Final[Sequence[Any]] = ([], [None], ["", "a", 1], [[]], [{}], list(range(3000)))
+_MAPS: Final[Sequence[Any]] = (
+    *({}, {"": ""}, {"a": None}, {"a": {"b": {"c": {}}}}),
+    *({"x" * 300: "y"}, {str(i): i for i in range(500)}),
+)
+_VALUES: Final[Sequence[Any]] = (*_TEXTS, None, True, *_NUMBERS, *_LISTS, *_MAPS)
 Path = tuple[str | int, ...]
 
 

@@ -16,7 +16,7 @@ from driver.model import (
     Request,
     Slice,
     Want,
-)  # fmt: skip
+)
 
 NODE: Final = "node-0"
 DRIVER: Final = "hard-searches.example.com"

@@ -42,10 +42,8 @@ def test_what_was_written_as_yaml_or_json_is_read_back(objects: list[Any]) -> No
 
 def test_times_stay_text_and_numbers_are_numbers() -> None:
     (value,) = values("{a: 2027-01-15T08:00:00Z, b: 12:30, c: 0644, d: yes, e: ~, f: '1', g: 1.5, h: !!str 1, 5: x}")
-    assert value == {
-        "a": "2027-01-15T08:00:00Z", "b": "12:30", "c": 0o644, "d": True, "e": None, "f": "1", "g": 1.5, "h": "1",
-        "5": "x",
-    }  # fmt: skip
+    texts = {"a": "2027-01-15T08:00:00Z", "b": "12:30", "f": "1", "h": "1", "5": "x"}
+    assert value == {**texts, "c": 0o644, "d": True, "e": None, "g": 1.5}
 
 
 def test_an_alias_is_what_its_anchor_is() -> None:

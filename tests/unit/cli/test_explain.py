@@ -119,8 +119,9 @@ def test_a_pod_that_asks_for_nothing_of_ours_is_not_ours_to_explain(cluster: Use
     add(cluster, pod("p"))
     answer = explained("p", output="table")
     assert (answer.status, answer.out) == (
-        0, "Pod default/p asks for no devices of this driver; kube-scheduler decides about it.\n",
-    )  # fmt: skip
+        0,
+        "Pod default/p asks for no devices of this driver; kube-scheduler decides about it.\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -232,9 +232,14 @@ def test_pods_and_claims_of_other_drivers_are_left_out(simulated: Simulate) -> N
     other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
     expression = {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]}}
     answer = simulated(
-        *slices("g", "t4x2"), *device_classes(), {**other, **expression}, claim("c", "nic.example.com"), pod("p", "c"),
-        pod("none"), claim("alone", "nic.example.com"),
-    )  # fmt: skip
+        *slices("g", "t4x2"),
+        *device_classes(),
+        {**other, **expression},
+        claim("c", "nic.example.com"),
+        pod("p", "c"),
+        pod("none"),
+        claim("alone", "nic.example.com"),
+    )
     assert (answer.status, answer.placed()) == (0, {})
 
 
@@ -242,9 +247,13 @@ def test_a_pod_with_claims_of_two_drivers_is_told_which_is_whose(simulated: Simu
     other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
     expression = {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]}}
     answer = simulated(
-        *slices("g", "t4x2"), *device_classes(), {**other, **expression}, claim("c", "nic.example.com"), claim("d"),
+        *slices("g", "t4x2"),
+        *device_classes(),
+        {**other, **expression},
+        claim("c", "nic.example.com"),
+        claim("d"),
         pod("p", "c", "d"),
-    )  # fmt: skip
+    )
     (told,) = answer.json["pods"]
     assert [claim["state"] for claim in told["claims"]] == ["others", "chosen"]
 

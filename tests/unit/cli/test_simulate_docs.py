@@ -43,9 +43,8 @@ def same(printed: str, told: list[str]) -> None:
     """A line that ends in ... is longer."""
     lines = printed.rstrip("\n").split("\n")
     assert [
-        line[: len(said) - 3] + "..." if said.endswith("...") else line
-        for line, said in zip(lines, told, strict=True)
-    ] == told  # fmt: skip
+        line[: len(said) - 3] + "..." if said.endswith("...") else line for line, said in zip(lines, told, strict=True)
+    ] == told
 
 
 def test_simulate_prints_what_the_page_shows(

@@ -62,12 +62,16 @@ def changed(obj: Object, path: str, value: Any) -> Object:
             "Deployment default/d: spec.replicas: must be a non-negative integer, found '3'",
         ),
         (
-            {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
-                "selector": {"matchLabels": {"app": "s"}}, "template": {"spec": pod("x")["spec"]}}},
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": {"name": "s"},
+                "spec": {"selector": {"matchLabels": {"app": "s"}}, "template": {"spec": pod("x")["spec"]}},
+            },
             "StatefulSet default/s: spec.template.metadata.labels: not selected by spec.selector: {}; give the",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_told_with_its_place_and_remedy(value: Any, says: str) -> None:
     assert says in "\n".join(faults(value))
 

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from driver.semver import Semver, is_semver
 
-ORDERED = (
-    "0.0.0", "0.0.4", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2",
-    "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.2.3----RC-SNAPSHOT.12.9.1--.12", "1.2.3", "10.2.3-DEV-SNAPSHOT",
-    "10.20.30",
-)  # fmt: skip
+ORDERED = """
+0.0.0 0.0.4 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0
+1.2.3----RC-SNAPSHOT.12.9.1--.12 1.2.3 10.2.3-DEV-SNAPSHOT 10.20.30
+""".split()
 WRONG = (
-    "", "1", "1.2", "1.2.3.4", "v1.2.3", "01.2.3", "1.02.3", "1.2.03", "1.2.3-", "1.2.3-01", "1.2.3-a..b", "1.2.3-a_b",
-    "1.2.3+", "1.2.3+a..b", "1.2.3+a+b", " 1.2.3", "1.2.3\n", "-1.2.3", "١.2.3", "580.65.06",
-)  # fmt: skip
+    *("", " 1.2.3", "1.2.3\n"),
+    *"1 1.2 1.2.3.4 v1.2.3 01.2.3 1.02.3 1.2.03 -1.2.3 ١.2.3 580.65.06".split(),
+    *"1.2.3- 1.2.3-01 1.2.3-a..b 1.2.3-a_b 1.2.3+ 1.2.3+a..b 1.2.3+a+b".split(),
+)
 
 
 def test_versions_are_ordered() -> None:

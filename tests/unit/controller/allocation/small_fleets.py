@@ -22,7 +22,7 @@ from driver.model import (
     Slice,
     Toleration,
     Want,
-)  # fmt: skip
+)
 from driver.quantity import Quantity
 
 DRIVER = "lode.dev"

@@ -44,8 +44,8 @@ HOSTILE = {
     "patterns": several(f'{A}.uuid.matches("[\\\\pL\\\\pN]{{9}}NAME")', 32, 4),
     "all attributes": several(f'{A}.all(a, a != "NAME")', 32, 32),
     "constants": several('lists.range(90000).size() > 0 && "NAME" != ""', 32, 32),
-    "many attributes": several(" && ".join(f'!has({A}.a{i}NAME)' for i in range(200)).replace("NAME", "x"), 1, 1),
-}  # fmt: skip
+    "many attributes": several(" && ".join(f"!has({A}.a{i}NAME)" for i in range(200)).replace("NAME", "x"), 1, 1),
+}
 
 
 def answer(built: Fleet, *claims: Claim) -> tuple[str, ...]:

@@ -49,9 +49,11 @@ def test_more_capacity_than_there_is() -> None:
 
 def test_a_card_and_a_partition_of_it() -> None:
     devices = [
-        device("g0", draws={"c0.u": 2}), device("m0", draws={"c0.u": 1}), device("m1", draws={"c0.u": 1}),
+        device("g0", draws={"c0.u": 2}),
+        device("m0", draws={"c0.u": 1}),
+        device("m1", draws={"c0.u": 1}),
         device("g1", draws={"c1.u": 2}),
-    ]  # fmt: skip
+    ]
     built = fleet(*pool(*devices, sets={"c0": {"u": 2}, "c1": {"u": 2}}))
     one, two, far = (holding(built, name, at) for name, at in (("one", "m0"), ("two", "m1"), ("far", "g1")))
     assert built.conflicting_claims(one) == built.conflicting_claims(two) == {}

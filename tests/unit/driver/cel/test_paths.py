@@ -31,7 +31,7 @@ READS = {
     "has(device.attributes.x)": (),
     f'has({A}.type) && {C}.memory.isGreaterThan(quantity("40Gi"))': (TYPE, MEMORY),
     f'cel.bind(a, {A}, a.type == "H100" && a.index > 1)': (TYPE, INDEX),
-    f'cel.bind(a, {A}, cel.bind(a, 1, a == 1))': (),
+    f"cel.bind(a, {A}, cel.bind(a, 1, a == 1))": (),
     "cel.bind(d, device, d.driver == 'x')": (("driver",),),
     "cel.bind(device, 1, .device.driver == 'x' && device == 1)": (("driver",),),
     'device.attributes[?"lode.dev"].optMap(a, a.index == 1).orValue(false)': (INDEX,),
@@ -42,7 +42,7 @@ READS = {
     "device.attributes.exists(d, d == 'lode.dev')": None,
     "'lode.dev' in device.attributes": None,
     "device == device": None,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("expression", "paths"), READS.items())

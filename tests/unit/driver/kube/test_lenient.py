@@ -101,8 +101,11 @@ def test_a_list_is_split_into_its_items(items: list[dict[str, Any]], metadata: d
 def test_an_object_that_cannot_be_read_is_known_by_its_name(inside: bytes) -> None:
     metadata = b'"metadata":{"labels":{"name":"no"},"name":"a","namespace":"team","uid":"u","resourceVersion":"7"}'
     assert identity_of(b"{" + metadata + b"," + inside) == {
-        "name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7",
-    }  # fmt: skip
+        "name": "a",
+        "namespace": "team",
+        "uid": "u",
+        "resourceVersion": "7",
+    }
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from driver.model import (
     Toleration,
     Version,
     qualify,
-)  # fmt: skip
+)
 from driver.quantity import Quantity
 from driver.wire import (
     allocation_from,
@@ -42,7 +42,7 @@ from driver.wire import (
     slice_from,
     slice_spec_to,
     taint_rule_from,
-)  # fmt: skip
+)
 
 DRIVER = "lode.dev"
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)

@@ -284,9 +284,15 @@ def test_the_json_of_a_refusal_has_the_documented_keys() -> None:
             }
         ],
         "closest": {
-            "nodes": 1, "named": ["n1"], "request": "r0", "fit": 2, "wanted": 3, "freeing": ["uid-a"], "on": "",
+            "nodes": 1,
+            "named": ["n1"],
+            "request": "r0",
+            "fit": 2,
+            "wanted": 3,
+            "freeing": ["uid-a"],
+            "on": "",
         },
-    }  # fmt: skip
+    }
     (fault,) = refused(built.allocate(NODE, {}, [claim(want("nosuch"))])).to_json()["faults"]
     assert (fault["claim"], fault["field"]) == ("ns/c", "spec.devices.requests[0].exactly.deviceClassName")
 

@@ -19,7 +19,7 @@ from driver.model import (
     Taint,
     TaintRule,
     Toleration,
-)  # fmt: skip
+)
 from driver.wire import only_node
 from tests.unit.controller.allocation.small_fleets import (
     DRIVER,

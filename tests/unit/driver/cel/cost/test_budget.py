@@ -71,7 +71,7 @@ SPENT = {
     'cel.bind(c, b.replace("", a), c.matches("(a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q|r|s|t|u|v|w|x|y|z)*!"))))',
     "many patterns": r'lists.range(10000).exists(x, "a".matches("\\pL{" + string(x % 40) + "}" + string(x)))',
     "optionals, twice each": "optional.of(1)" + "".join(f".optMap(a{i}, a{i})" for i in range(30)) + ".hasValue()",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("expression", SPENT.values(), ids=SPENT.keys())
@@ -92,7 +92,7 @@ SLOW = {
     "long URLs": f"cel.bind(t, {LONG}, {SIXTY}.all(i, isURL(t) || true))",
     "networks": f'{SIXTY}.all(i, {SIXTY}.all(j, cidr("10.0.0.0/8").containsIP("10.1.2." + string(j))))',
     "long lists compared": f'cel.bind(l, {LONG}.split(""), {SIXTY}.all(i, l == l))',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("expression", SLOW.values(), ids=SLOW.keys())
@@ -132,12 +132,12 @@ def test_where_upstreams_count_breaks_off_so_does_the_evaluation(failing: str) -
 
 FINE = (
     f'{A}.links.exists(link, link == "link-47")',
-    f'{A}.links.all(a, {A}.links.exists(b, b == a))',
+    f"{A}.links.all(a, {A}.links.exists(b, b == a))",
     "lists.range(50000).all(x, x >= 0)",
     'quantity("1e1000000000").isGreaterThan(quantity("1"))',
     "lists.range(400).sort().distinct().size() == 400",
     nested("?.size() == 10", 9, "1"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("expression", FINE)
@@ -161,14 +161,16 @@ def _texts() -> st.SearchStrategy[str]:
     written = st.text("ab.*[]()", max_size=80).map(lambda text: f'"{text}"')
     return st.recursive(
         leaves | written,
-        lambda inner: st.builds("{}.{}()".format, inner, st.sampled_from(["trim", "lowerAscii", "upperAscii"]))
-        | st.builds("{}.substring({})".format, inner, st.integers(0, 9))
-        | st.builds('{}.find({})'.format, inner, inner)
-        | st.builds("({} ? {} : {})".format, st.sampled_from(["true", f"has({A}.type)"]), inner, inner)
-        | st.builds("cel.bind(v, {}, v)".format, inner)
-        | st.builds("optional.of({}).optMap(w, w).orValue({})".format, inner, inner),
+        lambda inner: (
+            st.builds("{}.{}()".format, inner, st.sampled_from(["trim", "lowerAscii", "upperAscii"]))
+            | st.builds("{}.substring({})".format, inner, st.integers(0, 9))
+            | st.builds("{}.find({})".format, inner, inner)
+            | st.builds("({} ? {} : {})".format, st.sampled_from(["true", f"has({A}.type)"]), inner, inner)
+            | st.builds("cel.bind(v, {}, v)".format, inner)
+            | st.builds("optional.of({}).optMap(w, w).orValue({})".format, inner, inner)
+        ),
         max_leaves=8,
-    )  # fmt: skip
+    )
 
 
 _ranges = st.sampled_from([f"{A}.links", A, "[1, 2, 3]", '{"a": 1}', "device.attributes", f"[{'1, ' * 300}1]"])
