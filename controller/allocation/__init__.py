@@ -1,12 +1,12 @@
-"""Which devices a pod's claims get on a node: a function of all slices, classes, claims and taint rules. Pure.
+"""Allocates devices of a node to a pod's claims, from all slices, classes, claims and taint rules. Pure.
 
 Terms
     A **pool** is the newest generation of one pool of ResourceSlices. A set of its devices is an integer with a bit for
     each device, a **bitset**, so that "matches, is free, is tolerated" is three ``&``. Its **layout** says which
     counters each device draws on, and so which devices the free counters allow, group by group (usually card by card).
-    A **column** is what all devices of a pool have in one place: an attribute, their capacities. Pools that are alike
-    share layouts and columns. A **compiled request** is everything that follows from the claims of a pod and their
-    classes alone; one object for all pods that ask for the same. A set of nodes is an integer, too.
+    A **column** has one attribute, or the capacities, of all devices of a pool. Equal pools share layouts and columns.
+    A **compiled request** is everything that follows from the claims of a pod and their classes alone; one object for
+    all pods with equal requests. A set of nodes is an integer, too.
 
 How a question is answered
     1. ``requests``: the claims are compiled, or their faults are returned.
@@ -27,22 +27,22 @@ Why it is fast
     by events and never rebuilt. What was learnt about a node for a request is kept until something there changes.
 
 What it may cost
-    Whoever writes a claim decides how much its selectors take. ``costs`` counts that before anything else is asked, and
-    refuses the claim if it is too much. The work is spread over turns (``metering``).
+    The author of a claim decides how expensive its selectors are. ``costs`` counts their steps before anything else is
+    asked, and refuses the claim if they are too many. The work is spread over turns (``metering``).
 
-fleet        which devices claims would get
-known_devices   every device of the cluster and what is in use, kept up to date by events
-| costs      what selectors of claims take, and which claims are refused because it is too much
-| nodefit    one node and one compiled request
-ordering     which of the sufficient devices come first
-reasons      why claims cannot be allocated
-| search     the search where the first fit is not a solution
-devices      which devices exist and which are in use
-| requests   what claims ask for, compiled
-filters      the selectors of a class and a request, compiled once
-| rules      the API's rules for one device: capacity, taints, constraints
-drivers      whose devices selectors can select: ours, or those of others
-| metering   how much selectors may be evaluated in a turn
+fleet           allocates devices of the cluster to claims
+known_devices   all devices of the cluster and their use, kept up to date by events
+| costs         counts the steps of claims' selectors, and refuses claims with too many
+| nodefit       fits one compiled request to one node
+ordering        orders the devices that are sufficient
+reasons         the reasons why claims cannot be allocated
+| search        the search where the first fit is not a solution
+devices         indexes of devices and their use
+| requests      the requests of claims, compiled
+filters         the selectors of a class and a request, compiled once
+| rules         the API's rules for one device: capacity, taints, constraints
+drivers         the drivers that selectors can select: ours, or others
+| metering      limits on the evaluation of selectors in a turn
 """
 
 from controller.allocation.devices.pools import NodeSlot

@@ -1,6 +1,6 @@
-"""What the selectors of claims take on the devices of the fleet, and which claims are refused because it is too much.
+"""Counts the steps of claims' selectors on the devices of the fleet, and refuses claims with too many.
 
-`metering` has the limits. What is taken follows from the claims, their classes and the devices alone. So a refusal is
+`metering` has the limits. The steps follow from the claims, their classes and the devices alone. So a refusal is
 remembered until one of them changes.
 """
 
@@ -31,13 +31,13 @@ from driver.model import Claim, DeviceClass, Want
 _MOST_CLAIMS: Final = 4096
 _MOST_UNFINISHED: Final = 64
 _FAR: Final = 4
-"""A verdict that leaves so many times of what was taken holds until there are twice as many devices."""
+"""If the limit is at least so many times the steps, the verdict holds until there are twice as many devices."""
 _REQUESTS: Final = "spec.devices.requests"
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What one claim takes, and why that is too much; ``version`` and ``devices`` are those of the fleet."""
+    """The steps of one claim, and why they are too many; ``version`` and ``devices`` are those of the fleet."""
 
     version: int
     devices: int
@@ -47,7 +47,7 @@ class _Verdict:
 
 @dataclass(slots=True)
 class _Progress:
-    """A claim that a turn did not suffice for: the filters that were counted, and the steps by expression."""
+    """A claim that needs another turn: the filters that were counted, and the steps by expression."""
 
     version: int
     finished: set[Filter] = field(default_factory=set)
@@ -55,7 +55,7 @@ class _Progress:
 
 
 class ClaimCosts:
-    """Counts what claims take, once for all claims that ask for the same."""
+    """Counts the steps of claims, once for all claims with equal requests."""
 
     def __init__(self, index: DeviceIndex, selectors: CompiledSelectors):
         self._index = index
@@ -64,21 +64,21 @@ class ClaimCosts:
         self._unfinished: BoundedCache[Hashable, _Progress] = BoundedCache(_MOST_UNFINISHED)
 
     def forget(self) -> None:
-        """A device class changed."""
+        """Forget everything, because a device class changed."""
         self._verdicts.clear()
         self._unfinished.clear()
 
     def faults(
         self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
     ) -> tuple[ClaimFault, ...]:
-        """The claims of a pod whose selectors take too much; none if all may be asked for.
+        """The faults of a pod's claims whose selectors take too many steps; none if the pod may be placed.
 
         Args:
-            keys: of each claim, equal for those that ask for the same.
-            turn: pays for what has to be evaluated.
+            keys: one for each claim; claims with equal requests have equal keys.
+            turn: pays for the evaluation.
 
         Raises:
-            TurnEnded: it cannot pay; the answer is found over several turns.
+            TurnEnded: the turn has no steps left; ask again in the next one.
         """
         faults = self.faults_of_each(claims, keys, classes, turn)
         steps = [self._verdict(claim, key, classes, turn).steps for claim, key in zip(claims, keys, strict=True)]
@@ -91,7 +91,7 @@ class ClaimCosts:
     def faults_of_each(
         self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
     ) -> tuple[ClaimFault, ...]:
-        """The same for claims of any pods: each is judged for itself.
+        """As ``faults``, but each claim is judged alone: the limit of a pod does not apply.
 
         Raises:
             TurnEnded: as of ``faults``.
@@ -196,7 +196,7 @@ class ClaimCosts:
 
 
 def _where(claim: Claim, classes: Mapping[str, DeviceClass], expression: str) -> str:
-    """Where the claim, or a device class that it names, has the expression."""
+    """The field of the claim, or of a device class that it names, with the expression."""
     for index, request in enumerate(claim.spec.requests):
         for position, want in enumerate(request.wants):
             path = f"{_REQUESTS}[{index}].{f'firstAvailable[{position}]' if request.prioritized else 'exactly'}"

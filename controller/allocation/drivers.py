@@ -1,11 +1,11 @@
-"""Whose devices some selectors can select together: ours, those of other drivers, or both. Pure."""
+"""The drivers that some selectors together can select: ours, others, or both. Pure."""
 
 from collections.abc import Iterable
 from enum import Enum
 
 
 class Drivers(Enum):
-    """The drivers whose devices some selectors can select."""
+    """The drivers that some selectors can select."""
 
     OURS = "only our driver"
     OTHERS = "only other drivers"
@@ -14,7 +14,7 @@ class Drivers(Enum):
 
 
 def drivers_of(can: Iterable[tuple[bool, bool]]) -> Drivers:
-    """Whose devices can match all of some expressions, from what ``driver.cel.can_select`` says of each."""
+    """The drivers that all expressions can select, from the answer of ``driver.cel.can_select`` for each."""
     each = tuple(can)
     ours, others = all(ours for ours, _ in each), all(others for _, others in each)
     if ours:

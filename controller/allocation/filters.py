@@ -10,16 +10,16 @@ from driver.cel import DevicePath, Selector, SelectorError, can_select, check_se
 from driver.cel.cost.steps import CHARACTER_STEPS
 
 Paths = tuple[DevicePath, ...] | None
-"""What some selectors read of a device; None where it may be anything."""
+"""The fields of a device that some selectors read; None if they may read any."""
 
 _MOST_SELECTORS: Final = 2048
 _MOST_FILTERS: Final = 4096
 _MOST_DRIVERS: Final = 1 << 14
 MOST_CHARACTERS: Final = 1 << 18
-"""Characters of the expressions that one cache keeps compiled. Each character takes up to 100 bytes then, and anybody
-can make claims with other expressions."""
+"""The most characters of the expressions that one cache keeps compiled. Each takes up to 100 bytes, and anybody can
+make claims with other expressions."""
 _MOST_READ: Final = 1 << 22
-"""Characters of the expressions of which it is kept whose devices they can select."""
+"""The most characters of the expressions whose drivers are remembered."""
 
 
 class Filter:
@@ -30,8 +30,8 @@ class Filter:
     Attributes:
         of_class, of_request: the expressions, in order.
         selectors: the same, compiled.
-        paths: what they read.
-        characters: of all expressions.
+        paths: the fields of a device that they read.
+        characters: the length of all expressions.
     """
 
     __slots__ = ("characters", "of_class", "of_request", "paths", "selectors")
@@ -45,7 +45,7 @@ class Filter:
 
 
 class CompiledSelectors:
-    """Every selector that was asked for lately, compiled.
+    """Compiles selectors, and keeps those that were used last.
 
     Args:
         driver: the name of our driver.
@@ -79,9 +79,9 @@ class CompiledSelectors:
         return expression in self._compiled
 
     def drivers(self, expressions: Iterable[str]) -> Drivers:
-        """Whose devices can match all of ``expressions``; without any expression those of every driver.
+        """The drivers that all ``expressions`` can select; every driver if there are none.
 
-        Of expressions that are too long to be read within the limit of a claim, nothing is known.
+        An expression that is longer than a claim may have counts as one for any driver.
         """
         expressions = tuple(expressions)
         if sum(map(len, expressions)) * CHARACTER_STEPS > CLAIM_STEPS:

@@ -1,4 +1,4 @@
-"""Which devices claims would get, of all devices of the cluster and what is in use."""
+"""Allocates devices of the cluster to claims."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,23 +36,23 @@ from driver.names import Names
 _NAMES: Final = Names()
 _MOST_MEMORIES: Final = 1024
 _MOST_SCORED: Final = 16
-"""Compiled requests for which the scores of nodes are remembered."""
+"""The most compiled requests for which the scores of nodes are remembered."""
 _MOST_SCORES: Final = 1 << 16
 
 
 class Fleet(KnownDevices):
-    """What claims would get of the known devices. Questions change nothing but memory.
+    """Allocates known devices to claims. Questions only fill caches.
 
     A question about one node comes in two forms: by name and labels (``allocate``), and for nodes that ``candidates``
     gave (``fit``, ``score``), which is quick. ``controller.placement`` chooses among nodes.
 
     Args:
-        step_limit: devices that one search may try before the answer is "not decided".
-        names: whose parameters are read in claims and classes.
+        step_limit: the devices that one search may try before the answer is "not decided".
+        names: the driver whose parameters are read in claims and classes.
         selectors: compiles expressions; fleets may share it.
 
     Attributes:
-        turn: what ``too_costly`` may still evaluate; its owner begins a new one for each decision.
+        turn: the steps that ``too_costly`` may still take; its owner begins a new turn for each decision.
     """
 
     def __init__(
@@ -79,22 +79,22 @@ class Fleet(KnownDevices):
     # Classes
 
     def upsert_class(self, device_class: DeviceClass) -> None:
-        """A DeviceClass was added or changed."""
+        """Add or replace a DeviceClass."""
         if self._classes.get(device_class.name) != device_class:
             self._classes[device_class.name] = device_class
             self._forget_requests()
 
     def remove_class(self, name: str) -> None:
-        """A DeviceClass was deleted."""
+        """Remove a DeviceClass."""
         if self._classes.pop(name, None) is not None:
             self._forget_requests()
 
     # Questions
 
     def index(self) -> None:
-        """Take in all events so far, with what is asked of every node: its pools, the fabric, what classes select.
+        """Bring all indexes up to date: the pools of nodes, the fabric, the devices of classes.
 
-        Answers are the same without. The first question after many events would do it, and take long.
+        Without it, the first question after many events does the same, and takes long.
         """
         self._index.prepare(self._fabric)
         for device_class in self._classes.values():
@@ -103,23 +103,23 @@ class Fleet(KnownDevices):
                 self._index.selectors.grouping(self._selectors.filter(device_class.selectors, ()).paths)
 
     def drivers(self, selectors: Sequence[str]) -> Drivers:
-        """Whose devices can match all of the selectors, as far as their text tells."""
+        """The drivers that all selectors can select, as far as their text tells."""
         return self._selectors.drivers(selectors)
 
     def too_costly(self, claims: Sequence[Claim]) -> tuple[ClaimFault, ...]:
-        """The claims of a pod whose selectors take too much; none if all may be asked for.
+        """The faults of a pod's claims whose selectors take too many steps; none if the pod may be placed.
 
-        What has to be evaluated for the answer is paid by ``turn``.
+        ``turn`` pays for the evaluation.
 
         Raises:
-            TurnEnded: the turn has no steps left. Ask again in the next one: what was found is remembered.
+            TurnEnded: the turn has no steps left. Ask again in the next one: results so far are remembered.
         """
         return self._claim_costs.faults(claims, self._keys(claims), self._classes, self.turn)
 
     def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[ClaimFault, ...]:
-        """What the claims of a pod, or of several, ask for, or everything that is wrong with them.
+        """The compiled request of claims of one pod or several, or all their faults.
 
-        It waits for no turn. The limit of what the claims of a pod may take together is that of ``too_costly``.
+        It waits for no turn. The limit for all claims of a pod together is checked by ``too_costly``.
         """
         costly = self._claim_costs.faults_of_each(claims, self._keys(claims), self._classes, Turn())
         return costly or self._requests.of(claims, self._classes)
@@ -130,7 +130,7 @@ class Fleet(KnownDevices):
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
     ) -> tuple[Allocation, ...] | Unsatisfiable:
-        """Devices of the node for all ``claims`` of a pod, one allocation per claim in order; or why it does not fit.
+        """Devices of the node for all ``claims`` of a pod: one allocation per claim in order, or the reasons for none.
 
         Deterministic: the first fit in the order of kube-scheduler's allocator, unless the claims prefer otherwise.
         """
@@ -154,11 +154,11 @@ class Fleet(KnownDevices):
 
     @property
     def looks(self) -> int:
-        """The work of searches and reasons so far, in devices that were looked at: 3 microseconds each, at most 12."""
+        """The work of searches and reasons so far, in looks at a device: 3 microseconds each, at most 12."""
         return self._refusals.looks + self._search.effort
 
     def publishes(self, claim: Claim) -> bool:
-        """Whether each request of the claim matches a device of the cluster, in use or not; False if it is faulty."""
+        """True if each request of the claim matches a device of the cluster, in use or not. A faulty one has none."""
         request = self.compile([claim])
         if not isinstance(request, CompiledRequest):
             return False
@@ -166,9 +166,9 @@ class Fleet(KnownDevices):
         return all(any(self._index.selectors.anywhere(c.criteria.filter) for c in d.choices) for d in request.demands)
 
     def in_use(self, claims: Sequence[Claim]) -> tuple[int, int, tuple[str, ...]]:
-        """How many devices match a request of the claims, how many of them are in use, and the claims that hold them.
+        """Counts the devices that match a request of the claims, and those in use, and names the claims that hold them.
 
-        The keys of the claims are in order.
+        The keys of these claims are sorted.
         """
         request = self.compile(claims)
         if not isinstance(request, CompiledRequest):
@@ -190,13 +190,13 @@ class Fleet(KnownDevices):
         return matching, used, tuple(sorted(self._names.get(uid, uid) for uid in holders))
 
     def candidates(self, request: CompiledRequest) -> Iterator[NodeSlot]:
-        """The nodes that may fit the request, in natural order, as far as that is known without looking at each."""
+        """The nodes that may fit the request, in natural order. None of them was looked at."""
         return self._index.availability.in_order(self._candidates(request, self._memory(request)))
 
     def score(self, slot: NodeSlot, request: CompiledRequest) -> NodeScore | None:
-        """How well the node suits the request, the smallest is best; None if it cannot satisfy it.
+        """The score of the node for the request, the smallest is best; None if it does not fit.
 
-        It may be worse once the node's devices are known: see ``refine``.
+        The score can get worse once the node's devices are known: see ``refine``.
         """
         if not request.scored:
             return UNSCORED
@@ -214,7 +214,7 @@ class Fleet(KnownDevices):
     def refine(
         self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], found: Sequence[Allocation]
     ) -> NodeScore:
-        """The score with the alternatives that ``fit`` found on the node, which may be later ones; remembered."""
+        """The score for the alternatives that ``fit`` found on the node. ``score`` returns it from now on."""
         known = self.score(slot, request)
         if known is None or request.single_choice:
             return UNSCORED if known is None else known
@@ -225,10 +225,10 @@ class Fleet(KnownDevices):
     def fit(
         self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], effort: int = 1
     ) -> tuple[Allocation, ...] | None:
-        """The allocation of each claim on the node; None, which is remembered, if the node does not fit.
+        """The allocation of each claim on the node; None if the node does not fit, which is remembered.
 
         Args:
-            effort: a search may take so many times the steps of ``step_limit``.
+            effort: multiplies ``step_limit``.
         """
         memory, steps = self._memory(request), effort * self._step_limit
         if memory.is_no_fit(slot, self._index.shared_usage_version, steps):
@@ -244,19 +244,19 @@ class Fleet(KnownDevices):
         return allocations(claims, picks, slot.name)
 
     def is_undecided(self, slot: NodeSlot, request: CompiledRequest) -> bool:
-        """Whether ``fit`` found nothing on the node because its search ran out of steps."""
+        """True if ``fit`` found nothing on the node because its search ran out of steps."""
         return self._memory(request).is_undecided(slot, self._index.shared_usage_version)
 
     def fit_together(
         self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]], effort: int = 1
     ) -> Sequence[tuple[Allocation, ...]] | None:
-        """The allocations of the claims of each node, where nodes share devices; None if they do not fit at once.
+        """The allocations of the claims of each node, for nodes that share devices; None if they do not fit together.
 
         Args:
             effort: as of ``fit``.
 
         Raises:
-            SearchEnded: whether they do is not certain, because the search ran out of steps.
+            SearchEnded: the search ran out of steps, so they may fit all the same.
         """
         parts = []
         for slot, own in zip(slots, claims, strict=True):
@@ -267,7 +267,7 @@ class Fleet(KnownDevices):
         return fit_together(parts, effort * self._step_limit)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
-        """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""
+        """Counts, per node, how many times ``claims`` fit one after another, up to ``most``; only nodes that fit."""
         request = self.compile(claims)
         if not isinstance(request, CompiledRequest):
             return {}
@@ -282,33 +282,33 @@ class Fleet(KnownDevices):
 
     @property
     def node_slots(self) -> Mapping[str, NodeSlot]:
-        """The nodes that are known, by name, as ``slot`` returns them while no devices are shared between nodes."""
+        """The known nodes by name. ``slot`` returns the same objects while nodes share no devices."""
         self._index.settle()
         return self._index.slots
 
     def node_devices(
         self, slot: NodeSlot, filters: Sequence[Filter], attributes: tuple[str, ...] = ()
     ) -> NodeDeviceCounts:
-        """The devices of the node that any of the filters selects, counted, and what values of attributes they have."""
+        """Counts the devices of the node that any filter selects, with their values of the attributes."""
         return node_devices(self._index.order(slot), filters, attributes, self._index)
 
     def most_fits(self, slot: NodeSlot, request: CompiledRequest, most: int = 1_000) -> int:
-        """How often the node fits the request at most, up to ``most``. It may be less, because devices compete."""
+        """An upper bound, up to ``most``, on how many times the node fits the request."""
         return most_fits(self._index.order(slot), request, self._greedy, self._index.columns, most)
 
     @property
     def published(self) -> int:
-        """Grows when devices are added, removed or published anew; not when they are used."""
+        """A version that grows when devices are added, removed or published anew; not when they are used."""
         self._index.settle()
         return self._index.pools_version
 
     @property
     def shared_usage(self) -> int:
-        """Grows with every change to devices that nodes share, or to their usage."""
+        """A version that grows with every change to devices that nodes share, or to their usage."""
         return self._index.shared_usage_version
 
     def values_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
-        """The values that a device has of an attribute, none if that is no domain; None if no slice publishes it."""
+        """The domains that a device's value of an attribute names; None if no slice publishes the device."""
         known = self._index.device(device)
         if known is None:
             return None
@@ -316,14 +316,14 @@ class Fleet(KnownDevices):
 
     @property
     def shares_devices(self) -> bool:
-        """Whether nodes share devices, so that what one pod gets on a node can be missing on another."""
+        """True if nodes share devices, so that a pod on one node can take devices from another node."""
         self._index.settle()
         return bool(self._index.shared_pools)
 
     # Which nodes
 
     def _forget_requests(self) -> None:
-        """A device class changed, and with it what requests mean."""
+        """Forget compiled requests, because a device class changed."""
         self._requests.forget()
         self._claim_costs.forget()
         self._memories.clear()
@@ -347,7 +347,7 @@ class Fleet(KnownDevices):
         return nodes
 
     def _reach(self, request: CompiledRequest, memory: NodeMemory) -> int:
-        """The nodes with enough devices that match, in use or not."""
+        """The nodes with enough matching devices, in use or not."""
         index, selectors = self._index, self._index.selectors
         versions: list[Hashable] = [index.availability.numbering, index.shared_pools_version]
         for wanted in request.filters:

@@ -1,4 +1,4 @@
-"""Every device of the cluster and what is in use, kept up to date by events."""
+"""All devices of the cluster and their use, kept up to date by events."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from driver.model import Allocation, Claim, DeviceId, Slice, Taint, TaintRule
 
 
 class KnownDevices:
-    """All pools and usage. Events change it and nothing is ever rebuilt.
+    """All pools and their usage. Events change it; nothing is ever rebuilt.
 
     Args:
         driver: the name of our driver.
@@ -25,45 +25,45 @@ class KnownDevices:
     # Events
 
     def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node was added, or its labels changed."""
+        """Add a node, or replace its labels."""
         self._index.upsert_node(name, labels)
 
     def remove_node(self, name: str) -> None:
-        """A node was deleted. Its pools and what is allocated from them stay known."""
+        """Remove a node. Its pools and their usage stay known."""
         self._index.remove_node(name)
 
     def upsert_slice(self, part: Slice) -> None:
-        """A ResourceSlice was added or changed."""
+        """Add or replace a ResourceSlice."""
         self._index.upsert_slice(part)
 
     def remove_slice(self, name: str) -> None:
-        """A ResourceSlice was deleted. What is allocated from it stays in use."""
+        """Remove a ResourceSlice. Its devices stay in use."""
         self._index.remove_slice(name)
 
     def upsert_claim(self, claim: Claim) -> None:
-        """A claim was added or changed. What it holds is in use; if it holds nothing, what was assumed for it stays."""
+        """Add or replace a claim. Its allocation is in use; if it has none, an assumed one still counts."""
         self._names[claim.uid] = claim.key
         self._index.note(self._usage.write(claim.uid, claim.allocation))
 
     def remove_claim(self, uid: str) -> None:
-        """A claim was deleted, and with it what it held or was assumed to hold."""
+        """Remove a claim, with its allocation or the assumed one."""
         self._names.pop(uid, None)
         self._index.note(self._usage.remove(uid))
 
     def assume(self, uid: str, allocation: Allocation) -> None:
-        """A decision is being written. Its devices are in use until the claim shows it or ``forget`` is called."""
+        """Count an allocation that is being written, until the claim shows it or ``forget`` is called."""
         self._index.note(self._usage.assume(uid, allocation))
 
     def forget(self, uid: str) -> None:
-        """The decision assumed for the claim was not written."""
+        """Stop counting the allocation that was assumed for the claim: it was not written."""
         self._index.note(self._usage.forget(uid))
 
     def upsert_taint_rule(self, rule: TaintRule) -> None:
-        """A DeviceTaintRule was added or changed."""
+        """Add or replace a DeviceTaintRule."""
         self._index.upsert_taint_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
-        """A DeviceTaintRule was deleted."""
+        """Remove a DeviceTaintRule."""
         self._index.remove_taint_rule(name)
 
     def hold(self, claim: Claim, allocation: Allocation) -> str:
@@ -82,13 +82,13 @@ class KnownDevices:
     # What is known
 
     def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
-        """What is in use, by device. Equal to that of a new fleet with the same objects."""
+        """The use of each device. A new fleet with the same objects has the same."""
         return dict(self._usage.uses)
 
     def conflicting_claims(self, claim: Claim) -> Mapping[str, str]:
-        """The other claims (by key) that together with this one hold more than there is, and of what.
+        """The claims (by key) that together with this one overuse a device, and what they overuse.
 
-        It costs a look at the devices of the claim. There are none unless two programs allocated.
+        There are none unless two programs allocated. It looks at each device of the claim.
         """
         found: dict[str, str] = {}
         for result in consuming(claim.allocation):

@@ -1,4 +1,4 @@
-"""How much selectors may be evaluated for one question, and what one turn of the deciding thread has left. Pure.
+"""Limits on the evaluation of selectors, for one question and for one turn of the deciding thread. Pure.
 
 No claim or device class may keep the one deciding thread from the others. Work is counted in steps of at most two
 microseconds (`driver.cel.cost.steps`). Counts and not clocks decide, so the same claims and devices always get the same
@@ -21,17 +21,17 @@ CLAIM_STEPS: Final = 400_000
 POD_STEPS: Final = 600_000
 """Steps of the selectors of all claims of a pod."""
 STEPS_OF_EACH_DEVICE: Final = 200
-"""What a claim, and a pod, may take besides for each device of the cluster: five selectors that tell every device from
+"""Further steps of a claim, and of a pod, for each device of the cluster: five selectors that tell every device from
 every other one. Such work is spread over turns."""
 TURN_STEPS: Final = 200_000
 """Steps that one turn of the deciding thread takes before others get theirs. The last piece of work may exceed it: one
 selector on one device, or one expression that is compiled."""
 FILTER_STEPS: Final = 200
-"""Steps that each request, and each of its alternatives, counts as besides its selectors."""
+"""Steps of each request, and of each alternative, besides its selectors."""
 
 
 class TurnEnded(Exception):
-    """The turn has no steps left. What was found is remembered, so the next turn goes on from there."""
+    """The turn has no steps left. Results so far are remembered, so the next turn goes on from there."""
 
 
 class TooCostly(Exception):

@@ -1,14 +1,14 @@
-"""Which devices exist and which are in use: pools, their attribute columns and bitsets, kept up to date by events.
+"""Indexes of devices and their use: pools, columns of attributes, and bitsets, kept up to date by events.
 
 device_index          all devices and the nodes that reach them
 domains               the devices of a pool by domain of the topology
-| node_availability   how many devices each node has available
-| selector_index      which devices selectors select
-columns               what the devices of a pool have in one place: an attribute, the capacities
+| node_availability   the number of available devices of each node
+| selector_index      the devices that selectors select
+columns               one attribute, or the capacities, of all devices of a pool
 | evaluation          evaluates a selector once for devices that are alike
-| overuse             whether more of a device is in use than there is
+| overuse             devices of which too much is in use
 pools                 the newest generation of each pool, checked
-blueprint             what pools of equal hardware have in common
-| usage               what is in use, by device and counter
-layout                which counters devices draw on, and which devices the free ones allow
+blueprint             the common part of pools with equal hardware
+| usage               the use of each device
+layout                the counters that devices draw on, and the devices that free counters allow
 """

@@ -1,6 +1,6 @@
-"""The blueprint of pools of equal hardware: their counters, what each device draws, and what that allows.
+"""The blueprint of pools with equal hardware: their counters, and the counters that each device draws on.
 
-It is worked out once for all nodes that are equipped alike, and exists once.
+Nodes with equal hardware share one.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from controller.allocation.devices.layout import Draws, Layout, Layouts
 from driver.model import Device, Slice
 
 _MOST_BLUEPRINTS: Final = 64
-"""Blueprints that are remembered."""
+"""The most blueprints that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class CounterName:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolBlueprint:
-    """The part of a pool that follows from its counter sets and from what its devices consume of them.
+    """The part of a pool that follows from its counter sets and the consumption of its devices.
 
     Attributes:
-        problem: why no device of such a pool can be allocated, "" if they can.
+        problem: the reason why no device of such a pool can be allocated; "" if they can.
         counters: the counters in the order of ``total``.
         total: each counter's nanos.
-        compatibility_sets: counter sets of which devices have compatibilityGroups.
-        layout: what each device draws.
+        compatibility_sets: counter sets whose devices have compatibilityGroups.
+        layout: the counters that each device draws on.
         shareable: devices that allow multiple allocations.
         binding_conditions: whether a device has binding conditions.
     """

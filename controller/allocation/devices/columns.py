@@ -1,7 +1,7 @@
-"""Columns: what the devices of a pool have in one place, in order. Pools that are alike in it share one column.
+"""Columns: one attribute, or the capacities, of all devices of a pool, in order. Equal pools share one column.
 
-What is computed for a column, or for several columns side by side, holds for every pool that has them. So the work on a
-fleet grows with the number of different columns and not with the number of devices.
+A result for one or several columns holds for every pool that has them. So the work on a fleet grows with the number of
+different columns and not with the number of devices.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -22,20 +22,20 @@ _PER_POOL: Final = 64
 _REQUESTS: Final = 256
 
 Consumed = tuple[int, tuple[Quantities | str | None, ...]]
-"""The devices that are large enough for a request, and what it consumes of each (``rules.capacity.consumption``)."""
+"""The devices that are large enough for a request, and its consumption of each (``rules.capacity.consumption``)."""
 
 
 class Column:
-    """The values of one column, and what has been computed for it."""
+    """The values of one column, with cached results."""
 
     __slots__ = ("__weakref__", "by_text", "consumed", "groups", "multivalued", "values")
 
     def __init__(self, values: tuple[Any, ...]):
         self.values = values
         self.groups: Mapping[Hashable, int] | None = None
-        """Of a column of attribute values: the devices that have each value."""
+        """For a column of attribute values: the devices with each value."""
         self.by_text: Mapping[str, int] | None = None
-        """The same by the text of the value, which names a domain (``domains.by_value``)."""
+        """The same, by the text that names a domain (``domains.by_value``)."""
         self.multivalued: bool
         """Whether one of the devices has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
@@ -49,15 +49,15 @@ class Columns:
         self._of_pool: dict[Pool, BoundedCache[tuple[str, ...], Column]] = {}
 
     def forget(self, pool: Pool) -> None:
-        """The pool is not part of the fleet any more."""
+        """Remove a pool."""
         self._of_pool.pop(pool, None)
 
     def at(self, pool: Pool, path: DevicePath) -> Column:
-        """The column of what selectors read at ``path``."""
+        """The column of the values that selectors read at ``path``."""
         return self._get(pool, path) or self._add(pool, path, _read(pool, path))
 
     def values(self, pool: Pool, attribute: str) -> Column:
-        """The column of what constraints compare: the values of an attribute of each device."""
+        """The column of the values that constraints compare: one attribute of each device."""
         name = ("values", attribute)
         column = self._get(pool, name)
         if column is None:
@@ -68,10 +68,10 @@ class Columns:
         return column
 
     def capacities(self, pool: Pool, *, whole: bool = True) -> Column:
-        """The column of everything that decides what a request consumes of each device.
+        """The column of capacities, which decide the consumption of a request.
 
         Args:
-            whole: also of the devices that are not shareable.
+            whole: includes devices that are not shareable.
         """
         name = _CAPACITIES if whole else _SHAREABLE_CAPACITIES
         column = self._get(pool, name)
@@ -81,10 +81,7 @@ class Columns:
         return column
 
     def consumed(self, pool: Pool, request: CapacityRequest, devices: int) -> Consumed:
-        """Which of the ``devices`` are large enough for a request, and what it consumes of each.
-
-        Of other devices nothing is said.
-        """
+        """Those of ``devices`` that are large enough for a request, and its consumption of each."""
         column = self.capacities(pool, whole=not request.is_empty and devices & ~pool.shareable != 0)
         known = column.consumed.get(request.key)
         if known is None:
@@ -108,7 +105,7 @@ class Columns:
 
 
 def _read(pool: Pool, path: DevicePath) -> Sequence[Hashable]:
-    """What selectors read at ``path``: for most pools strings, or values of one type."""
+    """The values that selectors read at ``path``: for most pools strings, or values of one type."""
     driver = pool.key[0]
     if path[0] == "attributes":
         name = path[1]
@@ -128,7 +125,7 @@ def _read(pool: Pool, path: DevicePath) -> Sequence[Hashable]:
 
 
 def _values(pool: Pool, attribute: str) -> Sequence[Values]:
-    """What constraints compare of each device: for most pools the same text."""
+    """The values that constraints compare of each device: for most pools the same text."""
     found: list[Values] = []
     last: object = None
     for device in pool.devices:

@@ -16,16 +16,16 @@ from driver.model import DeviceId, NodeScope, Slice, TaintRule
 from driver.node_selectors import selects
 
 Order = Sequence[tuple[Pool, int]]
-"""The pools that reach a node, in the order of allocation, each with those of its devices that do."""
+"""The pools with devices that reach a node, in the order of allocation, each with these devices."""
 _EVERYWHERE: Final = ""
 
 
 class DeviceIndex:
-    """All pools, the nodes that reach them, and what of them is available. A change to a slice touches only its pool.
+    """All pools, the nodes that reach them, and the available devices. A change to a slice touches only its pool.
 
     Attributes:
-        columns: what the devices of each pool have in one place.
-        selectors: what selectors select of the usable pools.
+        columns: the columns of all pools.
+        selectors: the devices of usable pools that selectors select.
         availability: the nodes, and how many devices each has available.
         pools: all pools; those whose slices changed are missing until ``settle``.
         shared_pools: the pools that do not belong to one node.
@@ -34,7 +34,7 @@ class DeviceIndex:
         pools_version: grows when any pool is added or removed.
 
     Args:
-        uses: what is in use, by device. Each change must be passed to ``note``.
+        uses: the use of each device. Each change must be passed to ``note``.
     """
 
     def __init__(self, uses: Mapping[DeviceId, DeviceUse]) -> None:
@@ -57,12 +57,12 @@ class DeviceIndex:
         self._rules: dict[str, TaintRule] = {}
         self._slots: dict[str, NodeSlot] = {}
         self._orders: dict[NodeSlot, tuple[int, Order]] = {}
-        """Per node, the version of the shared pools that its order includes, and the order."""
+        """Per node, the version of the shared pools in its order, and the order."""
 
     # Events
 
     def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node was added, or its labels changed."""
+        """Add a node, or replace its labels."""
         slot = self._slot(name)
         if slot.listed and slot.labels == labels:
             return
@@ -73,7 +73,7 @@ class DeviceIndex:
         self.availability.free(slot)
 
     def remove_node(self, name: str) -> None:
-        """A node was deleted. Its pools and what is allocated from them stay known."""
+        """Remove a node. Its pools and their usage stay known."""
         if slot := self._slots.get(name):
             slot.labels = {}
             self._orders.pop(slot, None)
@@ -81,7 +81,7 @@ class DeviceIndex:
             self._tidy()
 
     def upsert_slice(self, part: Slice) -> None:
-        """A ResourceSlice was added or changed."""
+        """Add or replace a ResourceSlice."""
         before = self._slices.get(part.name)
         if before == part:
             return
@@ -95,24 +95,24 @@ class DeviceIndex:
         self._outdate(key)
 
     def remove_slice(self, name: str) -> None:
-        """A ResourceSlice was deleted. What is allocated from it stays in use."""
+        """Remove a ResourceSlice. Its devices stay in use."""
         before = self._slices.pop(name, None)
         if before is not None:
             self._unlink(before)
 
     def upsert_taint_rule(self, rule: TaintRule) -> None:
-        """A DeviceTaintRule was added or changed."""
+        """Add or replace a DeviceTaintRule."""
         before = self._rules.get(rule.name)
         self._rules[rule.name] = rule
         self._taint([rule] if before is None else [before, rule])
 
     def remove_taint_rule(self, name: str) -> None:
-        """A DeviceTaintRule was deleted."""
+        """Remove a DeviceTaintRule."""
         if before := self._rules.pop(name, None):
             self._taint([before])
 
     def note(self, changes: UsageChanges) -> None:
-        """The use of devices changed."""
+        """Take in changes to the use of devices."""
         for name, before, after in changes:
             device = self._devices.get(name)
             if device is not None:
@@ -129,7 +129,7 @@ class DeviceIndex:
         self.availability.settle()
 
     def prepare(self, attributes: Sequence[str]) -> None:
-        """Find the pools of every node, and what devices have of these attributes; both are kept until they change."""
+        """Find the pools of every node, and the values of these attributes; both are kept until they change."""
         self.settle()
         for slot in self._slots.values():
             self.order(slot)
@@ -143,7 +143,7 @@ class DeviceIndex:
         return {key: tuple(pool.free) for key, pool in self.pools.items() if pool.free}
 
     def overuse(self, name: DeviceId) -> Mapping[str, str]:
-        """The claims (by UID) that hold too much of the device or its card, and of what; empty if there is enough."""
+        """The claims (by UID) that overuse the device or its card, and what they overuse; empty if there are none."""
         use = self._uses.get(name)
         if use is None:
             return {}
@@ -151,7 +151,7 @@ class DeviceIndex:
 
     @property
     def device_count(self) -> int:
-        """How many devices there are, as far as pools are up to date (``settle``)."""
+        """The number of devices, as far as pools are up to date (``settle``)."""
         return len(self._devices)
 
     @property
@@ -193,13 +193,13 @@ class DeviceIndex:
         return order
 
     def beyond(self, slot: NodeSlot) -> Order:
-        """The devices that reach the node, but are not meant because of ``within``; none for a whole node."""
+        """The devices that reach the node, but are outside of ``within``; none for a whole node."""
         reached = self._reached(slot) if slot.within else []
         outside = [(pool, mask & ~having(pool, slot.within, self.columns)) for pool, mask in reached]
         return [(pool, mask) for pool, mask in outside if mask]
 
     def _reached(self, slot: NodeSlot) -> list[tuple[Pool, int]]:
-        """The pools that reach the node, in any order, each with those of its devices that do."""
+        """The pools with devices that reach the node, in any order, each with these devices."""
         reached = [(pool, pool.layout.every) for pool in slot.pools.values()]
         for pool in self.shared_pools.values():
             visible = sum(1 << device.index for device in pool.devices if _reaches(device.scope, slot))
@@ -280,7 +280,7 @@ class DeviceIndex:
         return pool
 
     def _changed(self, pool: Pool, *, only_less: bool) -> None:
-        """The pool changed: only so that less is available, or in any way."""
+        """Note a change of the pool: one that only made less available, or any other."""
         if pool.slot is None:
             self.shared_usage_version += 1
         else:
@@ -289,7 +289,7 @@ class DeviceIndex:
             self.availability.free(pool.slot)
 
     def _taint(self, rules: Sequence[TaintRule]) -> None:
-        """Rules were added, changed or removed."""
+        """Apply rules that were added, changed or removed."""
         for pool in self.pools.values():
             if any(rule.driver in ("", pool.key[0]) and rule.pool in ("", pool.key[1]) for rule in rules):
                 self._taint_devices(pool)

@@ -43,7 +43,7 @@ def _by_text(column: Column, every: int) -> Mapping[str, int]:
 
 
 def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> set[tuple[str, ...]]:
-    """The different values of the attributes that these devices of the pool have, in the order of the attributes."""
+    """The different values of the attributes of these devices of the pool, in the order of the attributes."""
     if not devices:
         return set()
     every = [by_value(pool, attribute, columns) for attribute in attributes]
@@ -61,7 +61,7 @@ def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns)
 
 
 def having(pool: Pool, values: Sequence[tuple[str, str]], columns: Columns) -> int:
-    """The devices of the pool that have all these values of attributes."""
+    """The devices of the pool with all these values of attributes."""
     devices = pool.layout.every
     for attribute, value in values:
         devices &= by_value(pool, attribute, columns).get(value, 0)

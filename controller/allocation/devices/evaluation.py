@@ -1,4 +1,4 @@
-"""Selectors evaluated on devices: at most once for all devices that are alike in what the selector reads."""
+"""Evaluates selectors on devices: once for all devices with equal values of the fields that the selector reads."""
 
 from collections.abc import Hashable, Mapping
 from itertools import chain
@@ -11,7 +11,7 @@ from driver.cel import CostBudget, DeviceView, InvalidAttribute, Selector, Selec
 from driver.model import AttributeValue, SharedAttributes, Version
 
 SelectorOutcome = bool | SelectorFault
-"""Whether a selector matches, or the error that it fails with."""
+"""True if a selector matches, or the error that it fails with."""
 Evaluated = tuple[SelectorOutcome, int]
 """An outcome and the steps that it took (`driver.cel.cost.steps`)."""
 
@@ -32,7 +32,7 @@ class Evaluation:
         self._of_devices: BoundedCache[tuple[str, PoolDevice], Evaluated] = BoundedCache(_MOST_OF_DEVICES)
         """Outcomes of selectors that may read anything."""
         self._views: BoundedCache[PoolDevice, DeviceView] = BoundedCache(_MOST_VIEWS)
-        """Devices as selectors see them, of pools that stand for many."""
+        """Devices as selectors see them. Their pools stand for many equal ones."""
         self._versions: BoundedCache[str, None] = BoundedCache(_MOST_VERSIONS)
         """Attribute values known to be valid semantic versions."""
         self._valid: BoundedCache[int, Mapping[str, AttributeValue]] = BoundedCache(_MOST_VALID)
@@ -40,7 +40,7 @@ class Evaluation:
         self._invalid: dict[Pool, Mapping[int, SelectorFault]] = {}
 
     def forget(self, pool: Pool) -> None:
-        """The pool is not part of the fleet any more."""
+        """Remove a pool."""
         self._invalid.pop(pool, None)
         self._views.clear()
         self._of_devices.clear()
@@ -57,10 +57,10 @@ class Evaluation:
     def outcome(
         self, selector: Selector, device: PoolDevice, projection: Hashable, meter: Meter = UNLIMITED
     ) -> Evaluated:
-        """The outcome on the device, and what it takes.
+        """The outcome on the device, and its steps.
 
         Args:
-            projection: what the selector reads of the device; None if that may be anything.
+            projection: the values that the selector reads; None if it may read any.
             meter: its turn pays if the outcome is not remembered.
 
         Raises:

@@ -1,8 +1,7 @@
-"""Which counters the devices of a pool draw on, and which of the devices the free counters allow.
+"""The counters that devices of a pool draw on, and the devices that the free counters allow.
 
-Most pools of a fleet are partitioned alike. They share one ``Layout``, and with it everything that was computed for it.
-Devices that are connected by counters form a group, usually one card; what a group allows depends on the group's own
-counters alone.
+Most pools of a fleet are partitioned alike. They share one ``Layout`` with its cached results. Devices that are
+connected by counters form a group, usually one card. The devices that a group allows depend on its own counters alone.
 """
 
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from weakref import WeakValueDictionary
 from driver.bounded import BoundedCache
 
 Draws = tuple[tuple[int, int], ...]
-"""What a device consumes while it is in use: (index of the counter in its pool, nanos)."""
+"""The consumption of a device while it is in use: (index of the counter in its pool, nanos)."""
 
 _MOST_STATES: Final = 1 << 14
 NO_GROUP: Final = -1
@@ -42,7 +41,7 @@ class Layout:
         self._known: BoundedCache[tuple[int, ...], int] = BoundedCache(_MOST_STATES)
 
     def allowed(self, group: int, free: Sequence[int]) -> int:
-        """The devices of the group for which the free counters of the pool, device by device, are sufficient."""
+        """The devices of the group that fit, each alone, into the free counters of the pool."""
         state = (group, *[free[index] for index in self.counters[group]])
         known = self._known.get(state)
         if known is None:

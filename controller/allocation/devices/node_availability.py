@@ -1,7 +1,8 @@
-"""How many devices each node has available, kept up to date by events. A set of nodes is an integer, a bit for each.
+"""The number of available devices of each node, kept up to date by events.
 
-A node's bit stands at the node's place in natural order, so the lowest bit of a set is the first node to try. What is
-kept here never proves that a node is sufficient. It rules nodes out without looking at them.
+A set of nodes is an integer with a bit for each node. A node's bit stands at the node's place in natural order, so the
+lowest bit of a set is the first node to try. The numbers rule nodes out without a look at their devices. They never
+prove that a node is sufficient.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -11,14 +12,14 @@ from controller.allocation.devices.pools import NodeSlot
 from driver.bounded import BoundedCache
 
 MOST: Final = 32
-"""Counts of available devices that are distinguished; no request can ask for more."""
+"""The highest number that is counted; no request can ask for more devices."""
 _LOGGED: Final = 1 << 13
 _SHIFTS: Final = 64
 _MOST_LEARNT: Final = 4096
 
 
 class NodeAvailability:
-    """The nodes in order, how many devices each has available, and where devices were freed."""
+    """The nodes in order, with the numbers of available devices, and the times at which devices were freed."""
 
     def __init__(self) -> None:
         self.slots: list[NodeSlot] = []
@@ -26,7 +27,7 @@ class NodeAvailability:
         self.present = 0
         """The nodes that exist."""
         self.sharing = 0
-        """Nodes with shareable devices of their own, one of which can serve several requests."""
+        """Nodes with shareable devices of their own: one device can serve several requests."""
         self.numbering = 0
         """Grows whenever places change."""
         self._levels = [0] * (MOST + 1)
@@ -40,7 +41,7 @@ class NodeAvailability:
     # Events
 
     def list(self, slot: NodeSlot) -> None:
-        """The node was added."""
+        """Add a node."""
         slot.listed = True
         if slot.bit:
             self.present |= slot.bit
@@ -48,13 +49,13 @@ class NodeAvailability:
             self._arrived[slot] = None
 
     def unlist(self, slot: NodeSlot) -> None:
-        """The node was deleted."""
+        """Remove a node."""
         slot.listed = False
         self._arrived.pop(slot, None)
         self.present &= ~slot.bit
 
     def change(self, slot: NodeSlot) -> None:
-        """What is available on the node may have changed."""
+        """Count the node's available devices again when they are asked for."""
         slot.clock += 1
         self._stale[slot] = None
 
@@ -73,7 +74,7 @@ class NodeAvailability:
         return self._freed_before + len(self._freed)
 
     def freed_since(self, time: int) -> int:
-        """The nodes of which devices were freed since then."""
+        """The nodes with devices that were freed since then."""
         if time < self._freed_before:
             return -1
         found = 0
@@ -145,7 +146,7 @@ class NodeAvailability:
         self._arrived.clear()
 
     def _renumber(self) -> None:
-        """Number all nodes again, without the deleted ones. What was learnt about nodes is lost."""
+        """Number all nodes again, without the deleted ones. Every ``NodeMemory`` becomes void."""
         by_name = {slot.name: slot for slot in (*self.slots, *self._arrived) if slot.listed}
         for slot in self.slots:
             slot.bit = slot.available = 0
@@ -168,7 +169,7 @@ def _with_gap(nodes: int, place: int) -> int:
 
 
 class NodeMemory:
-    """What was learnt about the nodes for one compiled request, as long as it holds."""
+    """Remembers, for one compiled request, which nodes do not fit and how often others do."""
 
     def __init__(self, availability: NodeAvailability):
         self._availability = availability
@@ -176,8 +177,8 @@ class NodeMemory:
         self._time = availability.time
         self._numbering = availability.numbering
         self._no_fit: BoundedCache[NodeSlot, tuple[int, int, int]] = BoundedCache(_MOST_LEARNT)
-        """Per node, its clock, the usage of shared pools, and the steps that were too few to find out; 0 if it is
-        certain."""
+        """Per node that does not fit: its clock, the usage of shared pools, and the steps of the search that found
+        nothing; 0 if none can find anything."""
         self._counts: BoundedCache[Hashable, int] = BoundedCache(_MOST_LEARNT)
         self._reach: tuple[Sequence[Hashable], int] = ((), 0)
 
@@ -194,43 +195,43 @@ class NodeMemory:
         return self._impossible
 
     def learn_impossible(self, slot: NodeSlot) -> None:
-        """The node does not fit the request until devices of it are freed."""
+        """Record that the node does not fit the request until devices of it are freed."""
         # Nodes may have been numbered anew since something was learnt last.
         self._impossible = self.impossible() | slot.bit
 
     def is_no_fit(self, slot: NodeSlot, shared_usage: int, steps: int) -> bool:
-        """Whether a search of so many steps finds nothing on the node.
+        """True if a search of so many steps is known to find nothing on the node.
 
-        That was found before, and neither the node nor the usage of shared pools changed since.
+        Neither the node nor the usage of shared pools has changed since.
         """
         known = self._no_fit.get(slot)
         return known is not None and known[:2] == (slot.clock, shared_usage) and not 0 < known[2] < steps
 
     def is_undecided(self, slot: NodeSlot, shared_usage: int) -> bool:
-        """Whether that is not certain, because the search ran out of steps."""
+        """True if ``is_no_fit`` is not certain, because the search ran out of steps."""
         known = self._no_fit.get(slot)
         return known is not None and known[:2] == (slot.clock, shared_usage) and known[2] > 0
 
     def learn_no_fit(self, slot: NodeSlot, shared_usage: int, *, too_few_steps: int = 0) -> None:
-        """The node does not fit the request at this usage of shared pools. Any change may make it fit.
+        """Record that the node does not fit the request at this usage of shared pools. Any change may make it fit.
 
         Args:
-            too_few_steps: the search ran out of so many steps, so a longer one may find that it does; 0 if not.
+            too_few_steps: the search ended after so many steps, so a longer one may fit; 0 if it was complete.
         """
         self._no_fit[slot] = slot.clock, shared_usage, too_few_steps
 
     def count(self, fingerprint: Hashable) -> int | None:
-        """How often nodes with this fingerprint fit the request; None if that is not known."""
+        """The number of times that nodes with this fingerprint fit the request; None if it is not known."""
         return self._counts.get(fingerprint)
 
     def learn_count(self, fingerprint: Hashable, count: int) -> None:
-        """Nodes with this fingerprint fit the request so often."""
+        """Record how many times nodes with this fingerprint fit the request."""
         self._counts[fingerprint] = count
 
     def reach(self, versions: Sequence[Hashable]) -> int | None:
-        """The nodes with enough matching devices, in use or not; None if not known for these versions."""
+        """The nodes with enough matching devices, in use or not; None if they are not known for these versions."""
         return self._reach[1] if self._reach[0] == versions else None
 
     def learn_reach(self, versions: Sequence[Hashable], nodes: int) -> None:
-        """These nodes have enough matching devices at these versions."""
+        """Record the nodes with enough matching devices at these versions."""
         self._reach = versions, nodes

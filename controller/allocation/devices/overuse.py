@@ -1,4 +1,4 @@
-"""Whether more of a device is in use than there is of it. It never is, unless two programs allocated."""
+"""Finds devices of which too much is in use. There are none unless two programs allocated."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,10 +8,10 @@ from controller.allocation.devices.usage import DeviceUse
 
 
 def overuse(use: DeviceUse, device: PoolDevice | None) -> Mapping[str, str]:
-    """The claims (by UID) that together hold too much, and of what; empty if there is enough for all of them.
+    """The claims (by UID) that together overuse a device, and what they overuse; empty if there are none.
 
     Args:
-        use: what holds the device.
+        use: the use of the device.
         device: None if no slice publishes it (any more); then its capacities and counters are not known.
     """
     if use.exclusive + bool(use.shares) > 1 or (use.shares > 1 and device and not device.spec.allow_multiple):

@@ -23,10 +23,10 @@ class PoolDevice:
     Attributes:
         spec: the device as its slice publishes it.
         index: its place in the pool, in the order of slices and devices.
-        draws: the counters it consumes while it is in use: (index of the counter in the pool, nanos).
-        scope: the nodes it can be used from.
-        taints: those of the slice and of DeviceTaintRules.
-        use: what holds it.
+        draws: the counters that it consumes while it is in use: (index of the counter in the pool, nanos).
+        scope: the nodes from which it can be used.
+        taints: the taints of the slice and of DeviceTaintRules.
+        use: the allocations that hold it.
     """
 
     __slots__ = ("draws", "id", "index", "pool", "scope", "slice", "spec", "taints", "use")
@@ -44,20 +44,20 @@ class PoolDevice:
 
     @property
     def node_local(self) -> bool:
-        """Whether an allocation of the device binds its claim to one node."""
+        """True if an allocation of the device binds its claim to one node."""
         return bool(self.scope.node_name) or self.spec.binds_to_node
 
 
 class NodeSlot:
-    """A node, or the name of a node that so far only slices mention.
+    """A node, or a name of a node in slices before the node exists.
 
     Attributes:
         bit: its place in sets of nodes (``NodeAvailability``); 0 if it has none.
         listed: whether the node exists, so that it may be chosen.
-        pools: the pools that belong to this node alone.
-        available: how many devices of these pools are available.
+        pools: the pools of this node alone.
+        available: the number of available devices of these pools.
         clock: grows with every change to these pools, their usage or the node's labels.
-        within: values of attributes (``devices.domains``); only the devices that have all of them are meant.
+        within: values of attributes (``devices.domains``); devices with other values do not count.
     """
 
     __slots__ = ("available", "bit", "clock", "labels", "listed", "name", "pools", "within")
@@ -77,18 +77,18 @@ class Pool:
     """The newest generation of one pool. Recreated when one of its slices changes; its usage is kept up to date.
 
     Attributes:
-        problem: why no device of the pool can be allocated, "" if they can.
+        problem: the reason why no device of the pool can be allocated; "" if they can.
         counters: the counters in the order of ``free`` and ``total``.
         total, free: each counter's nanos, in all and not consumed.
-        compatibility_sets: counter sets of which devices have compatibilityGroups.
-        one_node: the node that the whole pool belongs to, "" if that differs by slice or device.
-        slot: of this node.
+        compatibility_sets: counter sets whose devices have compatibilityGroups.
+        one_node: the node of the whole pool; "" if slices or devices have different ones.
+        slot: the slot of this node.
         binding_conditions: whether a device has binding conditions; such pools are used last.
         shareable: devices that allow multiple allocations.
-        shared: devices of which shares are in use.
+        shared: devices with shares in use.
         used: devices in use by anything: their counters are consumed.
-        exhausted: devices of which nothing can be allocated, because they are in use as a whole.
-        tainted: the devices that have taints, by these.
+        exhausted: devices that are in use as a whole.
+        tainted: the devices with each taint.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class Pool:
     # Usage
 
     def set_use(self, device: PoolDevice, use: DeviceUse) -> None:
-        """Record what holds the device now. Its counters are consumed once, as long as anything holds it."""
+        """Record the use of the device. Its counters are consumed once, as long as anything holds it."""
         # Shares of one device consume its counters together: only the first and the last holder matter.
         change = bool(use.holders) - bool(device.use.holders)
         device.use = use
@@ -175,25 +175,25 @@ class Pool:
         self.exhausted = self.exhausted | bit if exhausted else self.exhausted & ~bit
 
     def _allow(self, group: int) -> None:
-        """Bring up to date which devices of a counter group the free counters allow."""
+        """Bring the available devices of a counter group up to date."""
         self._allowed = self._allowed & ~self.layout.members[group] | self.layout.allowed(group, self.free)
 
     @property
     def available(self) -> int:
-        """Devices that are not exhausted and whose counters, unless they are consumed already, are free.
+        """Devices that are not exhausted and either in use already or within the free counters.
 
         The capacity of a shareable device may still be used up.
         """
         return (self._allowed | self.used) & ~self.exhausted
 
     def draws_soundly(self, device: PoolDevice) -> bool:
-        """Whether what the device draws is not negative and none of its counters is overdrawn."""
+        """True if the device draws no negative amount and none of its counters is overdrawn."""
         return all(amount >= 0 and self.free[index] >= 0 for index, amount in device.draws)
 
     # Taints
 
     def set_taints(self, device: PoolDevice, taints: tuple[Taint, ...]) -> None:
-        """Record which taints the device has."""
+        """Record the taints of the device."""
         bit = 1 << device.index
         if device.taints:
             self.tainted[device.taints] &= ~bit
@@ -204,7 +204,7 @@ class Pool:
         device.taints = taints
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> int:
-        """The devices whose taints a request with these tolerations tolerates."""
+        """The devices without a taint that these tolerations do not tolerate."""
         found = self.layout.every
         for taints, devices in self.tainted.items():
             if untolerated(taints, tolerations) is not None:

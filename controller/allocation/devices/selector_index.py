@@ -1,4 +1,4 @@
-"""Which devices selectors select: evaluated once for all pools that are alike in what the selectors read."""
+"""The devices that selectors select: evaluated once for all pools with equal values of the fields that they read."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from driver.cel import BudgetExceeded, DevicePath, Selector, SelectorFault
 _MOST_GROUPINGS: Final = 64
 _MOST_FILTERS: Final = 1024
 _GROUPS_PER_STEP: Final = 2
-"""Groups whose selection is known that take one step to look up."""
+"""The number of groups with a known selection whose look-ups take one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Selection:
 
     Attributes:
         faults: the error on each device where one fails.
-        at: the selector that fails there, by its place in the filter.
+        at: the index in the filter of the selector that fails there.
         excluded: for each selector, the devices that it is the first to exclude.
-        steps: for each selector, what its evaluation takes (`driver.cel.cost.steps`).
+        steps: for each selector, the steps of its evaluation (`driver.cel.cost.steps`).
     """
 
     match: int
@@ -39,11 +39,11 @@ class Selection:
 
 
 class PoolGroup:
-    """Pools that are alike in what some selectors read. What these select of one pool, they select of all.
+    """Pools with equal values of the fields that some selectors read. These select the same devices of each.
 
     Attributes:
         nodes: the nodes with a pool of the group, as bits of ``NodeAvailability``.
-        several: those with more than one.
+        several: the nodes with more than one such pool.
     """
 
     __slots__ = ("columns", "key", "nodes", "pools", "selections", "several", "valid_for")
@@ -88,7 +88,7 @@ class PoolGroup:
 
 
 class Grouping:
-    """All usable pools, grouped by what is read at some paths. ``version`` grows when a pool joins or leaves."""
+    """All usable pools, grouped by their values at some paths. ``version`` grows when a pool joins or leaves."""
 
     __slots__ = ("groups", "of_pool", "pending", "version")
 
@@ -122,7 +122,7 @@ class Grouping:
 
 
 class SelectorIndex:
-    """What filters select of the usable pools of the fleet, remembered until a pool changes."""
+    """The devices of usable pools that filters select, remembered until a pool changes."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -133,13 +133,13 @@ class SelectorIndex:
     # Events
 
     def add(self, pool: Pool) -> None:
-        """A usable pool was added to the fleet."""
+        """Add a usable pool."""
         self._pools[pool] = None
         for grouping in self._groupings.values():
             grouping.pending[pool] = None
 
     def drop(self, pool: Pool) -> None:
-        """The pool is not part of the fleet any more."""
+        """Remove a pool."""
         self._pools.pop(pool, None)
         self._evaluation.forget(pool)
         for grouping in self._groupings.values():
@@ -148,13 +148,13 @@ class SelectorIndex:
     # Questions
 
     def selection(self, pool: Pool, wanted: Filter) -> Selection:
-        """What the filter selects of a usable pool."""
+        """The devices of a usable pool that the filter selects."""
         grouping = self._groupings.get(wanted.paths) or self._grouping(wanted.paths)
         group = grouping.of_pool.get(pool) or self._put(grouping, pool, wanted.paths)
         return group.selections.get(wanted) or self.of_group(group, wanted)
 
     def of_group(self, group: PoolGroup, wanted: Filter, meter: Meter = UNLIMITED) -> Selection:
-        """What the filter selects of each pool of the group.
+        """The devices of each pool of the group that the filter selects.
 
         Args:
             meter: see ``take``.
@@ -168,7 +168,7 @@ class SelectorIndex:
         return known
 
     def grouping(self, paths: Paths, meter: Meter = UNLIMITED) -> Grouping:
-        """All pools, grouped by what is read at ``paths``."""
+        """All pools, grouped by their values at ``paths``."""
         grouping = self._grouping(paths)
         if grouping.pending:
             each = 1 + len(paths or ())
@@ -179,11 +179,11 @@ class SelectorIndex:
         return grouping
 
     def take(self, wanted: Filter, meter: Meter) -> None:
-        """Evaluate the filter on all pools, so that questions about it find their answers.
+        """Evaluate the filter on all pools, so that later questions are quick.
 
         Raises:
-            TooCostly: it takes more steps than the meter allows, or a selector too many on one device.
-            TurnEnded: the meter's turn is over. What was found is remembered.
+            TooCostly: the filter takes more steps than the meter allows, or a selector takes too many on one device.
+            TurnEnded: the meter's turn is over. Results so far are remembered.
         """
         each = 1 + len(wanted.paths or ())
         meter.count("", len(self._pools) * each)
@@ -193,7 +193,7 @@ class SelectorIndex:
         meter.turn.work(len(groups) // _GROUPS_PER_STEP)
 
     def nodes(self, wanted: Filter, count: int, numbering: Hashable) -> int:
-        """The nodes that may have ``count`` devices of their own that the filter selects, in use or not."""
+        """The nodes that may have ``count`` own devices that match the filter, in use or not."""
         if count <= 0:
             return -1
         enough = some = several = 0
@@ -210,11 +210,11 @@ class SelectorIndex:
         return enough | several
 
     def anywhere(self, wanted: Filter) -> bool:
-        """Whether the filter selects any device of any usable pool."""
+        """True if the filter selects any device of any usable pool."""
         return any(self.of_group(group, wanted).match for group in self.grouping(wanted.paths).groups.values())
 
     def selected(self, pool: Pool, wanted: Filter) -> Sequence[tuple[PoolDevice, SelectorFault | None]]:
-        """The devices of a usable pool that match, in order, and those on which a selector fails, with the error."""
+        """The matching devices of a usable pool, in order, and those on which a selector fails, with the error."""
         found = self.selection(pool, wanted)
         return [(pool.devices[index], found.faults.get(index)) for index in bits(found.match | found.faulty)]
 
@@ -269,7 +269,7 @@ class SelectorIndex:
 
 
 def _projections(group: PoolGroup, selector: Selector, devices: int) -> Sequence[Hashable] | None:
-    """What the selector reads of each device of a pool of the group; None if that may be anything."""
+    """The values that the selector reads of each device of a pool of the group; None if it may read any."""
     if group.columns is None or selector.paths is None:
         return None
     columns = [group.columns[path].values for path in selector.paths]

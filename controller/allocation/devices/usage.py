@@ -1,4 +1,4 @@
-"""What is in use: the sum over the allocations of all live claims and of decisions that are not written yet."""
+"""The use of each device: the sum over the allocations of all live claims and of decisions that are not written yet."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from driver.parameters import sharing_of
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What holds one device: exclusive allocations, shares, the capacity that these consume (nanos), and the claims."""
+    """The use of one device: exclusive allocations, shares, the capacity that these consume (nanos), and the claims."""
 
     exclusive: int = 0
     shares: int = 0
@@ -18,11 +18,14 @@ class DeviceUse:
     holders: Mapping[str, int] = field(default_factory=dict)
     """Claim UID to the number of its results on the device."""
     sharing: Mapping[str, int] = field(default_factory=dict)
-    """How the shares share the device (``driver.parameters.sharing_of``) to their number; of devices of ours only."""
+    """The number of shares by their sharing (``driver.parameters.sharing_of``); of devices of ours only."""
 
     def excludes(self, sharing: str) -> str:
-        """The sharing of a share that excludes one with this sharing; "" if none does. Shares of one card must agree:
-        processes outside of MPS cannot use a card of MPS, and a card has one time slice."""
+        """The sharing in use that excludes this one; "" if none does.
+
+        Shares of one card must agree. Processes outside of MPS cannot use a card of MPS, and a card has one time
+        slice.
+        """
         return next((other for other in self.sharing if other != sharing), "")
 
 
@@ -30,7 +33,7 @@ IDLE: Final = DeviceUse()
 
 
 def only_more(before: DeviceUse, after: DeviceUse) -> bool:
-    """Whether the change can only have made less of the device available."""
+    """True if the change can only have made less of the device available."""
     if after.exclusive < before.exclusive or after.shares < before.shares:
         return False
     if any(after.consumed.get(name, 0) < amount for name, amount in before.consumed.items()):
@@ -43,10 +46,10 @@ UsageChanges = Sequence[tuple[DeviceId, DeviceUse, DeviceUse]]
 
 
 class Usage:
-    """The use of each device. A claim counts with its allocation or, while it has none, with the one assumed for it.
+    """The use of each device. A claim counts with its allocation or, while it has none, with the assumed one.
 
     Args:
-        driver: whose parameters say how devices are shared.
+        driver: the driver whose parameters say how devices are shared.
     """
 
     def __init__(self, driver: str) -> None:
@@ -60,7 +63,7 @@ class Usage:
         return self._written.get(uid) or self._assumed.get(uid)
 
     def write(self, uid: str, allocation: Allocation | None) -> UsageChanges:
-        """The claim's allocation as the API has it. An allocation replaces what was assumed. Returns what changed."""
+        """Record the claim's allocation in the API. It replaces an assumed one. Returns the changes."""
         before = self.counted(uid)
         if allocation is None:
             self._written.pop(uid, None)
@@ -70,19 +73,19 @@ class Usage:
         return self._exchange(uid, before)
 
     def assume(self, uid: str, allocation: Allocation) -> UsageChanges:
-        """Count an allocation that is not confirmed by the API yet. Returns what changed."""
+        """Count an allocation that the API does not have yet. Returns the changes."""
         before = self.counted(uid)
         self._assumed[uid] = allocation
         return self._exchange(uid, before)
 
     def forget(self, uid: str) -> UsageChanges:
-        """Stop counting the assumed allocation. Returns what changed."""
+        """Stop counting the assumed allocation. Returns the changes."""
         before = self.counted(uid)
         self._assumed.pop(uid, None)
         return self._exchange(uid, before)
 
     def remove(self, uid: str) -> UsageChanges:
-        """The claim was deleted. Returns what changed."""
+        """Remove a claim. Returns the changes."""
         before = self.counted(uid)
         self._written.pop(uid, None)
         self._assumed.pop(uid, None)

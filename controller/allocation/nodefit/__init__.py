@@ -1,14 +1,14 @@
-"""One node and one compiled request: which devices are eligible, whether and how often they fit, and why not.
+"""Fits one compiled request to one node: eligible devices, the number of fits, the score, and the reasons for none.
 
-node_device_counts     what a node has for requests, counted without looking for a fit
-| node_search          looks for devices on a node where picking them one by one does not do
-counting               how many times claims with one request fit
-| node_score           how well a node suits a pod with alternatives or preferences
-| shortages            why a node does not fit: what excludes each device
-| together             devices for several nodes at once, where nodes share devices
-candidates             the eligible devices of a node, looked at one by one
-| fingerprint          equal for nodes that give the same answer
-| greedy               the first devices that fit, found with bitsets
-eligibility            whether one device by itself is eligible, and what it would consume
-| possessed            what devices have of what a selector reads, for its author
+node_device_counts   counts the devices of a node for requests, without a search for a fit
+| node_search        searches devices on a node where the first fit is not a solution
+counting             counts how many times claims with one request fit
+| node_score         the score of a node for a pod with alternatives or preferences
+| shortages          the reasons why a node does not fit, by device
+| together           devices for several nodes at once, where nodes share devices
+candidates           the eligible devices of a node, looked at one by one
+| fingerprint        a key that is equal for nodes with the same answer
+| greedy             the first devices that fit, found with bitsets
+eligibility          the eligibility of one device by itself, and the consumption of a request
+| possessed          the values that a selector reads of devices, for its author
 """

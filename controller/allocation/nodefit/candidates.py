@@ -14,14 +14,14 @@ from controller.allocation.search.tasks import Option, Task
 from driver.cel import SelectorFault
 
 Pools = Sequence[tuple[Pool, Sequence[PoolDevice]]]
-"""The pools that reach a node, in the order of allocation, each with those of its devices that do."""
+"""The pools with devices that reach a node, in the order of allocation, each with these devices."""
 
 
 class NodeCandidates:
     """The candidates of one node for the claims of one pod.
 
     Args:
-        beyond: devices of the node that are no candidates, because only a part of the node is meant.
+        beyond: devices of the node that are no candidates, because they are outside of the slot's ``within``.
     """
 
     def __init__(self, order: Order, index: DeviceIndex, costs: PartitionCosts, beyond: Order = ()):
@@ -31,7 +31,7 @@ class NodeCandidates:
         self._costs = costs
 
     def tasks(self, wanted: Sequence[Demand]) -> list[Task] | None:
-        """The demands with all their candidates; None if one of them cannot be satisfied even alone."""
+        """The demands with all their candidates; None if one demand cannot be satisfied even alone."""
         found: list[Task] = []
         known: dict[Criteria, tuple[Candidate, ...]] = {}
         for demand in wanted:
@@ -42,10 +42,10 @@ class NodeCandidates:
         return found
 
     def offers(self, wanted: Sequence[Demand], attempt: Attempt) -> Iterator[tuple[Demand, int, Iterable[Candidate]]]:
-        """Per demand, how many devices its first choice wants and its candidates, computed only as far as needed.
+        """Yields, per demand, the number of devices of its first choice, and its candidates, as far as needed.
 
         Args:
-            attempt: holds what earlier demands have picked when the next one is requested.
+            attempt: has the picks of earlier demands when the next one is requested.
         """
         for demand in wanted:
             choice = demand.choices[0]
@@ -61,7 +61,7 @@ class NodeCandidates:
             yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
 
     def _option(self, choice: RequestChoice, known: dict[Criteria, tuple[Candidate, ...]]) -> Option | None:
-        """The choice with its candidates. ``known`` holds those of other choices with the same criteria."""
+        """The choice with its candidates. ``known`` has the candidates of other choices with the same criteria."""
         if choice.takes_all:
             return self._all(choice)
         found = known.get(choice.criteria)
@@ -76,7 +76,7 @@ class NodeCandidates:
     def _all(self, choice: RequestChoice) -> Option | None:
         """All matching devices that are large enough; None if there is none, or one of them is not available.
 
-        A part of a node has all of them or does not do: the claim would get less than it asks for.
+        A part of a node must have all of them: else the claim would get less than it asks for.
         """
         found: list[Candidate] = []
         if any(pool.problem for pool, _ in self.pools):
@@ -97,7 +97,7 @@ class NodeCandidates:
         return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
 
     def matching(self, criteria: Criteria) -> Iterator[tuple[PoolDevice, SelectorFault | None]]:
-        """The devices that the selectors match or fail on."""
+        """The devices that match the selectors, and those on which a selector fails."""
         return self._matching(self.pools, criteria)
 
     def _matching(self, pools: Pools, criteria: Criteria) -> Iterator[tuple[PoolDevice, SelectorFault | None]]:
@@ -112,7 +112,7 @@ class NodeCandidates:
                 yield from (found for found in selected if found[0] in visible)
 
     def eligible(self, criteria: Criteria) -> Iterator[Candidate]:
-        """The devices that are available for these criteria by themselves, and those on which a selector fails."""
+        """The devices that are available for these criteria alone, and those on which a selector fails."""
         for device, fault in self.matching(criteria):
             if fault is not None:
                 if not is_exhausted(device, criteria):

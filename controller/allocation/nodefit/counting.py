@@ -1,4 +1,4 @@
-"""How many times a node fits claims that are one request for devices: exact, without trying."""
+"""Counts how many times a node fits claims with one request: exact, without trying."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,10 @@ from controller.allocation.rules.capacity import CapacityRequest, Quantities
 def count_fits(
     order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int, *, exact: bool = False
 ) -> int | None:
-    """How often the devices in ``masks`` are sufficient for the only demand of the request; None if it must be tried.
+    """Counts how many times the devices in ``masks`` satisfy the only demand of the request; None if it must be tried.
 
-    Each time the request gets the first devices that fit. So what counts is how many there are of each kind that may
-    satisfy it together. With other devices it could be more often if two of them draw on the same counters; then, with
-    ``exact``, the answer is None.
+    Each time the request gets the first devices that fit. So the number of devices of each kind decides. If two of the
+    devices draw on the same counters, others could satisfy it more often; then, with ``exact``, the answer is None.
     """
     choice = request.demands[0].choices[0]
     if request.distinct or len(request.match_groups) > 1:
@@ -45,7 +44,7 @@ def count_fits(
 
 
 def _is_contended(pool: Pool, mask: int) -> bool:
-    """Whether two of these devices draw on the same counters."""
+    """True if two of these devices draw on the same counters."""
     if not pool.layout.members:
         return False
     groups = [group for index in bits(mask) if (group := pool.layout.groups[index]) != NO_GROUP]
@@ -53,7 +52,7 @@ def _is_contended(pool: Pool, mask: int) -> bool:
 
 
 def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: CapacityRequest, most: int) -> int:
-    """How many requests for one device are satisfied, each by the first device that is left."""
+    """Counts the requests for one device that are satisfied, each by the first device left."""
     if not mask & pool.shareable and not _is_contended(pool, mask):
         return mask.bit_count()
     consumed: Sequence[Quantities | str | None] = columns.consumed(pool, asked, mask)[1]
@@ -73,7 +72,7 @@ def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: CapacityRequest,
 
 
 def shares(pool: Pool, index: int, amounts: Quantities, most: int) -> int:
-    """How many shares that consume these amounts are left of a device."""
+    """Counts the shares with these amounts that are left of a device."""
     device = pool.devices[index]
     left = [
         (device.spec.capacity[name].value.nanos - device.use.consumed.get(name, 0)) // amount.nanos

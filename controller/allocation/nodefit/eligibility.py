@@ -1,4 +1,4 @@
-"""Whether one device, by itself, is eligible for a request, and what the request would consume of it."""
+"""The eligibility of one device, by itself, for a request, and the consumption of the request."""
 
 from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.pools import PoolDevice
@@ -10,14 +10,14 @@ from driver.cel import suggest
 
 
 def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Quantities | str | None:
-    """What a request consumes of the device; a string names what the device lacks (``rules.capacity.consumption``)."""
+    """The consumption of a request, or the capacity that the device lacks (``rules.capacity.consumption``)."""
     if criteria.capacity.is_empty and not device.spec.allow_multiple:
         return None
     return columns.consumed(device.pool, criteria.capacity, 1 << device.index)[1][device.index]
 
 
 def insufficiency(device: PoolDevice, criteria: Criteria, columns: Columns) -> Cause | None:
-    """What the device never has enough of for the request, and how much of it one claim can get; None if nothing."""
+    """The capacity that never suffices for the request, and the most for one claim; None if there is none."""
     lacking = consumption_of(device, criteria, columns)
     if not isinstance(lacking, str):
         return None
@@ -30,13 +30,13 @@ def insufficiency(device: PoolDevice, criteria: Criteria, columns: Columns) -> C
 
 
 def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:
-    """Whether the device is in use so that nobody else can have any of it."""
+    """True if the device is in use and nobody else can get a part of it."""
     use = device.use
     return not criteria.admin_access and bool(use.exclusive or (use.shares and not device.spec.allow_multiple))
 
 
 def obstacle(device: PoolDevice, criteria: Criteria, consumes: Quantities | None) -> Cause | None:
-    """Why the device is not available now; None if it is. Admin access needs nothing but tolerated taints."""
+    """The reason why the device is not available now, or None. Admin access needs nothing but tolerated taints."""
     if device.taints and (taint := untolerated(device.taints, criteria.tolerations)) is not None:
         return "taint", f"{taint.key}={taint.value}:{taint.effect}"
     if criteria.admin_access:

@@ -23,7 +23,7 @@ INCLUDED: Final[Mapping[str, str]] = {
     "compatibility_sets": "a pool with compatibilityGroups is compared with itself only",
     "tainted": "as the devices whose taints the request tolerates",
 }
-"""Attributes of ``Pool`` that are part of the fingerprint, and how."""
+"""Attributes of ``Pool`` in the fingerprint, and in which form."""
 IRRELEVANT: Final[Mapping[str, str]] = {
     "key": "a name",
     "slices": "devices are made from them",
@@ -35,11 +35,11 @@ IRRELEVANT: Final[Mapping[str, str]] = {
     "shareable": "part of the column of capacities",
     "_allowed": "follows from layout and free",
 }
-"""Attributes of ``Pool`` that are not part of the fingerprint, and why."""
+"""Attributes of ``Pool`` that are left out of the fingerprint, and why."""
 
 
 def fingerprint(order: Order, request: CompiledRequest, index: DeviceIndex) -> Hashable:
-    """Everything of a node that decides whether, and how often, it fits the request."""
+    """The key of all facts of a node that decide how many times it fits the request."""
     return tuple([_of_pool(pool, visible, request, index) for pool, visible in order])
 
 

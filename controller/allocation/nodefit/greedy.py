@@ -1,7 +1,7 @@
-"""The greedy fit with bitsets: the devices a node would give, as long as the first that fit lead to a solution.
+"""The greedy fit with bitsets: the devices of a node, as long as the first that fit lead to a solution.
 
-What it finds is what the search would find, because it picks the first device that fits each time and leaves out only
-devices that are in no solution. Where a pick would have to be undone it answers UNKNOWN, and the search decides.
+It finds the same devices as the search, because it picks the first device that fits each time and leaves out only
+devices that are in no solution. If a pick would have to be undone, it answers UNKNOWN, and the search decides.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,11 +18,11 @@ from driver.model import Claim
 Masks = list[int]
 """Per pool of an order, a set of its devices."""
 Groups = Mapping[Hashable, int]
-"""The devices of a pool that have each value of an attribute."""
+"""The devices of a pool by their value of an attribute."""
 
 
 class NoFit(Enum):
-    """What the greedy fit can say instead of a solution."""
+    """The answers of the greedy fit other than a solution."""
 
     IMPOSSIBLE = "the node does not fit the request until devices of it are freed"
     UNKNOWN = "the search must decide"
@@ -36,12 +36,12 @@ class GreedyFit:
         self._columns = index.columns
 
     def fit(self, order: Order, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | NoFit:
-        """The devices that the claims would get from the pools in ``order``."""
+        """The devices for the claims from the pools in ``order``."""
         offers = self.offers(order, request)
         return offers if isinstance(offers, NoFit) else self._pick(order, request, claims, offers)
 
     def offers(self, order: Order, request: CompiledRequest) -> list[list[Masks]] | NoFit:
-        """Per demand and choice, the devices that are in some solution as far as counting tells."""
+        """Per demand and choice, the devices that can be in a solution, as far as counting tells."""
         offers: list[list[Masks]] = []
         for demand in request.demands:
             found = []
@@ -109,7 +109,7 @@ class GreedyFit:
     def _enough_values(
         self, order: Order, request: CompiledRequest, offers: Sequence[Sequence[Masks]], group: MatchGroup
     ) -> bool:
-        """Whether the devices of each value, divided by the smallest count, are enough for all demands of the group."""
+        """True if the devices of each value, divided by the smallest count, are enough for all demands of the group."""
         union = _union([offers[at][0] for at in group.demands])
         # With several values, or several requests on one device, dividing the devices by value would count too few.
         multivalued = any(self._columns.values(pool, group.attribute).multivalued for pool, _ in order)
@@ -122,7 +122,7 @@ class GreedyFit:
     def _restrict(
         self, order: Order, request: CompiledRequest, offers: Sequence[list[Masks]], group: MatchGroup
     ) -> bool:
-        """Leave only devices with a value of which every demand has enough devices; False if there is no such value."""
+        """Keep only values with enough devices for every demand; False if there is no such value."""
         groups = self._groups(order, group.attribute)
         allowed: set[Hashable] | None = None
         for at in group.demands:
@@ -180,7 +180,7 @@ class GreedyFit:
         return False
 
     def _left(self, order: Order, attempt: Attempt, choice: RequestChoice, masks: Masks) -> Masks:
-        """The devices with a value of which there are still enough after the picks so far."""
+        """The devices whose value still has enough devices after the picks so far."""
         picked: dict[Pool, int] = {}
         for device, used in attempt.used.items():
             if used.whole:
@@ -193,7 +193,7 @@ class GreedyFit:
 
 
 def _enough_together(order: Order, request: CompiledRequest, offers: Sequence[Sequence[Masks]]) -> bool:
-    """Whether there are as many devices as all demands want, or a shareable one among them."""
+    """True if there are as many devices as all demands want, or a shareable one among them."""
     union = _union([masks for (masks,) in offers])
     if _any_shareable(order, union):
         return True
@@ -201,7 +201,7 @@ def _enough_together(order: Order, request: CompiledRequest, offers: Sequence[Se
 
 
 def _numbers(groups: Sequence[Groups], masks: Masks) -> Mapping[Hashable, int]:
-    """How many of the devices have each value."""
+    """The number of devices by value."""
     numbers: dict[Hashable, int] = {}
     for mask, by_value in zip(masks, groups, strict=True):
         if mask:

@@ -1,4 +1,4 @@
-"""What a node has for requests, counted without looking for a fit: for choosing among domains of a topology."""
+"""Counts the devices of a node for requests, without a search for a fit, for the choice among domains of a topology."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,11 +19,11 @@ class NodeDeviceCounts(NamedTuple):
     """The devices of a node that some filters select.
 
     Attributes:
-        values: the different values that they have of some attributes, "" for none.
-        total: how many there are, in use or not.
-        available: those that are not in use as a whole.
-        tainted: those with taints.
-        shareable: whether one of them can serve several requests.
+        values: their different values of some attributes, "" for none.
+        total: the number of devices, in use or not.
+        available: the number of devices that are not in use as a whole.
+        tainted: the number of devices with taints.
+        shareable: whether one device can serve several requests.
     """
 
     values: frozenset[tuple[str, ...]]
@@ -36,7 +36,7 @@ class NodeDeviceCounts(NamedTuple):
 def node_devices(
     order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex
 ) -> NodeDeviceCounts:
-    """The devices of the node that any of the filters selects; all of them if there is no filter."""
+    """Counts the devices of the node that any filter selects; all devices if there is no filter."""
     values: set[tuple[str, ...]] = set()
     total = available = tainted = shareable = 0
     for pool, visible in order:
@@ -58,7 +58,7 @@ def node_devices(
 
 
 def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
-    """How often the node fits the request at most, up to ``most``. It may be less, because devices compete."""
+    """An upper bound, up to ``most``, on how many times the node fits the request: competition is ignored."""
     if request.maskable and request.single_choice and len(request.demands) == 1:
         offers = greedy.offers(order, request)
         if offers is NoFit.IMPOSSIBLE:
@@ -71,9 +71,9 @@ def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns
 
 
 def _by_devices(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
-    """The bound from the number of devices, and of partitions that a card has room for at once.
+    """The bound from the number of devices, and from the partitions that fit on a card at once.
 
-    Of several that fit, some may take one alternative and some another, so what these leave room for is added up.
+    Requests may take different alternatives, so the bounds of all alternatives are added up.
     """
     found = most
     together: Masks | None = [0] * len(order)
@@ -95,7 +95,7 @@ def _by_devices(order: Order, request: CompiledRequest, greedy: GreedyFit, colum
 
 
 def _at_once(pool: Pool, mask: int) -> int:
-    """How many of the devices can be in use at the same time, at most."""
+    """An upper bound on the devices that can be in use at the same time."""
     if not pool.layout.members:
         return mask.bit_count()
     found, of_card = 0, dict[int, list[PoolDevice]]()
@@ -109,7 +109,7 @@ def _at_once(pool: Pool, mask: int) -> int:
 
 
 def _at_once_of_card(pool: Pool, devices: Sequence[PoolDevice]) -> int:
-    """The same for devices that draw on the same counters: each of them draws at least what the least of them does."""
+    """The same for devices on the same counters: each draws at least the smallest draw of all."""
     least: dict[int, int] = dict(devices[0].draws)
     for device in devices[1:]:
         drawn = dict(device.draws)

@@ -1,4 +1,4 @@
-"""How well a node suits a pod whose requests have alternatives or preferences. Pure.
+"""The score of a node for a pod whose requests have alternatives or preferences. Pure.
 
 The better node satisfies earlier alternatives of ``firstAvailable``, counted over all requests as kube-scheduler does
 (``computeScore`` of its plugin dynamicresources): the sum of their places is smaller. Among nodes that are equal in
@@ -43,15 +43,14 @@ def node_score(
     *,
     masks: bool = True,
 ) -> NodeScore | None:
-    """The node's score; None if it cannot satisfy one of the requests that have alternatives or a preference.
+    """The node's score; None if it cannot satisfy a request with alternatives or a preference.
 
-    Each request is looked at by itself, so the alternatives that the node satisfies together may be later ones
-    (``alternatives``), but not earlier ones.
+    Each request is looked at alone. Together, the node may only satisfy later alternatives (``alternatives``).
 
     Args:
         order: the pools of the node, each with its devices.
         candidates: gives these device by device.
-        masks: whether bitsets may be used.
+        masks: if False, bitsets are not used.
     """
     found: list[RequestScore] = []
     places = 0
@@ -90,7 +89,7 @@ def alternatives(claims: Sequence[Claim], allocations: Sequence[Allocation]) -> 
 
 
 def _first_possible(order: Order, demand: Demand, index: DeviceIndex) -> int | None:
-    """The first alternative for which the node has enough available devices, whatever their capacity."""
+    """The first alternative with enough available devices on the node, whatever their capacity."""
     return next((at for at, choice in enumerate(demand.choices) if _has_enough(order, choice, index)), None)
 
 
@@ -106,7 +105,7 @@ def _has_enough(order: Order, choice: RequestChoice, index: DeviceIndex) -> bool
 
 
 def _is_maskable(order: Order, choice: RequestChoice, index: DeviceIndex) -> bool:
-    """Whether bitsets tell everything: whole devices and partitions, without capacity requests or locality."""
+    """True if bitsets suffice: whole devices and partitions, without capacity requests or locality."""
     want = choice.want
     if not choice.ordered or want.admin_access or not choice.criteria.capacity.is_empty:
         return False

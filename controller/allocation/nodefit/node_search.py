@@ -1,4 +1,4 @@
-"""The search for devices on one node, where picking one after the other does not do."""
+"""The search for devices on one node, where the first fit is not a solution."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ class NodeSearch:
     """Searches nodes of a fleet.
 
     Args:
-        costs: what partitions cost.
+        costs: the costs of partitions.
 
     Attributes:
         effort: the work of all searches so far, in the unit of ``Search.effort``.
@@ -37,9 +37,9 @@ class NodeSearch:
     def remembered(
         self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int
     ) -> Sequence[Pick] | None:
-        """What the search finds; None, which is remembered, if nothing.
+        """The picks of the search; None if it finds nothing, which is remembered.
 
-        It finds the same for nodes that are alike, so a failure holds for all.
+        It finds the same for nodes with equal fingerprints, so a failure holds for all.
         """
         state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
         known = None if state is None else memory.count(state)
@@ -59,7 +59,7 @@ class NodeSearch:
     def search(
         self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
     ) -> Sequence[Pick] | SearchFailure:
-        """What the search finds in so many steps, or why it finds nothing."""
+        """The picks of a search with so many steps, or the reason for none."""
         try:
             attempt = Attempt(claims)
             picks = first_fit(attempt, node.offers(request.demands, attempt))

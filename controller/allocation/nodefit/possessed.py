@@ -1,4 +1,4 @@
-"""What devices have of that which a selector reads, in a few words, for whoever wrote the selector. Pure."""
+"""The values that a selector reads of devices, in a few words for the author of the selector. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,17 +12,17 @@ _MOST_PATHS: Final = 3
 _MOST_VALUES: Final = 3
 _MOST_VALUE: Final = 64
 _SCANNED: Final = 64
-"""Devices of a pool that are looked at."""
+"""The most devices of a pool that are looked at."""
 _IDENTIFYING: Final = frozenset({"uuid", "index", "pciBusID", "serial"})
 """Attributes that tell each device from all others. To list them helps nobody, and no two nodes would be alike."""
 
 
 def possessed(devices: Sequence[PoolDevice], paths: Sequence[DevicePath] | None) -> str:
-    """What the devices have at ``paths``, such as ``type "A100", memory 40Gi to 80Gi``; "" if that is not short.
+    """The values of the devices at ``paths``, such as ``type "A100", memory 40Gi to 80Gi``; "" if that is long.
 
     Args:
         devices: of one pool.
-        paths: what the selector reads; None if that may be anything.
+        paths: the fields that the selector reads; None if it may read any.
     """
     named = [path for path in paths or () if len(path) == 2 and path[1].rpartition("/")[2] not in _IDENTIFYING]
     return ", ".join(filter(None, (_at(path, devices[:_SCANNED]) for path in named[:_MOST_PATHS])))

@@ -1,4 +1,4 @@
-"""Why a node does not fit: what excludes each device from a request, and which claims are in the way."""
+"""The reasons why a node does not fit: the cause that excludes each device, and the claims that hold devices."""
 
 import re
 from collections import Counter
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SearchFailure:
-    """A search that found nothing: how far it came, whether it was cut short, and the device that ended it."""
+    """The failure of a search: the search itself, whether it was cut short, and the device that ended it."""
 
     search: Search | None = None
     undecided: bool = False
@@ -43,7 +43,7 @@ class SearchFailure:
 
     @property
     def lasting(self) -> bool:
-        """Whether nothing can be found until devices are freed."""
+        """True if nothing can be found until devices are freed."""
         return not self.undecided and self.faulty is None
 
 
@@ -54,7 +54,7 @@ class Refusals:
         names: keys of the claims that hold devices, by UID.
 
     Attributes:
-        looks: how often a device was looked at so far.
+        looks: the number of looks at a device so far.
     """
 
     def __init__(self, index: DeviceIndex, names: Mapping[str, str]):
@@ -65,7 +65,7 @@ class Refusals:
     def of(
         self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: SearchFailure
     ) -> Unsatisfiable:
-        """Why the node does not satisfy the demands: by request if one fails alone, else by conflicts in the search."""
+        """The reasons of the node: by request if one fails alone, else by conflicts in the search."""
         lost: tuple[Exclusion, ...] = ()
         for_good = False
         if failure.search is None or failure.faulty is not None:
@@ -94,7 +94,7 @@ class Refusals:
             yield self._shortage(node, claims[demand.claim].key, choice)
 
     def _shortage(self, node: NodeCandidates, claim: str, choice: RequestChoice) -> Shortage:
-        """Count every device once, by what excludes it first: pool, selectors in order, capacity, taints, usage."""
+        """Count every device once, by its first cause: pool, selectors in order, capacity, taints, usage."""
         count = _Count(choice, self._index)
         for pool, devices in node.pools:
             count.add(pool, devices)
@@ -134,11 +134,11 @@ class _Count:
     """Counts the devices of a node for one choice.
 
     Attributes:
-        seen, available, blocked: devices in all; those that fit; those that would fit if nothing were in use.
-        causes: what excludes how many devices.
+        seen, available, blocked: all devices; those that fit; those that would fit if nothing were in use.
+        causes: the number of devices that each cause excludes.
         holders: UIDs of the claims that hold matching devices.
-        freed: devices that would fit if a claim ended, by its UID. Of the devices that draw on the same counters, those
-            count that the claim holds itself, or else one: they may exclude one another.
+        freed: devices that would fit if a claim ended, by its UID. Devices on the same counters may exclude one
+            another: the devices that the claim holds itself count, or else one.
     """
 
     def __init__(self, choice: RequestChoice, index: DeviceIndex):
@@ -208,7 +208,7 @@ class _Count:
         return left
 
     def _count_obstacle(self, device: PoolDevice) -> bool:
-        """Count the device if it has an obstacle; whether it has."""
+        """Count the device if it has an obstacle; True if it has one."""
         consumes = consumption_of(device, self._criteria, self._index.columns)
         cause = obstacle(device, self._criteria, None if isinstance(consumes, str) else consumes)
         if cause is None:
@@ -229,9 +229,9 @@ class _Count:
             freed.update((uid, _card(pool, index)) for uid in holders)
 
     def _without_counters(self, pool: Pool, devices: int, fitting: int, freed: _Freed) -> None:
-        """Devices of which a counter is insufficient because of other devices in use.
+        """Devices that lack some of a counter because of other devices in use.
 
-        One of a card with a device that fits, such as a share, does not count as freed: it may exclude that one.
+        A device on a card with one that fits, such as a share, does not count as freed: it may exclude the other.
         """
         if not devices:
             return
@@ -253,13 +253,13 @@ class _Count:
 
 
 def _card(pool: Pool, index: int) -> tuple[bool, int]:
-    """What tells whether two devices of a pool draw on the same counters: their group, or else the device."""
+    """A key that is equal for devices on the same counters: their group, or else the device."""
     group = pool.layout.groups[index]
     return (True, index) if group == NO_GROUP else (False, group)
 
 
 def _cause(wanted: Filter, place: int) -> tuple[By, str, str]:
-    """The cause if a selector excludes a device: what kind it is, its name, and what it is called if it fails."""
+    """The cause for an excluding selector: its kind, its name, and its name in an error."""
     number = place - len(wanted.of_class)
     if number < 0:
         return "classSelector", "", "device class selector"

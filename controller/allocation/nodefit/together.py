@@ -22,13 +22,13 @@ class NodeClaims:
 
 
 def fit_together(parts: Sequence[NodeClaims], limit: int) -> list[tuple[Allocation, ...]] | None:
-    """The allocations of the claims of each node, so that no node is in the way of another; None if there are none.
+    """The allocations of the claims of each node, which never take the same device; None if there are none.
 
     Args:
-        limit: devices that the search may try.
+        limit: the devices that the search may try.
 
     Raises:
-        SearchEnded: that was not sufficient to find out.
+        SearchEnded: the limit was reached before the search was complete.
     """
     claims: list[Claim] = []
     tasks: list[Task] = []

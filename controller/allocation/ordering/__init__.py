@@ -1,5 +1,5 @@
-"""Which of the sufficient devices come first (``PlacementConfig``). Without a preference, this is not used.
+"""Orders the devices that are sufficient (``PlacementConfig``). Without a preference, it is not used.
 
 device_order     the order in which devices of one node are tried
-partition_cost   which partitions are lost if one is used
+partition_cost   the partitions that are lost if one is used
 """

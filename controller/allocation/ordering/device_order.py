@@ -36,24 +36,24 @@ _WHOLE: Final = 2
 
 
 class Remaining(Protocol):
-    """What is left when a request is satisfied: by allocations, and perhaps by other requests of the pod."""
+    """The counters and capacities that allocations, and perhaps other requests of the pod, leave to a request."""
 
     def free(self, pool: Pool) -> Sequence[int]:
-        """What is left of the pool's counters, nanos."""
+        """The free amount of each counter of the pool, nanos."""
 
     def consumed(self, device: PoolDevice) -> Mapping[str, int]:
-        """What is in use of a shareable device's capacities, nanos."""
+        """The amounts in use of a shareable device's capacities, nanos."""
 
 
 class AllocationsOnly:
-    """What allocations leave."""
+    """The counters and capacities that allocations leave."""
 
     def free(self, pool: Pool) -> Sequence[int]:
-        """What is left of the pool's counters, nanos."""
+        """The free amount of each counter of the pool, nanos."""
         return pool.free
 
     def consumed(self, device: PoolDevice) -> Mapping[str, int]:
-        """What is in use of a shareable device's capacities, nanos."""
+        """The amounts in use of a shareable device's capacities, nanos."""
         return device.use.consumed
 
 
@@ -64,7 +64,7 @@ def in_preferred_order(
     costs: PartitionCosts,
     left: Remaining | None = None,
 ) -> list[Candidate]:
-    """The candidates, given in the order of their pools, in the order in which the request prefers them."""
+    """Sorts candidates, given in the order of their pools, by the preference of the request."""
     left = left or AllocationsOnly()
     if not preference.orders(wanted):
         return list(candidates)
@@ -85,9 +85,9 @@ def in_preferred_order(
 
 
 def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidate]) -> int:
-    """How close together the devices can be: the number of the first attribute of which one value is sufficient.
+    """The closeness of the devices: the index of the first attribute with a value that is sufficient.
 
-    The number of attributes if none is; 0 for a single device.
+    The number of attributes if none has one; 0 for a single device.
     """
     if wanted < 2:
         return 0
@@ -98,7 +98,7 @@ def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidat
 
 
 def share_load(candidate: Candidate, consumed: Mapping[str, int], *, picked: bool = True) -> int:
-    """The load of a shareable device, with or without the pick, in the fullest capacity that the pick consumes."""
+    """The load of a shareable device, with or without the pick: that of the fullest capacity that the pick consumes."""
     capacity = candidate.device.spec.capacity
     taken = {name: amount.nanos for name, amount in (candidate.consumes or {}).items() if amount.nanos > 0}
     used = {name: consumed.get(name, 0) + (amount if picked else 0) for name, amount in taken.items()}

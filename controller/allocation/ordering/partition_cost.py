@@ -1,4 +1,4 @@
-"""What using a partition of a card costs: the partitions that are not available any more afterwards. Pure.
+"""The cost of using a partition of a card: the partitions that are not available any more afterwards. Pure.
 
 A **card** is all devices of a pool that draw, directly or through others, on the same counters. Those of its devices
 that draw the same amounts are of one **kind**. The free counters tell how many of a kind are still available, at most
@@ -33,9 +33,9 @@ class PartitionSize:
 
 
 Lost = tuple[tuple[int, int], ...]
-"""How many fewer are available of which size, the largest size first. A smaller value is a smaller loss."""
+"""The number of lost partitions by size, the largest size first. A smaller value is a smaller loss."""
 Cost = tuple[Lost, int]
-"""What is lost, and the card's load afterwards: the mean of the loads of its counters."""
+"""The loss, and the card's load afterwards: the mean of the loads of its counters."""
 
 
 class CardModel:
@@ -47,7 +47,7 @@ class CardModel:
         self._known: BoundedCache[tuple[tuple[int, ...], Draws], Cost] = BoundedCache(_MOST_COSTS)
 
     def cost(self, free: tuple[int, ...], taken: Draws) -> Cost:
-        """The cost of using a partition while ``free`` is left of the card's counters."""
+        """The cost of using a partition while the card's counters have ``free`` left."""
         known = self._known.get((free, taken))
         if known is None:
             known = self._known[free, taken] = self._cost(free, taken)
@@ -65,7 +65,7 @@ class CardModel:
 
 
 class PoolCards:
-    """The cards of the pools that have the same layout and counters."""
+    """The cards of pools with the same layout and counters."""
 
     def __init__(self, layout: Layout, total: Sequence[int], models: "PartitionCosts") -> None:
         self._cards: list[CardModel] = []
@@ -76,7 +76,7 @@ class PoolCards:
             for index, draws in enumerate(layout.draws)
             if any(amount < total[counter] for counter, amount in draws)
         )
-        """The devices that leave some of the counters they draw on."""
+        """The devices that use only a part of the counters that they draw on."""
         self._members = layout.members
         self._cheapest: BoundedCache[tuple[int, int, tuple[int, ...]], Lost] = BoundedCache(_MOST_COSTS)
         self._within: list[Draws] = [()] * len(layout.draws)
@@ -92,7 +92,7 @@ class PoolCards:
             self._cards.append(models.card(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws)))))
 
     def cost(self, device: PoolDevice, free: Sequence[int]) -> Cost:
-        """The cost of using the device while ``free`` is left of the pool's counters."""
+        """The cost of using the device while the pool's counters have ``free`` left."""
         group = self._groups[device.index]
         return self._cards[group].cost(
             tuple([free[index] for index in self._counters[group]]), self._within[device.index]
@@ -140,7 +140,7 @@ class PartitionCosts:
 
 
 def is_partition(device: PoolDevice) -> bool:
-    """Whether the device is a partition, which means that it leaves some of the counters it draws on."""
+    """True if the device is a partition: it uses only a part of the counters that it draws on."""
     if device.spec.allow_multiple:
         return False
     return any(amount < device.pool.total[index] for index, amount in device.draws)
@@ -156,5 +156,5 @@ def _size(draws: Draws, totals: Sequence[int]) -> int:
 
 
 def _available(kind: PartitionSize, free: Sequence[int]) -> int:
-    """How many of the kind are available."""
+    """The number of available devices of the kind."""
     return min((kind.count, *(max(0, free[index]) // amount for index, amount in kind.draws if amount > 0)))

@@ -1,6 +1,6 @@
-"""Why claims cannot be allocated: counted by device, grouped by node, rendered as text or JSON.
+"""The reasons why claims cannot be allocated: counted by device, grouped by node, rendered as text or JSON.
 
 render          reasons as text
 summary         reasons of all nodes, grouped, and the closest miss
-unsatisfiable   why claims do not fit one node, as values
+unsatisfiable   the reasons of one node, as values
 """

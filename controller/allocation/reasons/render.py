@@ -1,4 +1,4 @@
-"""The text that says why claims cannot be allocated, for Events, conditions, logs and commands."""
+"""Renders reasons as text for Events, conditions, logs and commands."""
 
 from collections.abc import Mapping, Sequence
 

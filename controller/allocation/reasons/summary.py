@@ -1,4 +1,4 @@
-"""Why no node of a fleet fits a pod: nodes grouped by their reasons, and the closest miss.
+"""The reasons why no node of a fleet fits a pod: nodes grouped by reasons, and the closest miss.
 
 The size is bounded on any fleet: at most ``MOST_GROUPS`` groups, the last of which may sum up all others.
 """
@@ -20,7 +20,7 @@ MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeReasons:
-    """Why one node does not fit a pod: predicates of the node, or else its devices."""
+    """The reasons why one node does not fit a pod: predicates of the node, or else its devices."""
 
     predicates: tuple[str, ...] = ()
     devices: Unsatisfiable | None = None
@@ -31,9 +31,9 @@ class NodeGroup:
     """Nodes with the same reasons.
 
     Attributes:
-        nodes: how many.
-        named: some of them.
-        reasons: why, with some of the claims that are in the way.
+        nodes: the number of nodes.
+        named: the names of some of them.
+        reasons: their reasons, with some of the claims that hold devices.
         summed: whether the reasons of the nodes differ, so that numbers of devices are sums.
     """
 
@@ -58,7 +58,7 @@ class Closest:
     """The nodes that lack the fewest devices, where only one request is short.
 
     Attributes:
-        freeing: claims whose end would be sufficient, on node ``on`` ("" for each of the nodes).
+        freeing: claims whose end would be sufficient, on node ``on`` ("" for each node).
     """
 
     nodes: int
@@ -84,13 +84,14 @@ class Closest:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Why none of the nodes fits the pod.
+    """The reasons why none of the nodes fits the pod.
 
     Attributes:
-        nodes: how many nodes there are.
-        faults: what is wrong with the claims as written. If there are faults, nodes do not matter.
-        groups: nodes with the same reasons. Nodes that other claims keep from fitting come first, then those that the
-            pod cannot go to, then those that never have enough; of these, the largest group. The last may sum up many.
+        nodes: the number of nodes.
+        faults: the faults of the claims as written. If there are faults, nodes do not matter.
+        groups: nodes with the same reasons. Nodes whose devices other claims hold come first, then nodes to which the
+            pod cannot go, then nodes that never have enough; in each of these, the largest group first. The last group
+            may sum up many.
     """
 
     nodes: int
@@ -109,7 +110,7 @@ class Summary:
 
 
 def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
-    """Why none of the nodes fits the pod. Nodes are named in the order of ``refused``."""
+    """Groups the reasons of all nodes. Nodes are named in the order of ``refused``."""
     faults = next((one.devices.faults for one in refused.values() if one.devices and one.devices.faults), ())
     if faults:
         return Summary(len(refused), faults)
@@ -131,7 +132,7 @@ def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
 
 
 def _promise(reasons: NodeReasons) -> int:
-    """What is most likely to change comes first: devices in use, then the node, then what never fits."""
+    """The sort key of reasons: devices in use first, then the node, then devices that never fit."""
     if reasons.devices is None:
         return 1
     return 2 if reasons.devices.for_good else 0
@@ -139,7 +140,7 @@ def _promise(reasons: NodeReasons) -> int:
 
 @dataclass(slots=True)
 class _Holders:
-    """The claims in the way of one request on several nodes."""
+    """The claims that hold devices for one request on several nodes."""
 
     holders: list[str] = field(default_factory=list)
     count: int = 0
@@ -235,7 +236,7 @@ class _Closest:
         self._named: list[str] = []
         self._best: Shortage | None = None
         self._freeing: dict[tuple[str, ...], str] = {}
-        """The fewest claims that would have to end, and a node. At most two, to know whether all nodes agree."""
+        """The fewest claims that would have to end, and a node. A second entry means that nodes differ."""
 
     def consider(self, node: str, shortages: Sequence[Shortage]) -> None:
         match shortages:

@@ -1,4 +1,4 @@
-"""Why a pod's claims do not fit a node, as values, so that nodes with equal reasons can be grouped."""
+"""The reasons why a pod's claims do not fit a node, as values, so that nodes with equal reasons can be grouped."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from controller.allocation.requests.demands import ClaimFault
 from driver.wire import Json
 
 MOST_HOLDERS: Final = 3
-"""Claims that a message names as holders of devices."""
+"""The most claims that a message names as holders of devices."""
 MOST_CAUSES: Final = 12
-"""Causes that are distinguished for one request. The rarest are counted together."""
+"""The most causes that are distinguished for one request. The rarest are counted together."""
 _MOST_TEXT: Final = 200
 
 
@@ -43,7 +43,7 @@ By = Literal[
 - ``other``: further causes, by their number.
 """
 Cause = tuple[By, str]
-"""What excludes a device, and which one: the number of a selector, a taint, a capacity, a counter, an attribute."""
+"""The reason why a device is excluded, with a selector, taint, capacity, counter or attribute."""
 
 _WORDS: Final[dict[By, str]] = {
     "classSelector": "excluded by device class selector",
@@ -63,13 +63,13 @@ _WORDS: Final[dict[By, str]] = {
     "other": "for {} other reasons",
 }
 _FOR_GOOD: Final[frozenset[By]] = frozenset(("classSelector", "selector", "selectorError", "capacity", "noCapacity"))
-"""What excludes a device whatever else is in use."""
+"""Causes that exclude a device whatever is in use."""
 _NOT_SHAREABLE: Final = "cannot be shared, so memoryPercent does not apply"
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """How many devices one thing excludes."""
+    """The number of devices that one cause excludes."""
 
     count: int
     by: By
@@ -77,13 +77,13 @@ class Exclusion:
 
     @property
     def cause(self) -> str:
-        """As text, to follow the number of devices."""
+        """The cause as text, to follow the number of devices."""
         if (self.by, self.name) == ("capacity", "memoryPercent"):
             return _NOT_SHAREABLE
         return _WORDS[self.by].format(self.name[:_MOST_TEXT])
 
     def to_json(self) -> Json:
-        """With the keys count, by, name and text."""
+        """JSON with the keys count, by, name and text."""
         return {"count": self.count, "by": self.by, "name": self.name[:_MOST_TEXT], "text": self.cause}
 
 
@@ -98,7 +98,7 @@ def exclusions(counted: Iterable[tuple[Cause, int]]) -> tuple[Exclusion, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One choice of a request, and how many devices of one or several nodes are excluded from it.
+    """One choice of a request, and the number of devices of one or several nodes that are excluded from it.
 
     ``available`` counts the devices that fit the request alone. If these are sufficient, other requests need them.
     """
@@ -113,29 +113,29 @@ class Shortage:
     holders: tuple[str, ...] = ()
     """Some of the claims that hold matching devices, ``namespace/name``, in order."""
     more_holders: int = 0
-    """How many further claims hold some."""
+    """The number of further claims that hold some."""
     freeing: tuple[str, ...] = ()
-    """Claims whose end would leave enough devices for this request alone. Empty if a few are not sufficient, and if
+    """Claims whose end would free enough devices for this request alone. Empty if a few are not sufficient, or if
     constraints apply."""
 
     @property
     def missing(self) -> int:
-        """How many more devices it needs."""
+        """The number of devices that are missing."""
         wanted = self.wanted if isinstance(self.wanted, int) else self.available + 1
         return max(0, wanted - self.available)
 
     @property
     def at_most(self) -> int:
-        """A bound on the devices that would fit if nothing was in use: partitions of one card all count."""
+        """An upper bound on the devices that would fit if nothing was in use: partitions of one card all count."""
         return self.seen - sum(one.count for one in self.exclusions if one.by in _FOR_GOOD)
 
     @property
     def for_good(self) -> bool:
-        """Whether the nodes lack devices for this choice whatever is in use."""
+        """True if the nodes lack devices for this choice whatever is in use."""
         return self.at_most < (self.wanted if isinstance(self.wanted, int) else 1)
 
     def to_json(self) -> Json:
-        """With the keys claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
+        """JSON: claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
         return {
             "claim": self.claim,
             "request": self.request,
@@ -155,12 +155,12 @@ class Unsatisfiable:
     """A refusal with its reasons.
 
     Attributes:
-        faults: claims that are invalid as written and cannot be allocated on any node.
+        faults: claims that are invalid as written, so that no node fits.
         shortages: requests for which the node has too few devices, also those that fit alone but not together.
-        together: if every request fits alone: what excludes devices from the last request that failed.
+        together: if every request fits alone: the causes that exclude devices from the last request that failed.
         pools: pools of the node that cannot be used, and why.
         undecided: whether the search was cut short, so that the claims may fit all the same.
-        for_good: whether a request cannot be satisfied whatever is in use, so that waiting for other claims is no help.
+        for_good: whether a request cannot be satisfied whatever is in use, so that waiting does not help.
     """
 
     faults: tuple[ClaimFault, ...] = ()
@@ -176,14 +176,14 @@ class Unsatisfiable:
         return sentences(self)
 
     def without_holders(self) -> "Unsatisfiable":
-        """The same without the claims that are in the way: equal for nodes that differ only in these."""
+        """The same without holders: equal for nodes that differ only in these."""
         if not any(one.holders or one.freeing for one in self.shortages):
             return self
         bare = tuple(replace(one, holders=(), more_holders=0, freeing=()) for one in self.shortages)
         return replace(self, shortages=bare)
 
     def to_json(self) -> Json:
-        """With the keys faults (claim, field, message), requests, together, pools and undecided."""
+        """JSON with the keys faults (claim, field, message), requests, together, pools and undecided."""
         return {
             "faults": [
                 {"claim": one.claim, "field": one.fault.field, "message": one.fault.message} for one in self.faults

@@ -1,4 +1,4 @@
-"""What the claims of a pod ask for, compiled: everything that follows from the claims and their classes alone."""
+"""The compiled requests of a pod's claims: everything that follows from the claims and their classes alone."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MOST_SPECS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class MatchGroup:
-    """Demands (by number) with one choice each, all devices of which must agree in an attribute."""
+    """Demands (by number) with one choice each, whose devices must all agree in an attribute."""
 
     attribute: str
     demands: tuple[int, ...]
@@ -26,17 +26,17 @@ class MatchGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledRequest:
-    """What the claims of a pod ask for. One object for all pods whose claims ask for the same.
+    """The compiled request of a pod's claims. One object for all pods with equal requests.
 
     Attributes:
         demands: one for each request, in order.
         maskable: whether bitsets are sufficient to try it: no preference, no admin access, no request for all devices.
-        single_choice: whether each request has only one way to satisfy it.
+        single_choice: whether no request has alternatives.
         distinct: whether it has distinctAttribute constraints.
         filters: the filters of all choices, each once.
         attributes: the attributes that its constraints look at.
         match_groups: its matchAttribute constraints, as far as they concern demands with one choice.
-        competing: demands with a match group of their own, where several demands have one for the same attribute.
+        competing: demands with their own match group, where several demands have one for the same attribute.
         min_devices: available devices that one of its demands needs at once; 0 if none needs any.
         total_devices: available devices that all demands need together if none is shareable.
         ordered: whether a request prefers some devices or nodes to others.
@@ -56,17 +56,17 @@ class CompiledRequest:
 
     @property
     def characters(self) -> int:
-        """Of the expressions of all filters."""
+        """The length of the expressions of all filters."""
         return sum([wanted.characters for wanted in self.filters])
 
     @property
     def scored(self) -> bool:
-        """Whether one node can be better than another: it has alternatives or preferences."""
+        """True if one node can be better than another: there are alternatives or preferences."""
         return self.ordered or not self.single_choice
 
 
 class CompiledRequests:
-    """Compiled requests by what claims ask for."""
+    """Compiles requests, once for all claims with equal requests."""
 
     def __init__(self, selectors: CompiledSelectors, names: Names):
         self._selectors = selectors
@@ -78,13 +78,13 @@ class CompiledRequests:
         """Per identity of a spec, which is kept alive: the whole spec as a value."""
 
     def forget(self) -> None:
-        """A device class changed."""
+        """Forget everything, because a device class changed."""
         self._known.clear()
 
     def of(
         self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
     ) -> CompiledRequest | tuple[ClaimFault, ...]:
-        """The compiled request of these claims, or everything that is wrong with them."""
+        """The compiled request of these claims, or all their faults."""
         key = tuple([self.key(claim.spec) for claim in claims])
         known = self._known.get(key)
         if known is not None:
@@ -104,7 +104,7 @@ class CompiledRequests:
 
 
 def compiled(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> CompiledRequest:
-    """The compiled request of these demands, which are those of claims with these specs."""
+    """The compiled request of the demands of claims with these specs."""
     every = [choice for demand in wanted for choice in demand.choices]
     match_groups = _match_groups(wanted, specs)
     constraints = [constraint for spec in specs for constraint in spec.constraints]

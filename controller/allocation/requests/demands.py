@@ -1,4 +1,4 @@
-"""Claims as demands: each request with its alternatives, classes resolved, and everything that is wrong with them."""
+"""The demands of claims: each request with its alternatives and resolved classes, and the faults of the claims."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Criteria:
     tolerations: tuple[Toleration, ...] = ()
     admin_access: bool = False
     sharing: str = "none"
-    """How a share of a device of ours is to be shared (``driver.parameters.sharing_of``)."""
+    """The sharing of a device of ours that is asked for (``driver.parameters.sharing_of``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,10 +34,10 @@ class RequestChoice:
     """One way to satisfy a request: ``exactly``, or one entry of ``firstAvailable``.
 
     Attributes:
-        name: as results name it: ``main`` or ``main/sub``.
-        count: how many devices it takes; at least so many if it takes all.
+        name: the name in results: ``main`` or ``main/sub``.
+        count: the number of devices; the least number if it takes all.
         constraints: indices of the claim's constraints that it takes part in.
-        match_attributes: the attributes in which all its devices must agree.
+        match_attributes: the attributes in which its devices must agree.
     """
 
     name: str
@@ -51,12 +51,12 @@ class RequestChoice:
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all eligible devices (``allocationMode: All``)."""
+        """True if it takes all eligible devices (``allocationMode: All``)."""
         return self.want.mode == "All"
 
     @property
     def ordered(self) -> bool:
-        """Whether it prefers some devices or nodes to others."""
+        """True if it prefers some devices or nodes to others."""
         return self.want.mode == "ExactCount" and self.preference.orders(self.want.count)
 
 
@@ -87,7 +87,7 @@ def demands(
     """The demands of all claims, in order, and all faults of the claims. If there are faults, there are no demands.
 
     Args:
-        names: whose parameters are read in the config of claims and classes.
+        names: the driver whose parameters are read in the config of claims and classes.
     """
     found: list[Demand] = []
     faults: list[ClaimFault] = []
@@ -184,7 +184,7 @@ class _Reader:
         return found
 
     def _filter(self, path: str, want: Want, device_class: DeviceClass) -> Filter:
-        """The filter of the class and the request; of none where one does not compile, which is a fault."""
+        """The filter of the class and the request; an empty filter if one does not compile, which is a fault."""
         sound = True
         for number, expression in enumerate(device_class.selectors):
             subject = f"device class {device_class.name}: spec.selectors[{number}].cel.expression"

@@ -1,7 +1,7 @@
-"""Which of the sufficient devices and nodes a request prefers: the policy in its ``PlacementConfig``. Pure.
+"""The preferences of a request among sufficient devices and nodes: the policy in its ``PlacementConfig``. Pure.
 
-A preference orders what is tried. It never changes what fits. Without a preference, devices are tried in the order of
-their pools and nodes in natural order, which is the choice of kube-scheduler's allocator.
+A preference only orders devices and nodes; it never changes which fit. Without a preference, devices are tried in the
+order of their pools and nodes in natural order, as by kube-scheduler's allocator.
 
 The **load** of a card or node is the part of it that is in use once the request is satisfied, in millionths, rounded
 down. Loads compare cards and nodes of different size by how full they would be.
@@ -29,15 +29,15 @@ class Preference:
     near: tuple[str, ...] = ()
     """Attributes of which several cards should share a value, the tightest level first; empty if locality is off."""
     memory_percent: int = 0
-    """Memory of each share in per cent of its card's; 0 if the request says it itself."""
+    """Memory of each share in per cent of its card's; 0 if the request has an amount."""
 
     @property
     def ranks(self) -> PolicyRanks:
-        """How the policy ranks nodes and devices."""
+        """The ranks of nodes and devices under the policy."""
         return ranks_of(self.policy)
 
     def orders(self, count: int) -> bool:
-        """Whether a request for ``count`` devices prefers some devices or nodes to others."""
+        """True if a request for ``count`` devices prefers some devices or nodes to others."""
         return self.ranks.prefers or (bool(self.near) and count > 1)
 
 
@@ -61,10 +61,10 @@ def node_rank(preference: Preference, available: int, total: int, asked: int) ->
     left; ``spread`` the lowest load, then most left. Without a policy every node has the rank ().
 
     Args:
-        available: how much of what the request asks for is free on the node. Whole devices and partitions count as one
-            each (every placement that is available now); shareable devices with the free part of each, in millionths.
-        total: the same if nothing were in use: all devices that its selectors select; a million for each shareable one.
-        asked: what the request consumes, in the same unit.
+        available: the free amount on the node. Whole devices and partitions count as one each (every placement that is
+            available now); shareable devices with the free part of each, in millionths.
+        total: the amount if nothing were in use, of all devices that its selectors select.
+        asked: the consumption of the request, in the same unit.
     """
     left = available - asked
     return preference.ranks.of_node(load(total - left, total), left)
@@ -76,7 +76,7 @@ class Preferences:
     Each field is merged by itself: the claim's config overrides the class's, a later entry an earlier one. With one
     exception: memory that the request asks for overrides a percentage from its class.
 
-    ``faults`` is what is wrong with the placement config of the claim. Its author must act.
+    ``faults`` are the faults of the claim's placement config. Its author must act.
     """
 
     def __init__(self, claim: Claim, names: Names):
@@ -86,10 +86,10 @@ class Preferences:
     def of(
         self, request: str, want: Want, device_class: DeviceClass, path: str
     ) -> tuple[Preference, tuple[Fault, ...]]:
-        """The preference of one choice of a request, and what is wrong with it.
+        """The preference of one choice of a request, and its faults.
 
         Args:
-            request: as results name it, ``main`` or ``main/sub``.
+            request: the name in results, ``main`` or ``main/sub``.
             path: the field of the claim that holds the want.
         """
         if not self._own and not device_class.config:

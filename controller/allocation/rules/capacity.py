@@ -1,4 +1,4 @@
-"""How much of each capacity one allocation of a shareable device consumes. Amounts are nanos, the API's finest step.
+"""The consumption of each capacity by one allocation of a shareable device. Amounts are nanos, the API's finest step.
 
 The rules are those of ``capacity[..].requestPolicy`` (resource.k8s.io/v1). Without a policy, a capacity that the
 request does not name is consumed in full. With a policy, requests are rounded up to what it allows. Ranges may be
@@ -18,11 +18,11 @@ _MEBI: Final = 1024**2
 _MOST_GIBIBYTES: Final = 512
 """From here on, a number without a unit is taken for MiB: no device has so many GiB."""
 NOT_SHAREABLE: Final = "memoryPercent"
-"""Stands for the capacity that a device lacks if it is not shareable and a request asks for per cent of its memory."""
+"""Stands for the missing capacity if a request asks for per cent of the memory of a device that is not shareable."""
 
 
 def consumed(capacity: Capacity, requested: Quantity | None) -> Quantity | None:
-    """What a request consumes of one capacity; None if the policy does not allow the request."""
+    """The consumption of one capacity; None if the policy does not allow the request."""
     policy = capacity.policy
     if requested is None:
         return policy.default if policy and policy.default is not None else capacity.value
@@ -63,7 +63,7 @@ def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
 
 
 def _share(capacities: Mapping[str, Capacity], requested: Quantities) -> Quantities | str:
-    """What a request consumes of every capacity of a shareable device, or the first capacity that is insufficient.
+    """The consumption of every capacity of a shareable device, or the first capacity that is insufficient.
 
     Negative requests are never satisfied.
     """
@@ -80,7 +80,7 @@ def _share(capacities: Mapping[str, Capacity], requested: Quantities) -> Quantit
 
 
 def _insufficient(capacities: Mapping[str, Capacity], requested: Quantities) -> str:
-    """The first requested capacity that a device, allocated as a whole, lacks or has too little of; "" if none."""
+    """The first requested capacity that a whole device lacks or has too little of; "" if there is none."""
     for name, amount in requested.items():
         if name not in capacities or amount > capacities[name].value or amount.nanos < 0:
             return name
@@ -101,13 +101,13 @@ def small_amounts(spec: ClaimSpec) -> Iterator[str]:
 
 
 class CapacityRequest:
-    """What a request asks of the capacities of each device.
+    """The capacities that a request asks for of each device.
 
     Attributes:
         amounts: ``capacity.requests``.
         memory_percent: memory in per cent of the device's, rounded up to whole units; 0 for none.
         is_empty: whether it asks for nothing.
-        key: everything above as a hashable value.
+        key: all of the above as a hashable value.
     """
 
     __slots__ = ("amounts", "is_empty", "key", "memory_percent")
@@ -128,7 +128,7 @@ class CapacityRequest:
 def consumption(
     shareable: bool, capacities: Mapping[str, Capacity], request: CapacityRequest
 ) -> Quantities | str | None:
-    """What a request consumes of a device that nothing else uses.
+    """The consumption of a request on a device that nothing else uses.
 
     Args:
         shareable: whether the device allows multiple allocations.

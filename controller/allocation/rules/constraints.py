@@ -28,7 +28,7 @@ class ConstraintTracker:
         self._chosen: list[Values] = []
 
     def admits(self, device: Device) -> bool:
-        """Whether the device may join the devices picked so far."""
+        """True if the device may join the devices picked so far."""
         values = values_of(device, self.attribute)
         if not values:
             return False
@@ -49,8 +49,10 @@ class ConstraintTracker:
 
     @property
     def state(self) -> Values | None:
-        """What further picks depend on: for distinctAttribute the values in use, for matchAttribute the values of which
-        one must recur; None while any value is possible."""
+        """The values that limit further picks; None while any value is possible.
+
+        For distinctAttribute those in use, for matchAttribute those of which one must recur.
+        """
         if self.distinct:
             return Values().union(*self._chosen)
         return self._chosen[-1] if self._chosen else None
@@ -65,7 +67,7 @@ def groups_of(device: Device, counter_set: str) -> CompatibilityGroups | None:
 
 
 def are_compatible(groups: Iterable[CompatibilityGroups]) -> bool:
-    """Whether devices with these groups may be in use at the same time on one counter set (1.37).
+    """True if devices with these groups may be in use at the same time on one counter set (1.37).
 
     All of them must have one group in common. Devices without groups are compatible only with one another.
     """

@@ -24,7 +24,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def applies(rule: TaintRule, device: DeviceId) -> bool:
-    """Whether the rule taints the device. A rule without a device selector taints nothing."""
+    """True if the rule taints the device. A rule without a device selector taints nothing."""
     if not rule.selects:
         return False
     wanted = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))

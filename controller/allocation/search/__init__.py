@@ -1,11 +1,11 @@
 """The search for devices where the first fit is not a solution: bounds by counting first, then trying in order.
 
 search            depth first, in the order of kube-scheduler's allocator
-bounds            what cannot succeed, found by counting
-amount_bounds     whether the least that requests consume, summed up, fits into what is left
+bounds            prunes by counting
+amount_bounds     bounds by the sums of counters and capacities
 candidate_cells   open requests and their candidates, counted in cells
 | flow            maximum flow: enough devices for several needs that compete for them
-symmetry          which devices are interchangeable
-tasks             what a search has to find
+symmetry          interchangeable devices
+tasks             the demands of a search, with their candidates
 attempt           the devices picked so far, what they leave, and undoing picks
 """

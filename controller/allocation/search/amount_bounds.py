@@ -1,9 +1,9 @@
-"""Bounds by amounts: whether the least that requests consume, summed up, fits into the counters and capacities left.
+"""Bounds by amounts: compares the least consumption of requests, summed up, with the counters and capacities left.
 
-A bin is what one sum is taken over: a counter set of a pool (one card), or one shareable device. A measure adds up what
-is comparable: one capacity, one counter by its name, or all counters of the same total (the memory slices of a card,
-whichever of them a partition uses). A bin counts with the most that the requested sizes can fill of it, not with all
-that is left in it: shares of 6 leave 4 of 10 unused.
+A bin is the range of one sum: a counter set of a pool (one card), or one shareable device. A measure is one capacity,
+one counter by its name, or all counters of the same total (the memory slices of a card, whichever of them a partition
+uses). A bin counts with the most that the requested sizes can fill of it, not with all that is left in it: shares of 6
+leave 4 of 10 unused.
 """
 
 from collections import Counter
@@ -18,24 +18,24 @@ from controller.allocation.search.candidate_cells import Alternative, CandidateC
 Measure = tuple[str, Hashable]
 Sizes = dict[Measure, frozenset[int]]
 DemandSizes = Sequence[tuple[frozenset[int], int]]
-"""The sizes that a request may consume, and how many devices of such sizes it wants."""
+"""The sizes that a request may consume, and the number of devices of such sizes."""
 
 _MOST_SUMS: Final = 500
-"""Sums computed for one bin. Beyond that, all that is left in the bin counts."""
+"""The most sums computed for one bin. Beyond that, all that is left in the bin counts."""
 
 
 class AmountBounds:
-    """The sizes of candidates, and the bins that they are consumed from."""
+    """Compares the sizes of candidates with their bins."""
 
     def __init__(self, cells: CandidateCells, attempt: Attempt):
         self._candidates = cells
         self._attempt = attempt
         self._drawn = [_drawn(devices) for devices in cells.members]
-        """Per cell, what its devices draw from counters: only the measures that all of them draw on."""
+        """Per cell, the draws of its devices: only the measures that all of them draw on."""
         self._bins: dict[tuple[Measure, frozenset[int]], Sequence[Sequence[tuple[Pool, int]]]] = {}
 
     def suffice(self, needs: Iterable[Need]) -> bool:
-        """Whether the needs together may fit into what is left."""
+        """True if the needs together may fit into the amounts left."""
         merged: dict[Hashable, tuple[Need, int]] = {}
         for need in needs:
             merged[need.form] = need, merged.get(need.form, (need, 0))[1] + need.least
@@ -50,7 +50,7 @@ class AmountBounds:
         return all(self._enough(measure, frozenset(cells[measure]), asked[measure]) for measure in asked)
 
     def _sizes(self, alternatives: Iterable[Alternative]) -> Sizes:
-        """What a need consumes, by the measures that every one of its alternatives consumes."""
+        """The consumption of a need, by the measures that all its alternatives consume."""
         found: Sizes | None = None
         for alternative in alternatives:
             for cell in alternative.cells:
@@ -91,7 +91,7 @@ def _measures(pool: Pool, index: int) -> tuple[Measure, Measure]:
 
 
 def _shared(consumes: Quantities) -> Sizes:
-    """What a share consumes. Counters do not count: all shares of a device draw on them only once."""
+    """The consumption of a share. Counters are left out: all shares of a device draw on them only once."""
     return {("capacity", name): frozenset([amount.nanos]) for name, amount in consumes.items()}
 
 

@@ -1,4 +1,4 @@
-"""One attempt to allocate the claims of a pod: the devices picked so far, what they leave, and undoing picks."""
+"""One attempt to allocate the claims of a pod: picks devices, undoes picks, and counts the amounts left."""
 
 import uuid
 from collections import Counter
@@ -16,13 +16,13 @@ from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeS
 from driver.wire import only_node
 
 UNLIMITED: Final = 1 << 20
-"""Stands for any number of shares of a device that has no capacity which they would use up."""
+"""The number of shares of a device without a capacity that they use up."""
 _SHARE_IDS: Final = uuid.UUID("5f0c3fb4-6b9b-4c1c-9c3c-0d1d5b2a7e10")
 """Namespace of share ids: the same decision for the same claim gives the same ids."""
 
 
 class FaultyDevice(Exception):
-    """A device was visited on which a selector fails."""
+    """A selector fails on a device that was visited."""
 
     def __init__(self, choice: RequestChoice, device: PoolDevice, fault: SelectorFault):
         self.choice = choice
@@ -33,7 +33,7 @@ class FaultyDevice(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A device that is eligible for a choice, with what it would consume; or one on which a selector fails."""
+    """A device that is eligible for a choice, with its consumption; or one on which a selector fails."""
 
     device: PoolDevice
     consumes: Quantities | None = None
@@ -52,12 +52,12 @@ class Pick:
 
 @dataclass(slots=True)
 class AttemptUse:
-    """What an attempt uses of one device."""
+    """The use of one device by an attempt."""
 
     whole: bool = False
     shares: int = 0
     sharing: str = ""
-    """How the shares share the device, while there are any."""
+    """The sharing of the shares, while there are any."""
     consumed: dict[str, int] = field(default_factory=dict)
     """Per capacity, nanos."""
     claims: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class AttemptUse:
 
     @property
     def consuming(self) -> bool:
-        """Whether anything but admin access uses the device."""
+        """True if anything but admin access uses the device."""
         return self.whole or self.shares > 0
 
 
@@ -74,8 +74,8 @@ class Attempt:
 
     Attributes:
         trackers: per claim, its constraints.
-        used: what the attempt uses of each device.
-        counts: devices per claim.
+        used: the use of each device by the attempt.
+        counts: the number of devices per claim.
         picks: the picks in order.
     """
 
@@ -87,7 +87,7 @@ class Attempt:
         self._free: dict[Pool, list[int]] = {}
 
     def conflict(self, claim: int, choice: RequestChoice, candidate: Candidate) -> str:
-        """Why the candidate cannot be picked now, given the picks so far; "" if it can."""
+        """The reason why the candidate cannot be picked after the picks so far; "" if it can."""
         device = candidate.device
         used = self.used.get(device)
         if used is not None and (reason := _conflict(claim, choice, candidate, used)):
@@ -104,20 +104,20 @@ class Attempt:
         return ""
 
     def skips(self, claim: int, choice: RequestChoice, device: PoolDevice) -> bool:
-        """Whether the device is not visited, because the attempt uses it. Then its selectors cannot fail on it."""
+        """True if the device is not visited, because the attempt uses it. Then no selector can fail on it."""
         used = self.used.get(device)
         if used is None or device.spec.allow_multiple or choice.want.mode != "ExactCount":
             return False
         return bool(used.claims.get(claim)) or (used.whole and not choice.want.admin_access)
 
     def remaining(self, device: PoolDevice, capacity: str) -> int:
-        """What is left of a capacity of a shareable device (nanos)."""
+        """The amount left of a capacity of a shareable device (nanos)."""
         used = self.used.get(device)
         consumed = device.use.consumed.get(capacity, 0) + (used.consumed.get(capacity, 0) if used else 0)
         return device.spec.capacity[capacity].value.nanos - consumed
 
     def shares(self, device: PoolDevice, consumes: Quantities | None) -> int:
-        """How often the device could be picked now without admin access; at most once as a whole."""
+        """The number of times the device could be picked now without admin access; at most once as a whole."""
         used = self.used.get(device)
         begun = used is not None and used.consuming
         if begun and (consumes is None or (used is not None and used.whole)):
@@ -172,11 +172,11 @@ class Attempt:
             del self.used[device]
 
     def free(self, pool: Pool) -> Sequence[int]:
-        """What allocations and the attempt leave of the pool's counters, nanos."""
+        """The amounts of the pool's counters that allocations and the attempt leave, nanos."""
         return self._free.get(pool, pool.free)
 
     def consumed(self, device: PoolDevice) -> Mapping[str, int]:
-        """What allocations and the attempt consume of a shareable device's capacities, nanos."""
+        """The amounts of a shareable device's capacities that allocations and the attempt consume, nanos."""
         used = self.used.get(device)
         if used is None or not used.consumed:
             return device.use.consumed
@@ -187,7 +187,7 @@ class Attempt:
         return any(free[index] < amount for index, amount in device.draws)
 
     def _is_compatible(self, device: PoolDevice) -> bool:
-        """Whether the device is compatible with all that are in use on the counter sets it draws on."""
+        """True if the device is compatible with all devices in use on its counter sets."""
         pool = device.pool
         sets = [used.counter_set for used in device.spec.consumes if used.counter_set in pool.compatibility_sets]
         if not sets:
@@ -210,7 +210,7 @@ class Attempt:
 
 
 def _conflict(claim: int, choice: RequestChoice, candidate: Candidate, used: AttemptUse) -> str:
-    """Why a device that the attempt uses already cannot be picked too; "" if it can."""
+    """The reason why a device that the attempt uses already cannot be picked again; "" if it can."""
     shared = candidate.consumes is not None
     if not shared and used.claims.get(claim):
         return "taken by another request"
@@ -237,7 +237,7 @@ def _fits(device: PoolDevice, used: AttemptUse, consumes: Quantities) -> bool:
 
 
 def allocations(claims: Sequence[Claim], picks: Sequence[Pick], node_name: str) -> tuple[Allocation, ...]:
-    """The allocation of each claim, in order. ``timestamp`` is left to whoever writes it."""
+    """The allocation of each claim, in order. The writer sets ``timestamp``."""
     if len(claims) == 1:
         return (_allocation(claims[0], picks, node_name),)
     return tuple(
@@ -275,7 +275,7 @@ def _result(claim: Claim, pick: Pick, ordinal: int) -> Result:
 def _config(claim: Claim, picks: Sequence[Pick]) -> tuple[OpaqueConfig, ...]:
     """The config of the classes used, then the claim's; ``requests`` is empty where an entry is for all of them.
 
-    An entry that cannot be read is for another driver, of which no device is allocated; so it is left out.
+    An entry that cannot be read is left out: it is for another driver, without devices in the allocation.
     """
     chosen = {pick.choice.name: pick.choice for pick in picks}
     by_class: dict[str, list[str]] = {}
@@ -303,7 +303,7 @@ def _covers(requests: Sequence[str], name: str) -> bool:
 
 
 def _nodes(picks: Sequence[Pick], node_name: str) -> NodeSelector | None:
-    """The nodes that the devices can be used from: one node, those that all slices select, or None for any."""
+    """The nodes that can use the devices: one node, the nodes that all slices select, or None for any."""
     if any(pick.candidate.device.node_local for pick in picks):
         return only_node(node_name)
     selectors = [selector for pick in picks if (selector := pick.candidate.device.scope.selector) is not None]

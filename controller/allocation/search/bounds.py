@@ -1,13 +1,13 @@
-"""What cannot succeed, found without trying: too few devices, values, counters or capacity for all that is left.
+"""Prunes by counting: too few devices, values, counters or capacity for all requests that are left.
 
 Each test is necessary for a solution and none is sufficient. A search that stops where a test fails loses no solution.
 
 - Per request: as many devices as it wants.
-- Per matchAttribute: a value of which all requests of the constraint together have enough devices. From then on, only
-  devices with such a value count. Of several constraints of the same form, no more are satisfied at once than the
-  devices of all values allow.
+- Per matchAttribute: a value with enough devices for all requests of the constraint together. From then on, only
+  devices with such a value count. Of several constraints of the same form, the devices of all values limit how many
+  are satisfied at once.
 - All requests at once: a flow from requests, over the values of distinctAttribute, to devices.
-- Per counter and capacity: what the requests consume at least, compared with what is left (``volumes``).
+- Per counter and capacity: the least consumption of the requests, compared with the amount left (``amount_bounds``).
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ _MOST_ROUNDS: Final = 4
 
 
 class Bounds:
-    """Finds out what cannot be satisfied any more after the picks of an attempt."""
+    """Finds tasks that cannot be satisfied any more after the picks of an attempt."""
 
     def __init__(self, tasks: Sequence[Task], attempt: Attempt, symmetry: Symmetry):
         self._tasks = tasks
@@ -70,7 +70,7 @@ class Bounds:
 
 
 class _Check:
-    """One check of the tasks that are left. The first one may be satisfied in part."""
+    """One check of the tasks left. The first one may be satisfied in part."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _Check:
         self._rooms: dict[tuple[int, ...], int] = {}
 
     def needs(self) -> Sequence[Need] | None:
-        """The needs of all tasks with the devices that are available for them; None if one cannot be met."""
+        """The needs of all tasks, with their available devices; None if one cannot be met."""
         # Fewer allowed values mean fewer devices, which may rule out more values; a few rounds find nearly all of it.
         for _ in range(_MOST_ROUNDS):
             needs = self._gather()
@@ -129,7 +129,7 @@ class _Check:
         return found
 
     def _current(self, claim: int) -> Alternative:
-        """The option that the first task is being satisfied with."""
+        """The chosen option of the first task."""
         option, start = self._tasks[0].options[self._progress.number], self._progress.start
         restrictions = self._restrictions(claim, option.choice)
         key = "current", restrictions
@@ -145,7 +145,7 @@ class _Check:
         return Alternative(option.choice, self._progress.left, self._cells[key], self._offers[0][self._progress.number])
 
     def _available(self, claim: int, option: Option, offer: CellOffer) -> Cells:
-        """How many devices of each cell are available to the option by itself. Equal answers are the same object."""
+        """The available devices of each cell for the option alone. Equal answers are the same object."""
         restrictions, admin = self._restrictions(claim, option.choice), option.choice.want.admin_access
         key = id(offer), restrictions, admin
         if key not in self._cells:
@@ -198,7 +198,7 @@ class _Check:
         return self._attempt.trackers[limit[0]][limit[1]].attribute
 
     def _narrow(self, needs: Iterable[Need]) -> bool:
-        """Allow only values that can satisfy all needs of a constraint; False if no value can."""
+        """Keep only values that can satisfy all needs of a constraint; False if no value can."""
         for limit, bound in self._matches(needs).items():
             key = self._form(limit, bound), self._state(limit)
             viable = self._viable.get(key)
@@ -214,7 +214,7 @@ class _Check:
         return True
 
     def _form(self, limit: Limit, bound: Iterable[Need]) -> Hashable:
-        """Equal for constraints that want the same devices in the same way."""
+        """A key that is equal for constraints on the same devices in the same way."""
         others = [other for need in bound for other in need.limits if self._distinct(other)]
         return self._attribute(limit), tuple(sorted(need.form for need in bound)), tuple(others)
 
@@ -223,7 +223,7 @@ class _Check:
         return Values().union(*(self._candidates.values[cell, attribute] for cell in cells))
 
     def _satisfies(self, needs: Iterable[Need], attribute: str, value: object, times: int = 1) -> bool:
-        """Whether the devices of one value are sufficient for the needs, ``times`` times."""
+        """True if the devices of one value are sufficient for the needs, ``times`` times."""
         within: list[Need] = []
         for need in needs:
             restricted = (self._with_value(alternative, attribute, value) for alternative in need.alternatives)
@@ -241,7 +241,7 @@ class _Check:
     # All at once
 
     def enough_at_once(self, needs: Sequence[Need]) -> bool:
-        """Whether there are devices for all needs, and values for all constraints of the same form."""
+        """True if there are devices for all needs, and values for all constraints of the same form."""
         if not self._flows([need for need in needs if need.consuming]):
             return False
         forms: dict[Hashable, list[Limit]] = {}
@@ -252,7 +252,7 @@ class _Check:
         return all(self._values_suffice(similar, matches[similar[0]]) for similar in forms.values() if len(similar) > 1)
 
     def _values_suffice(self, similar: Sequence[Limit], bound: Sequence[Need]) -> bool:
-        """Whether the values together satisfy all these constraints; each value satisfies some of them by itself."""
+        """True if the values together satisfy all these constraints; each value satisfies some of them alone."""
         missing = len(similar)
         for value in self._state(similar[0]) or ():
             times = 1
@@ -264,7 +264,7 @@ class _Check:
         return False
 
     def _flows(self, needs: Sequence[Need], times: int = 1) -> bool:
-        """Whether there are devices for all needs at once, each with another value where they must be distinct."""
+        """True if there are devices for all needs at once, with different values where they must be distinct."""
         # Needs for the same devices are one node of the network, which keeps it small.
         merged: dict[tuple[Hashable, Limit | None], tuple[Need, int]] = {}
         for need in needs:
@@ -314,7 +314,7 @@ class _Check:
             network.limit(("value", limit, value), ("only", limit, value), 1)
 
     def _room(self, cell: int, consumes: Sequence[Quantities | None]) -> int:
-        """How often the devices of the cell could be picked, by the need that consumes least."""
+        """The number of times the devices of the cell could be picked by the need that consumes least."""
         if consumes[0] is None:
             return self._count(cell, None, admin=False)
         different = {id(amounts): amounts for amounts in consumes}

@@ -1,7 +1,7 @@
-"""Requests that are not satisfied yet and their candidates, counted in cells.
+"""Open requests and their candidates, counted in cells.
 
-The devices of one cell are candidates of the same requests, which consume the same of each, and have the same values
-of the attributes that constraints look at.
+The devices of one cell are candidates of the same requests, with the same consumption, and have the same values of the
+attributes in constraints.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,16 +16,16 @@ from controller.allocation.search.symmetry import Symmetry
 from controller.allocation.search.tasks import Task
 
 Cells = Mapping[int, int]
-"""Cell to how many of its devices are available."""
+"""The number of available devices by cell."""
 CellOffer = Mapping[int, Quantities | None]
-"""Cell to what a pick of one of its devices consumes: the capacities of a share, or None for the whole device."""
+"""The consumption of a pick by cell: the capacities of a share, or None for the whole device."""
 Limit = tuple[int, int]
 """A constraint: the number of the claim, and its number in the claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestProgress:
-    """How far a request is satisfied: its option, the position of the next candidate, and how many devices are left."""
+    """The progress of a request: its option, the position of the next candidate, and the number of devices left."""
 
     number: int
     start: int
@@ -43,7 +43,7 @@ class Alternative:
 
     @property
     def possible(self) -> bool:
-        """Whether as many devices are available as it wants."""
+        """True if as many devices are available as it wants."""
         return sum(self.cells.values()) >= self.wanted
 
 
@@ -51,10 +51,10 @@ class Need:
     """A request and the alternatives that can still satisfy it.
 
     Attributes:
-        least: how many devices it needs with any alternative.
-        consuming: whether it uses the devices it gets; admin access does not.
-        limits: the constraints that apply to every alternative.
-        form: equal for needs of the same number of the same devices, as long as both exist.
+        least: the least number of devices over all alternatives.
+        consuming: whether it uses its devices; admin access does not.
+        limits: the constraints of every alternative.
+        form: a key that is equal for needs of the same number of the same devices, as long as both exist.
     """
 
     __slots__ = ("alternatives", "claim", "consuming", "form", "least", "limits")

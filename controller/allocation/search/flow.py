@@ -1,4 +1,4 @@
-"""Maximum flow: whether there are enough devices for several needs that compete for them."""
+"""Maximum flow: finds out if there are enough devices for several needs that compete for them."""
 
 from collections.abc import Hashable
 from itertools import pairwise
@@ -26,7 +26,7 @@ class FlowNetwork:
         self._room.setdefault(end, {}).setdefault(start, 0)
 
     def carries(self, amount: int) -> bool:
-        """Whether ``amount`` can flow from ``SOURCE`` to ``SINK``. The network cannot be used again."""
+        """True if ``amount`` can flow from ``SOURCE`` to ``SINK``. The network cannot be used again."""
         while amount > 0:
             ahead = self._ahead()
             if SINK not in ahead:

@@ -2,8 +2,8 @@
 
 Pruning never changes which solution is found first, because only branches that cannot succeed are pruned:
 
-- where more is left to be found than is available (``bounds``);
-- a device that is interchangeable with one that failed at the same point (``symmetry``), because it would fail alike;
+- a branch that needs more devices than are available (``bounds``);
+- a device that is interchangeable with one that failed at the same point (``symmetry``);
 - a state in which the remaining requests failed before, up to interchangeable devices.
 
 A device on which a selector fails ends the search when it is visited, as in kube-scheduler. So bounds consider only the
@@ -24,13 +24,13 @@ from controller.allocation.search.tasks import Option, Task
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000
-"""Devices tried before a search gives up. The largest of the known hard searches take less than a hundred."""
+"""The most devices that a search tries. The largest of the known hard searches take less than a hundred."""
 _CHECKS: Final = 64
-"""Requests that bounds may check for each step of the limit, so that hundreds of requests end a search sooner."""
+"""The requests that bounds may check for each step of the limit, so that hundreds of requests end a search sooner."""
 _MOST_FAILED: Final = 10_000
 _LOOKS_PER_STEP: Final = 20
 _LOOKS_PER_CANDIDATE: Final = 3
-"""What a step, and a device that is a candidate for a request, take in the unit of ``Search.effort``."""
+"""The effort of a step, and of each candidate of a request, in the unit of ``Search.effort``."""
 
 
 class SearchEnded(Exception):
@@ -66,11 +66,11 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
 
 
 _Tried = tuple[Likeness, set[Hashable]]
-"""Devices that failed, by the likeness they were compared with."""
+"""Devices that failed, with the likeness at that time."""
 
 
 class _Level:
-    """A device to be picked: for which task and option, how many are left, and from which candidate on."""
+    """A device to be picked: its task and option, the number left, and the next candidate."""
 
     __slots__ = ("cells", "closed", "excluded", "index", "likeness", "option", "position", "progress", "tried")
 
@@ -79,20 +79,20 @@ class _Level:
         self.option = option
         self.progress = progress
         self.excluded = excluded
-        """What failed for earlier devices of the request, each with the likeness at its level."""
+        """The failures for earlier devices of the request, each with the likeness at its level."""
         self.position = progress.start
         """The number of the next candidate."""
         self.likeness: Likeness | None = None
-        """Which devices are interchangeable here; None until a candidate has failed."""
+        """The interchangeable devices at this level; None until a candidate has failed."""
         self.tried: set[Hashable] = set()
-        """What failed here."""
+        """The devices that failed here."""
         self.cells: frozenset[int] | None = None
-        """The cells that the device may be of; None for any."""
+        """The cells that may be picked from; None for any."""
         self.closed = False
-        """Whether nothing can succeed here."""
+        """True if nothing can succeed here."""
 
     def skips(self, device: PoolDevice) -> bool:
-        """Whether the device is interchangeable with one that failed here or for an earlier device of the request."""
+        """True if the device is interchangeable with one that failed here or for an earlier device of the request."""
         if self.likeness is not None and self.likeness.key(device) in self.tried:
             return True
         return any(likeness.key(device) in tried for likeness, tried in self.excluded)
@@ -109,14 +109,14 @@ class Search:
         self._symmetry = Symmetry(tasks, self._attempt)
         self._bounds = Bounds(tasks, self._attempt, self._symmetry)
         self._sound = next((index for index, task in enumerate(tasks) if any(map(_faulty, task.options))), len(tasks))
-        """The tasks before this one visit no device on which a selector fails."""
+        """The first task that could visit a device on which a selector fails."""
         self._live = [_limits(tasks[index:]) for index in range(len(tasks))]
         self._tight = _tight(tasks)
         self._failed: set[Hashable] = set()
         self._checks = 0
-        """Requests that bounds have checked so far."""
+        """The number of requests that bounds have checked."""
         self.steps = 0
-        """Devices tried so far."""
+        """The number of devices tried."""
 
     @property
     def picks(self) -> Sequence[Pick]:
@@ -125,7 +125,7 @@ class Search:
 
     @property
     def effort(self) -> int:
-        """The work so far, about as many times that of saying why one device does not suffice."""
+        """The work so far; the unit is about a look at one device for a reason."""
         candidates = sum(len(option.candidates) for task in self._tasks for option in task.options)
         return self.steps * _LOOKS_PER_STEP + self._checks + candidates * _LOOKS_PER_CANDIDATE
 
@@ -166,7 +166,7 @@ class Search:
             raise SearchEnded
 
     def _undo(self, level: _Level) -> None:
-        """Undo the pick of the level: neither it nor any interchangeable device leads to a solution."""
+        """Undo the pick of the level, because neither it nor any interchangeable device leads to a solution."""
         self._attempt.undo()
         if level.likeness is None:
             level.likeness = self._symmetry.likeness(self._live[level.index])
@@ -234,14 +234,14 @@ class Search:
         return None
 
     def _state(self, index: int) -> Hashable:
-        """What the remaining tasks depend on: devices picked, up to interchangeable ones, and constraints."""
+        """The key of the remaining search: devices picked, up to interchangeable ones, and constraints."""
         counts = tuple(self._attempt.counts[claim] for claim in self._tight)
         return index, self._symmetry.likeness(self._live[index]).state, counts
 
     # Reasons
 
     def loss(self) -> tuple[int, Mapping[str, int]]:
-        """The task that the first fit does not satisfy (-1 if none), and how many of its candidates conflict by reason.
+        """The task that the first fit does not satisfy (-1 if none), and the number of its candidates by conflict.
 
         Must be called before the usage of devices changes.
         """
@@ -275,7 +275,7 @@ def _faulty(option: Option) -> bool:
 
 
 def _limits(tasks: Sequence[Task]) -> Sequence[tuple[int, int]]:
-    """The constraints that apply to any of the tasks."""
+    """The constraints of any of the tasks."""
     found = {
         (task.demand.claim, number) for task in tasks for option in task.options for number in option.choice.constraints
     }

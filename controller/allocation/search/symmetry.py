@@ -1,4 +1,4 @@
-"""Which devices are interchangeable for a search, so that trying one of them is trying all.
+"""Interchangeable devices: a search that tries one of them has tried all.
 
 Two devices are interchangeable if every request could take either, they have the same values of the attributes that
 constraints look at, the same capacity left, and draw the same amounts. Devices that are connected by a counter set (the
@@ -18,15 +18,15 @@ from controller.allocation.search.attempt import Attempt
 from controller.allocation.search.tasks import Task
 
 FEW_VALUES: Final = 4
-"""Up to this many values of an attribute are distinguished by name. Groups by NUMA node, for example, would be so large
-that interchangeable devices inside them would not be found."""
+"""Up to this many values of an attribute form no groups. Groups by NUMA node, for example, would be so large that
+interchangeable devices inside them would not be found."""
 
 DeviceGroup = Hashable
 GroupState = frozenset[tuple[Hashable, int]]
 
 
 class Likeness:
-    """Which devices are interchangeable at one state of the attempt. Later picks of other devices do not change it."""
+    """The interchangeable devices at one state of the attempt. Later picks of other devices do not change it."""
 
     def __init__(self, symmetry: "Symmetry", insides: Mapping[DeviceGroup, GroupState], ungrouped: Hashable):
         self._symmetry = symmetry
@@ -34,7 +34,7 @@ class Likeness:
         self._ungrouped = ungrouped
 
     def key(self, device: PoolDevice) -> Hashable:
-        """Equal for interchangeable devices."""
+        """A key that is equal for interchangeable devices."""
         symmetry = self._symmetry
         group = symmetry.groups.get(device)
         alone = symmetry.kinds[device], symmetry.used(device)
@@ -42,13 +42,13 @@ class Likeness:
 
     @property
     def state(self) -> Hashable:
-        """All that further picks depend on; equal for attempts that differ only by interchangeable devices."""
+        """A key that is equal for attempts that differ only by interchangeable devices."""
         kinds = self._symmetry.group_kinds
         return self._ungrouped, frozenset(Counter((kinds[g], inside) for g, inside in self._insides.items()).items())
 
 
 class Symmetry:
-    """Which candidates of some tasks are interchangeable, given the picks of an attempt."""
+    """Finds interchangeable candidates of some tasks, given the picks of an attempt."""
 
     def __init__(self, tasks: Sequence[Task], attempt: Attempt):
         self._attempt = attempt
@@ -110,7 +110,7 @@ class Symmetry:
                     places[group, kind] += 1
 
     def _drawn(self, device: PoolDevice) -> Hashable:
-        """What the device draws and its compatibilityGroups, with counter sets named by their place in the group."""
+        """The draws of the device and its compatibilityGroups, with counter sets named by their place in the group."""
         names = device.pool.counters
         drawn: set[Hashable] = {
             (self._places[device.pool, names[index].counter_set], names[index].counter, amount)
@@ -138,7 +138,7 @@ class Symmetry:
     # The state of the attempt
 
     def used(self, device: PoolDevice) -> Hashable:
-        """What the attempt uses of the device. By which claims matters only if a request asks for admin access."""
+        """The use of the device by the attempt. The claims count only if a request asks for admin access."""
         used = self._attempt.used.get(device)
         if used is None:
             return None
@@ -146,7 +146,7 @@ class Symmetry:
         return used.whole, used.shares and used.sharing, frozenset(used.consumed.items()), claims
 
     def likeness(self, live: Sequence[tuple[int, int]]) -> Likeness:
-        """Which devices are interchangeable now, if only the constraints in ``live`` (claim, number) still matter."""
+        """The interchangeable devices now, if only the constraints in ``live`` (claim, number) still matter."""
         groups: dict[DeviceGroup, Counter[Hashable]] = {}
         ungrouped: Counter[Hashable] = Counter()
         for device in self._attempt.used:
@@ -177,7 +177,7 @@ def _groups_in_use(pool: Pool, counter_set: str) -> Hashable:
 
 
 def _offers(tasks: Sequence[Task]) -> dict[PoolDevice, list[Hashable]]:
-    """Per device, which options may pick it and what they would consume."""
+    """Per device, the options that may pick it, and their consumption."""
     offers: dict[PoolDevice, list[Hashable]] = {}
     for number, task in enumerate(tasks):
         for position, option in enumerate(task.options):
@@ -189,6 +189,6 @@ def _offers(tasks: Sequence[Task]) -> dict[PoolDevice, list[Hashable]]:
 
 
 def _left(device: PoolDevice) -> Hashable:
-    """What is left of each capacity of a shareable device."""
+    """The amount left of each capacity of a shareable device."""
     used = device.use.consumed
     return frozenset((name, c.value.nanos - used.get(name, 0)) for name, c in device.spec.capacity.items())

@@ -1,4 +1,4 @@
-"""What a search has to find: demands with the devices that are eligible for them."""
+"""The tasks of a search: demands with their eligible devices."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from controller.allocation.search.attempt import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A choice with its candidates in order, ``wanted`` of which it takes."""
+    """A choice with its candidates in order; it takes ``wanted`` of them."""
 
     choice: RequestChoice
     candidates: tuple[Candidate, ...]
