@@ -2,13 +2,13 @@
 
 kube               the Kubernetes API: the port, its client, the reflector
 cel                CEL expressions that select devices; stands alone, with a README of its own
-| node_selectors   whether a NodeSelector of core/v1 matches a node
+| node_selectors   matches NodeSelectors of core/v1 with nodes
 | observe          logs, metrics and health checks
 | parameters       opaque parameters of claims and classes
 | settings         the settings of both programs
 | wire             the API's JSON to and from the model
 model              claims, slices and devices as values
-| names            names that are derived from the driver's name
+| names            names derived from the driver's name
 quantity           Kubernetes quantities, exact
 files              small files, written whole or not at all
 backoff            exponential back-off
@@ -17,7 +17,7 @@ backoff            exponential back-off
 | errors           errors by who must act
 | disk             the port to the calls of a file system, and those of this machine
 | cache_key        cache keys that no field can be forgotten in
-| kinds            what a card is offered as, and the kinds of device that come of it
+| kinds            the backends, offers and kinds of devices
 | semver           semantic versions
 | threads          threads whose failure is reported
 limits             limits of Kubernetes' API, and the syntax of names

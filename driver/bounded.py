@@ -1,4 +1,4 @@
-"""Dicts of bounded size, for everything that is remembered to save time. Pure."""
+"""Dicts of bounded size, for caches. Pure."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,8 +10,8 @@ V = TypeVar("V")
 class BoundedCache(dict[K, V]):
     """A dict that forgets the older half of its entries when it would grow beyond ``most``.
 
-    Age is the time of the first entry under a key: reading is a plain dict look-up and records nothing. What is kept
-    must be worth no more than the time it takes to find it again, because any entry may be gone at any time.
+    Age is the time of the first entry under a key: reading is a plain dict look-up and records nothing. Any entry may
+    be gone at any time, so it must be possible to compute a value again.
     """
 
     __slots__ = ("_most",)
@@ -33,7 +33,7 @@ class SizedCache(BoundedCache[K, V]):
     The newest entry is kept, however large it is.
 
     Args:
-        size_of: of one entry, in the unit of ``most_size``; always the same for it.
+        size_of: the size of one entry, in the unit of ``most_size``; it never changes.
     """
 
     __slots__ = ("_most_size", "_size_of", "size")
@@ -43,7 +43,7 @@ class SizedCache(BoundedCache[K, V]):
         self._most_size = most_size
         self._size_of = size_of
         self.size = 0
-        """Of all entries."""
+        """The size of all entries."""
 
     def __setitem__(self, key: K, value: V) -> None:
         if key in self:

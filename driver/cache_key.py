@@ -8,7 +8,7 @@ _TAGGED: Final = frozenset({bool, int})
 
 
 def cache_key(value: Any) -> Hashable:
-    """A hashable value that is equal for two values exactly if all their parts are equal, with their types.
+    """A hashable value. Two values have equal keys exactly if all their parts are equal, with their types.
 
     Dataclasses are taken apart field by field, even where their own ``==`` is more lenient. For example, quantities of
     the same amount are equal, but allocations are written in the format of the request. Mappings and sequences keep

@@ -1,6 +1,6 @@
 """The port to the calls of a file system, and the file systems of this machine.
 
-What is not synced is lost with the power: the content of a file without ``sync``, a changed name without
+A loss of power undoes changes that are not synced: the content of a file without ``sync``, a changed name without
 ``sync_folder``.
 """
 
@@ -23,7 +23,7 @@ _LABEL = "security.selinux"
 _READABLE = b"system_u:object_r:container_ro_file_t:s0\0"
 """The label of what all containers may read, in the policy of container-selinux: layers of images have it."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What a system says if a file system has no room, or no number for another file."""
+"""The errors of a file system without room, or without a number for another file."""
 _CANNOT_EXCHANGE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
@@ -82,7 +82,7 @@ class Disk(Protocol):
         ...
 
     def let_containers_read(self, folder: str) -> None:
-        """Label the folder, and the files in it, so that SELinux lets containers read them; nothing without SELinux.
+        """Label the folder, and its files, so that SELinux lets containers read them; nothing without SELinux.
 
         New files get the label of their folder, and keep it when they get another name.
         """
@@ -93,7 +93,7 @@ class Disk(Protocol):
         ...
 
     def is_locked(self, path: str) -> bool:
-        """Whether somebody holds the lock now, who is alive then: a lock ends with its process."""
+        """True if a living process holds the lock: a lock ends with its process."""
         ...
 
     def remove_lock(self, path: str) -> None:
@@ -241,7 +241,7 @@ def _created(folder: str, prefix: str, suffix: str) -> tuple[int, str]:
 
 
 def _exchange(one: str, other: str) -> bool:
-    """Whether renameat2(2) has exchanged the names; else errno says why not. Python has no function for it."""
+    """Exchange the names with renameat2(2), which Python lacks. False if it failed; errno has the reason."""
     rename: Callable[..., int] | None = getattr(_LIBRARY, "renameat2", None)
     if rename is None:
         ctypes.set_errno(errno.ENOSYS)
@@ -277,7 +277,7 @@ def _taken(path: str) -> Iterator[int | None]:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the open file has this path."""
+    """True if the open file has this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

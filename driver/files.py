@@ -13,8 +13,7 @@ SPARE = ".spare"
 """The end of the name of a file that keeps room for another one (``Files.reserve``)."""
 
 Loss = Literal["nothing", "change", "content"]
-"""What a loss of power may undo of a file that is written: ``change``: the file is as before or as written;
-``content``: it may also be empty."""
+"""The state of a file after a loss of power: ``change``: as before or as written; ``content``: perhaps empty."""
 
 
 class Files:
@@ -74,14 +73,14 @@ class Files:
     def reserve(self, path: str, size: int) -> None:
         """Keep room for a file of up to ``size`` bytes, in a file beside it, for a time when the disk is full.
 
-        The file and what is reserved for it take each other's place whenever that is used, so what gets no longer can
-        be written any number of times. Where a file system writes everything to a new place, the room may be missing.
+        Whenever the reserve is used, it and the file take each other's place. So content that does not grow can be
+        written any number of times. On a file system that writes everything to a new place, the room may be missing.
         """
         if len(self.read(path + SPARE) or b"") < size:
             self.write(path + SPARE, bytes(size))
 
     def _exchanged(self, path: str, data: bytes) -> bool:
-        """Whether the content was written to what is reserved for the file, which then took its place."""
+        """Write the content to the reserve of the file, and let it take the file's place; False if there is none."""
         spare, above = path + SPARE, posixpath.dirname(path)
         try:
             self._disk.overwrite(spare, data)
@@ -107,7 +106,7 @@ class Files:
             return self._disk.create(folder, prefix, TEMPORARY, data)
 
     def let_containers_read(self, folder: str) -> None:
-        """Have files in the folder, which is made if necessary, that SELinux lets containers read."""
+        """Make the folder, if necessary, and let SELinux allow containers to read its files."""
         self._disk.let_containers_read(folder)
 
     def remove(self, path: str) -> None:
@@ -137,7 +136,7 @@ class Files:
         return self._disk.lock(path)
 
     def is_locked(self, path: str) -> bool:
-        """Whether somebody holds the lock now, who is alive then."""
+        """True if a living process holds the lock."""
         return self._disk.is_locked(path)
 
     def remove_lock(self, path: str) -> None:

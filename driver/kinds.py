@@ -1,4 +1,4 @@
-"""What serves a card, what the card is offered as, the kinds of device that come of it, and its faults. Pure.
+"""Backends of cards, offers, kinds of devices, and severities of faults. Pure.
 
 A backend is a value of the setting ``kubeletplugin.hardware``, and an offer one of ``kubeletplugin.offer``. A kind is a
 value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
@@ -7,7 +7,7 @@ value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
 from typing import Final, Literal, assert_never, get_args
 
 Backend = Literal["nvidia", "ascend"]
-"""What serves the cards of a vendor."""
+"""The code that serves the cards of a vendor."""
 
 Offer = Literal["whole", "share", "partitions"]
 
@@ -15,7 +15,7 @@ Severity = Literal["healthy", "degraded", "fatal"]
 """The meaning of a fault for a card; a ``healthy`` one is ignored."""
 
 EVERY_OFFER: Final[tuple[Offer, ...]] = get_args(Offer)
-"""In the order in which devices are published."""
+"""All offers, in the order in which devices are published."""
 
 WholeKind = Literal["gpu", "npu"]
 ShareKind = Literal["gpu-share", "npu-share"]

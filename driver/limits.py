@@ -40,23 +40,23 @@ MAX_BINDING_CONDITIONS = 4
 """Binding conditions of a device, and binding failure conditions of a device."""
 
 MAX_OBJECT_DEPTH = 64
-"""Levels of nesting of an object that are read where a decoder gives up. The API's own fields need about 20 (a project
-setting, no limit of the API server, which takes 10,000)."""
+"""Levels of nesting of an object that lenient decoding reads. The API's own fields need about 20. It is a limit of this
+project: the API server takes 10,000."""
 MAX_PARAMETERS_DEPTH = 16
-"""Levels of nesting of opaque parameters that are read: theirs need 4 (a project setting)."""
+"""Levels of nesting of opaque parameters that are read. Valid ones need 4. It is a limit of this project."""
 
 MAX_EVENT_MESSAGE = 1024
 """Characters of an Event's message (events.k8s.io/v1; core/v1 Events keep to it, too)."""
 MAX_LOG_VALUE = 4096
-"""Characters of a text in a line of the log. Ours."""
+"""Characters of a text in a line of the log; a limit of this project."""
 MAX_TRACEBACK = 32_768
-"""Characters of a traceback in a line of the log. Ours."""
+"""Characters of a traceback in a line of the log; a limit of this project."""
 MAX_HEALTH_MESSAGE = 1024
 """Characters of a device's health message: the kubelet cuts what is longer."""
 
 
 def bounded(text: str, most: int = MAX_EVENT_MESSAGE) -> str:
-    """``text`` in at most ``most`` characters; what is left out is said at the end.
+    """``text`` cut to at most ``most`` characters; its end says how many are left out.
 
     >>> bounded("a" * 100, 30)
     'aaaaaaa… and 93 more characters'
@@ -72,9 +72,9 @@ _BETWEEN = "; "
 
 
 def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE) -> str:
-    """The texts in at most ``most`` characters: as many as fit, and how many more there are.
+    """Joins the texts in at most ``most`` characters: as many as fit, and the number of the others.
 
-    The work is bounded by ``most``, too, however many there are.
+    ``most`` also bounds the work, however many texts there are.
     """
     found, length = list[str](), 0
     for at, text in enumerate(texts):
@@ -88,10 +88,10 @@ def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE) -> str:
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether ``text`` is a lowercase RFC 1123 label."""
+    """True if ``text`` is a lowercase RFC 1123 label."""
     return len(text) <= MAX_DNS_LABEL and DNS_LABEL.fullmatch(text) is not None
 
 
 def is_c_identifier(text: str) -> bool:
-    """Whether ``text`` can name an attribute or capacity."""
+    """True if ``text`` can name an attribute or capacity."""
     return len(text) <= MAX_C_IDENTIFIER and C_IDENTIFIER.fullmatch(text) is not None

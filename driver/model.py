@@ -1,6 +1,6 @@
 """The objects of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values. Pure.
 
-Only the fields that decisions need; ``driver.wire`` translates from and to the API's JSON.
+They have only the fields that decisions need; ``driver.wire`` translates from and to the API's JSON.
 Attribute names are always fully qualified (``lode.dev/type``); capacity names stay as the slice spells them,
 because the API matches a capacity request to a capacity byte for byte.
 """
@@ -68,7 +68,7 @@ def qualify(name: str, driver: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How much of a capacity one allocation consumes (``capacity[..].requestPolicy``)."""
+    """The rule for how much of a capacity one allocation consumes (``capacity[..].requestPolicy``)."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -79,7 +79,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """An amount that a device has; with a policy, how requests for part of it are rounded."""
+    """An amount of a device. A policy says how requests for part of it are rounded."""
 
     value: Quantity
     policy: RequestPolicy | None = None
@@ -87,7 +87,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class CounterConsumption:
-    """What a device consumes of one counter set of its pool while it is allocated."""
+    """The consumption of one counter set of the pool by a device while it is allocated."""
 
     counter_set: str
     counters: Mapping[str, Quantity]
@@ -213,7 +213,7 @@ class Want:
     tolerations: tuple[Toleration, ...] = ()
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     unsupported: tuple[str, ...] = ()
-    """Unknown fields, which may change the meaning: the claim must be refused."""
+    """Unknown fields. They may change the meaning, so the claim must be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class OpaqueConfig:
     requests: tuple[str, ...] = ()
     source: Literal["", "FromClass", "FromClaim"] = ""
     problem: str = ""
-    """Why the parameters cannot be read, which are empty then. It concerns only those whose parameters they are."""
+    """The reason why the parameters cannot be read; they are empty then. It concerns only their driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +285,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a claim holds. ``nodes`` is None where the devices are reachable from every node."""
+    """The devices of a claim. ``nodes`` is None if every node can use them."""
 
     results: tuple[Result, ...]
     config: tuple[OpaqueConfig, ...] = ()
     nodes: NodeSelector | None = None
     timestamp: str = ""
-    """RFC 3339, whole seconds. If it is empty, kube-scheduler sets it and then fails for ever."""
+    """A time in RFC 3339, whole seconds. If it is empty, kube-scheduler sets it and then fails for ever."""
 
     @property
     def node_name(self) -> str:
@@ -313,7 +313,7 @@ class Consumer:
     uid: str
     api_group: str = ""
     unknown: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
-    """Fields of a later version of the API, which are written as they were read."""
+    """Fields of a later version of the API. They are written as they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class Claim:
     owner_pod_group_uid: str = ""
     """UID of the PodGroup that controls a generated claim, else ""."""
     problem: str = ""
-    """Why its spec cannot be decoded, which is empty then; what it holds is known all the same."""
+    """The reason why its spec cannot be decoded; the spec is empty then. Its allocation is known all the same."""
 
     @property
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""The names by which other objects refer to the driver, derived from the setting ``driverName``. Pure."""
+"""The names that other objects use for the driver, derived from the setting ``driverName``. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Names:
 
     @property
     def fabric(self) -> tuple[str, ...]:
-        """Attributes that say where in the fabric a card is: mostly the domains that gangs ask for."""
+        """Attributes with the place of a card in the fabric: mostly the domains that gangs ask for."""
         return tuple([self.attribute(name) for name in ("ibCluster", "ibLeaf", "rail", "nvlinkDomain")])
 
     @property
@@ -89,5 +89,5 @@ class Names:
 
 @lru_cache(maxsize=256)
 def _qualified(driver: str, name: str) -> str:
-    """The same text each time, because every device has all of them."""
+    """Returns the same text object each time, because every device has all of them."""
     return f"{driver}/{name}"

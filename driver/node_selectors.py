@@ -1,4 +1,4 @@
-"""Whether a core/v1 NodeSelector matches a node, and whether one of its requirements holds. Pure."""
+"""Matches NodeSelectors of core/v1 and their requirements with nodes. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from driver.model import NodeRequirement, NodeSelector, NodeSelectorTerm
 
 
 def selects(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
-    """Whether at least one term of ``selector`` matches the node.
+    """True if at least one term of ``selector`` matches the node.
 
     All requirements of a term must hold. A term without requirements matches no node, and an operator that core/v1
     does not define never holds.
@@ -22,7 +22,7 @@ def _term_matches(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, s
 
 
 def holds(requirement: NodeRequirement, values: Mapping[str, str]) -> bool:
-    """Whether the requirement holds for these labels or fields. Label selectors (meta/v1) use the first four."""
+    """True if the requirement holds for these labels or fields. Label selectors (meta/v1) use the first four."""
     value = values.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -49,7 +49,7 @@ def configure_logs(level: str, log_format: str) -> None:
 
 
 def bounded_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Cut texts that are too long, whoever wrote them: what users write is part of messages."""
+    """Cut texts that are too long: messages contain texts of users."""
     for key, value in line.items():
         if isinstance(value, str) and len(value) > MAX_LOG_VALUE:
             line[key] = bounded(value, MAX_TRACEBACK if key == "exception" else MAX_LOG_VALUE)
@@ -106,9 +106,9 @@ Pages = Mapping[str, Callable[[], str]]
 
 
 MAX_CONNECTIONS = 32
-"""Connections held at once. The oldest is closed for a new one, so whoever sends no request keeps nobody out."""
+"""The most open connections. The oldest is closed for a new one, so silent clients keep nobody out."""
 IDLE_SECONDS = 5.0
-"""How long a connection may be silent before it is closed."""
+"""Seconds that a connection may be silent before it is closed."""
 
 
 class ObserveServer:
@@ -139,7 +139,7 @@ class ObserveServer:
 
 
 class _BoundedServer(ThreadingHTTPServer):
-    """One thread for each connection, of which there are at most ``MAX_CONNECTIONS``."""
+    """Serves each connection in a thread of its own, at most ``MAX_CONNECTIONS`` at once."""
 
     def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]):
         host, _, port = address.rpartition(":")
@@ -153,7 +153,7 @@ class _BoundedServer(ThreadingHTTPServer):
         super().__init__(("" if everywhere else host, int(port)), handler)
 
     def server_bind(self) -> None:
-        """Listen on both families where that is meant. The name of this machine is not looked up."""
+        """Listen on both address families if the address says so. The name of this machine is not looked up."""
         if self._both_families:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         socketserver.TCPServer.server_bind(self)
@@ -177,7 +177,7 @@ class _BoundedServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print what went wrong, unless only the connection broke."""
+        """Print the error, unless only the connection broke."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -36,7 +36,7 @@ class SubGroupConfig(_Parameters):
 
 
 class GangConfig(_Parameters):
-    """Which pods start together or not at all. All that are left out: the pods of one owner, as many as it makes."""
+    """The pods that start together or not at all. Without fields: the pods of one owner, as many as it makes."""
 
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     """The pods of the namespace that name the same gang. Default: the pod's group, or the pods of its owner."""
@@ -112,7 +112,7 @@ PlacementPolicy = Literal["firstFit", "binpack", "spread"]
 
 
 class PlacementConfig(_Parameters):
-    """Which of the suitable nodes and devices are preferred, and with which pods one starts (``PlacementConfig``)."""
+    """Preferences among suitable nodes and devices, and the pods that start together (``PlacementConfig``)."""
 
     policy: PlacementPolicy = "firstFit"
     """The first that fit, in the order of names; the most used; the least used."""
@@ -134,7 +134,7 @@ Interval = Literal["default", "short", "medium", "long"]
 
 
 class GpuConfig(_Parameters):
-    """How allocated GPUs are prepared (kind ``GpuConfig``)."""
+    """Options for preparing allocated GPUs (kind ``GpuConfig``)."""
 
     sharing: SharingStrategy = "none"
     """How tenants of one card share it. ``none``: they see the amounts they are allocated, and nothing enforces them.
@@ -154,14 +154,14 @@ class GpuConfig(_Parameters):
 
 
 class NpuConfig(_Parameters):
-    """How allocated NPUs are prepared (kind ``NpuConfig``)."""
+    """Options for preparing allocated NPUs (kind ``NpuConfig``)."""
 
     sharing: Literal["none"] = "none"
     """How tenants of one card are isolated beyond the amounts they are allocated."""
 
 
 class MigConfig(_Parameters):
-    """How allocated MIG partitions are prepared (kind ``MigConfig``): exactly as their profile says."""
+    """Options for preparing allocated MIG partitions (kind ``MigConfig``). There are none."""
 
 
 Parameters = PlacementConfig | GpuConfig | NpuConfig | MigConfig
@@ -184,7 +184,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "too_short": "must have an entry",
     "too_long": "must have at most {max_length} entries",
 }
-"""What a value must be, by the type of pydantic's error."""
+"""Descriptions of valid values, by the type of pydantic's error."""
 
 _INNER: Final[Mapping[str, type[_Parameters]]] = {
     "gang": GangConfig,
@@ -207,15 +207,15 @@ def main_request(request: str) -> str:
 
 
 def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
-    """Whether a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
+    """True if a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
     return not entry.requests or request in entry.requests or main_request(request) in entry.requests
 
 
 def sharing_of(config: Iterable[OpaqueConfig], driver: str, request: str) -> str:
-    """How a request's devices are shared: the strategy, with the time slice if one is asked for (``timeSlicing long``).
+    """The strategy by which a request's devices are shared, with the time slice if one is set (``timeSlicing long``).
 
-    Shares of one card must agree in it. The last entry that names a strategy counts; those of the class come before
-    those of the claim. What is no strategy of ``GpuConfig`` counts as ``none``: it is refused elsewhere.
+    Shares of one card must have the same. The last entry that names a strategy counts; entries of the class come before
+    those of the claim. An unknown strategy counts as ``none``: it is refused elsewhere.
     """
     found = "none"
     for entry in config:
@@ -241,7 +241,7 @@ def parameters_of(
     """The parameters for this driver, in order; entries for other drivers are left out.
 
     Args:
-        subject: the object that has them, such as ``ResourceClaim team-a/train``; ``field``: the field of it.
+        subject: the object with the parameters, such as ``ResourceClaim team-a/train``; ``field``: its field.
         kind: if set, entries of any other kind are left out unread.
         of_class: whether the object is a DeviceClass. It can join no pods to a gang.
 
@@ -300,7 +300,7 @@ def _fault(entry: Mapping[str, Any], field: str, model: type[_Parameters]) -> Fa
 
 
 def _sentence(entry: Mapping[str, Any]) -> str:
-    """What the value must be, for an author who knows JSON and not the types here; else pydantic's own words."""
+    """Describes valid values in terms of JSON; else in pydantic's own words."""
     kind = entry["type"]
     names = [part for part in entry["loc"] if isinstance(part, str)]
     if kind == "model_type" and (inner := _INNER.get(names[-1])):
@@ -310,7 +310,7 @@ def _sentence(entry: Mapping[str, Any]) -> str:
 
 
 def _known(model: type[_Parameters], path: Sequence[str | int]) -> tuple[str, str]:
-    """What holds the unknown field at the path, and the fields that it has."""
+    """The type with the unknown field at the path, and its known fields."""
     fields = [part for part in path if isinstance(part, str)]
     inner = _INNER.get(fields[-2]) if len(fields) > 1 else None
     holder, name = (inner, fields[-2]) if inner else (model, model.__name__)

@@ -15,7 +15,7 @@ _MAX_NUMBER = (1 << 64) - 1
 
 
 def is_semver(text: str) -> bool:
-    """Whether the API server accepts ``text`` as the version of an attribute: three numbers without leading zeros.
+    """True if the API server accepts ``text`` as the version of an attribute: three numbers without leading zeros.
 
     The API server sets no bound on the numbers. ``Semver.parse`` does.
     """

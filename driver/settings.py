@@ -41,7 +41,7 @@ class NodeLabels(_Section):
 
 
 class NvidiaSettings(_Section):
-    """Where NVIDIA's driver is, and how its cards are used. The paths are those of the host."""
+    """Settings of the backend of NVIDIA's GPUs. The paths are those of the host."""
 
     driver_root: str = "/"
     """The root of the driver's files; that of a driver container is ``/run/nvidia/driver``."""
@@ -141,7 +141,7 @@ class TierLevel(_Section):
 
 
 class HoldSettings(_Section):
-    """How nodes are held back for pods and gangs that have waited long, from those that come after them."""
+    """Settings for nodes that are held back for pods and gangs that have waited long."""
 
     enabled: bool = True
     """Whether nodes are held back at all."""

@@ -38,7 +38,7 @@ class Threads(Protocol):
 
 
 class SpareThreads(Threads):
-    """Runs work in threads that are used again: to start one takes much longer than to wake one.
+    """Runs work in threads that are used again, because starting a thread takes much longer than waking one.
 
     There are as many threads as works at once. Work that hangs keeps its thread, and work that raises ends it. Nothing
     waits for them at the end of the program. Thread-safe.

@@ -75,7 +75,7 @@ class CompiledSelectors:
         return found
 
     def is_compiled(self, expression: str) -> bool:
-        """Whether it was compiled before, or refused."""
+        """True if it was compiled before, or refused."""
         return expression in self._compiled
 
     def drivers(self, expressions: Iterable[str]) -> Drivers:

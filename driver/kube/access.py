@@ -17,7 +17,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The kubelet mounts a pod's token and the cluster's CA here, and renews the token before it expires."""
 
 TOKEN_SECONDS = 60.0
-"""How long a token from a file is used before the file is read again."""
+"""Seconds that a token from a file is used before the file is read again."""
 
 
 def _no_token() -> str:

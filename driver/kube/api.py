@@ -70,10 +70,10 @@ COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups
 
 
 class Undecoded(Object):
-    """Stands for an object of a list or watch that cannot be decoded. All that is known is what identifies it.
+    """An object of a list or watch that cannot be decoded. Only its identity is known.
 
     Attributes:
-        problem: why it cannot be decoded.
+        problem: the reason why it cannot be decoded.
     """
 
     def __init__(self, metadata: Object, problem: str):
@@ -155,12 +155,12 @@ _WRITES: Final = frozenset(("create", "update", "patch", "delete"))
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One call of the API as a value: the verb and all that it is called with. ``Api`` says what each part means."""
+    """One call of the API as a value: the verb and its arguments. The methods of ``Api`` document them."""
 
     verb: Verb
     resource: Resource
     namespace: str = ""
-    """Of a create or update without one, the namespace in the object."""
+    """The namespace; for a create or update without one, that of the object."""
     name: str = ""
     """"" for list and watch. For create, the name or generateName of the object."""
     subresource: str = ""
@@ -181,7 +181,7 @@ class ApiCall:
 
     @property
     def is_write(self) -> bool:
-        """Whether the call changes something."""
+        """True if the call changes something."""
         return self.verb in _WRITES
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ class ApiCall:
 class Api(ABC):
     """The calls that the programs make. Every call may raise any ApiError.
 
-    Implementations have only ``call``; the methods of the verbs say what it is called with.
+    Implementations have only ``call``; the methods of the verbs build its argument.
     """
 
     @abstractmethod

@@ -34,7 +34,7 @@ from driver.kube.connections import Connections, HttpRequest, Response
 T = TypeVar("T")
 
 READ_SECONDS = 30.0
-"""How long the server may send nothing before its answer is complete."""
+"""Seconds that the server may send nothing before its answer is complete."""
 WATCH_IDLE_SECONDS = 90.0
 """A watch without data for so long ends. Bookmarks come about every minute once anything of the kind has changed, and
 reopening an idle watch is cheap. This detects connections that broke without a reset."""
@@ -98,7 +98,7 @@ class KubeClient(Api):
         """See ``Api``.
 
         Raises:
-            ApiError: whatever the server says, or that there is no valid response.
+            ApiError: the server returned an error, or no valid response.
         """
         resource, path = call.resource, call.resource.path(call.namespace)
         match call.verb:
@@ -194,7 +194,7 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
 
 @contextmanager
 def _named(request: str) -> Iterator[None]:
-    """An error of the connection says which request it was about."""
+    """Add the request to errors of the connection."""
     try:
         yield
     except Unavailable as error:

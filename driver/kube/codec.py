@@ -1,7 +1,7 @@
 """The JSON that an API server sends and takes. Only home of ``msgspec``.
 
-Everything is decoded strictly first, which is quick. Only what is refused then is read leniently, object by object: one
-object that cannot be decoded keeps no other from being read, neither in a list nor in a watch.
+Strict decoding comes first, because it is quick. Objects that it refuses are read leniently, one by one. So an object
+that cannot be decoded keeps no other from being read, neither in a list nor in a watch.
 """
 
 import re
@@ -37,7 +37,7 @@ class Items(Sequence[Object]):
         added: fields that the items of a list lack.
 
     Raises:
-        Unavailable: when an item is read of which not even the name can be found; call again.
+        Unavailable: an item was read whose name cannot be found; call again.
     """
 
     def __init__(self, raws: Sequence[bytes | msgspec.Raw], added: Mapping[str, str]):
@@ -74,12 +74,12 @@ def encode_object(obj: object) -> bytes:
 
 
 def encoded_once(obj: object) -> object:
-    """What ``encode_object`` takes in the place of an object, without encoding it again."""
+    """Encodes an object once: ``encode_object`` takes the result in the place of the object."""
     return msgspec.Raw(msgspec.json.encode(obj))
 
 
 def decode_object(data: bytes | msgspec.Raw) -> Object:
-    """The object. What strict decoders refuse in it is read as ``driver.kube.lenient`` says.
+    """The decoded object. If the strict decoder refuses it, ``driver.kube.lenient`` reads it.
 
     Raises:
         ValueError: not a JSON object.
@@ -91,10 +91,10 @@ def decode_object(data: bytes | msgspec.Raw) -> Object:
 
 
 def decode_event(data: bytes) -> tuple[str, Object]:
-    """Type and object of one line of a watch; the object is ``Undecoded`` if all that can be found is its identity.
+    """The type and object of one line of a watch; ``Undecoded`` if only its identity can be found.
 
     Raises:
-        ValueError: not even that can be found.
+        ValueError: not even its identity can be found.
     """
     try:
         event = decode_object(data)
@@ -126,7 +126,7 @@ def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
 
 
 def decoded_as(value: object, kind: type[T]) -> T:
-    """A decoded value as a type of dataclasses, lists, mappings, texts and numbers, which ``encode_object`` took.
+    """Converts a decoded value to a type of dataclasses, lists, mappings, texts and numbers.
 
     Raises:
         ValueError: it is not of this type.

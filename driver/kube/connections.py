@@ -1,6 +1,6 @@
 """Connections to an API server that are kept for the next request. Only home of ``ssl``.
 
-The standard library's client is enough for one server, and takes half the time for a request that larger ones take.
+The standard library's client is enough for one server, and takes half the time of larger libraries for a request.
 """
 
 import math
@@ -150,7 +150,7 @@ class Response:
         self.headers: HTTPMessage = response.headers
 
     def read(self) -> bytes:
-        """The body, all of it.
+        """Read the whole body.
 
         Raises:
             Unavailable: the connection broke before its end.
@@ -183,7 +183,7 @@ class Response:
             raise Unavailable(f"connection lost: {error!r}") from error
 
     def close(self) -> None:
-        """Close the connection: what is left of the body is not wanted."""
+        """Close the connection without reading the rest of the body."""
         self._response.close()
         self._connection.close()
 
@@ -196,7 +196,7 @@ class _Connection(HTTPConnection):
 
 
 class _TlsConnection(_Connection):
-    """A connection with the certificates of an ``Access``, which are read anew each time: they are replaced in use."""
+    """A connection with the certificates of an ``Access``. Each connection reads them, because they can be replaced."""
 
     def __init__(self, access: Access, host: str, address: SplitResult, seconds: float):
         super().__init__(_host(address), address.port or 443, timeout=seconds)
@@ -218,7 +218,7 @@ class _TlsConnection(_Connection):
 
 
 def _left(seconds: float, deadline: float) -> float:
-    """How long to wait at most, and not beyond the deadline."""
+    """The seconds to wait at most, and not beyond the deadline."""
     left = min(seconds, deadline - time.monotonic())
     if left <= 0:
         raise TimeoutError("timed out")
@@ -230,7 +230,7 @@ def _host(address: SplitResult) -> str:
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """Whether something has come, which between two requests is the end of the connection."""
+    """True if data has come. Between two requests, that is the end of the connection."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

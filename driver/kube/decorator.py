@@ -1,4 +1,4 @@
-"""One base for everything that stands between a program and the API."""
+"""The base class of everything between a program and the API."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -11,8 +11,8 @@ T = TypeVar("T")
 class ApiDecorator(Api):
     """Passes every call on to another ``Api``, with hooks for subclasses.
 
-    A subclass overrides ``before`` to refuse calls, ``around`` to do something before and after them or to answer
-    another thing, or ``call`` to pass another call on. Without that, a decorator behaves as the API it decorates.
+    A subclass overrides ``before`` to refuse calls, ``around`` to act before and after them or to change the answer, or
+    ``call`` to pass on another call. Without that, a decorator behaves as the API that it decorates.
     """
 
     def __init__(self, api: Api):

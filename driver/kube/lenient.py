@@ -2,10 +2,10 @@
 
 An API server passes opaque parameters and managed fields on as they were written. They may nest more deeply than a
 recursive decoder can follow (up to 10,000 levels), name halves of surrogate pairs, have bytes that are no UTF-8, and
-numbers beyond every range. What such an object says elsewhere counts all the same. So texts are read as Go's decoder
-reads them, which is what other programs see; what is nested too deeply becomes null, and a number beyond the range of a
-double an infinite one. Callers that read opaque parameters have to refuse these. Reading is bounded
-in depth, and linear in time.
+numbers beyond every range. The other fields of such an object count all the same. So texts are read as Go's decoder
+reads them, and other programs with it. Values that are nested too deeply become null, and numbers beyond the range of a
+double become infinite. Callers that read opaque parameters have to refuse these. Reading is bounded in depth, and
+linear in time.
 """
 
 import json
@@ -26,11 +26,11 @@ _ESCAPE: Final = re.compile(
 _METADATA: Final = re.compile(r'"metadata"\s*:\s*\{')
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 _MOST_DIGITS: Final = 310
-"""Of an integer: more are beyond the range of a double."""
+"""The most digits of an integer: more are beyond the range of a double."""
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The object, as far as it can be read: nested at most ``MAX_OBJECT_DEPTH`` deep, all texts encodable.
+    """The object: nested at most ``MAX_OBJECT_DEPTH`` deep, with texts that can be encoded.
 
     Raises:
         ValueError: not a JSON object.
@@ -50,7 +50,7 @@ def read_object(data: bytes) -> dict[str, Any]:
 def split_list(data: bytes) -> tuple[bytes, list[bytes]]:
     """A list without its items, and the items that are objects or lists, each to be read by itself.
 
-    What is wrong inside of an item makes no other one, and not the list, unreadable.
+    An error inside of an item makes neither the list nor another item unreadable.
     """
     text = _text(data)
     items: list[bytes] = []
@@ -68,7 +68,7 @@ def split_list(data: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def identity_of(data: bytes) -> dict[str, Any]:
-    """``metadata`` with what identifies the object, if it can be found although the object cannot be read.
+    """The fields of ``metadata`` that identify an object that cannot be read.
 
     Raises:
         ValueError: its name cannot be found.

@@ -19,7 +19,7 @@ def object_key(obj: Object) -> str:
 
 
 def is_deleting(obj: Object) -> bool:
-    """Whether the object is marked for deletion."""
+    """True if the object is marked for deletion."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -35,7 +35,7 @@ def pod_phase(pod: Object) -> str:
 
 
 def is_terminal(pod: Object) -> bool:
-    """Whether the pod's containers have ended for good."""
+    """True if the pod's containers have ended for good."""
     return pod_phase(pod) in ("Succeeded", "Failed")
 
 

@@ -16,7 +16,7 @@ from driver.kube.api import Api, ApiError, Forbidden, Gone, NotFound, Object, Re
 from driver.kube.objects import object_key
 
 MISSING_LISTS = 5
-"""So many lists in a row must find no such kind, once it was served, before its objects count as gone: an API server
+"""The number of lists in a row without the kind, once it was served, before its objects count as gone: an API server
 that starts may not serve every kind at once."""
 PAGE_SIZE = 100
 """Objects of one page of a list. Kinds with large objects need smaller pages: a page is held whole."""
@@ -43,8 +43,8 @@ class Upserted:
     resource: Resource
     object: Object
     listed: str = ""
-    """The resource version of the list that it is in; "" if it comes from a watch. If an earlier version of an object
-    is in a later list, the API was restored from a backup."""
+    """The resource version of its list; "" from a watch. An earlier version of an object in a later list means that the
+    API was restored from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Unreadable:
 class Restored:
     """The versions of this kind went back: the API was restored from a backup, and a list follows.
 
-    Whatever is in it is newer than what was reported before.
+    The objects of that list are newer than all reported before.
     """
 
     resource: Resource
@@ -111,14 +111,14 @@ class Reflector:
         self._highest = 0
         """The highest version that was reported."""
         self._known = False
-        """Whether the sink may know objects of the kind."""
+        """True if the sink may know objects of the kind."""
         self._missing = 0
         self.synced = False
-        """Whether the sink received at least one complete list, or that there is none to wait for."""
+        """True if the sink received at least one complete list, or notice that there is none to wait for."""
         self.error: ApiError | None = None
-        """Why the sink may be out of date; None while a watch is open, and between two calls that succeeded."""
+        """The reason why the sink may be out of date; None while a watch is open, or after a call that succeeded."""
         self.forbidden: Forbidden | None = None
-        """The last error, if a right is missing. ``error`` has none of an optional kind, which may be done without."""
+        """The last error, if a right is missing. For an optional kind, ``error`` has none."""
 
     @property
     def position(self) -> str:
@@ -173,7 +173,7 @@ class Reflector:
         self._highest = max(self._highest, _number(self._version))
 
     def _list(self) -> None:
-        """A list that breaks off is begun anew: what it has reported exists, but nothing is known to be complete."""
+        """List all pages. A list that breaks off begins anew: the objects reported exist, but there may be others."""
         keys: set[str] = set()
         token = ""
         while True:

@@ -17,7 +17,7 @@ class ReflectorLoop:
     """Steps one reflector. A thread repeats ``step`` for ever and waits in between as long as it returns.
 
     Args:
-        name: of this instance of the program; those with different names pause for different times.
+        name: the name of this instance of the program; instances with different names pause for different times.
     """
 
     def __init__(self, reflector: Reflector, clock: Clock, log: Logger, name: str = ""):

@@ -3,13 +3,13 @@
 Field names are the API's. Decoding keeps everything that decisions need, and names every unknown field that may change
 the meaning of a request. Encoding leaves out empty fields, as the API server does.
 
-shared_slices   the slices of a fleet: what equal hardware has in common exists once
+shared_slices   the slices of a fleet; equal hardware shares objects
 claims          ResourceClaims and DeviceClasses
 | slices        ResourceSlices and their devices
 allocations     allocations, their configuration and consumers
 nodes           node selectors of core/v1
 | taints        taints and tolerations of devices
-fields          what all translations share
+fields          helpers of all translations
 """
 
 from driver.wire.allocations import allocation_from, allocation_to, consumer_to

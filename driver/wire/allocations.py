@@ -39,7 +39,7 @@ def _result_from(raw: Json) -> Result:
 def config_from(raw: Json) -> OpaqueConfig:
     """An opaque configuration of a claim, a class or an allocation.
 
-    Anybody may write anything into the parameters: they make nothing else of the object unreadable.
+    Anybody may write anything into the parameters. So invalid ones make nothing else of the object unreadable.
     """
     opaque = raw.get("opaque") or {}
     parameters = opaque.get("parameters") or {}
@@ -54,7 +54,7 @@ def config_from(raw: Json) -> OpaqueConfig:
 
 
 def _problem_of(parameters: object) -> str:
-    """Why nobody can use these parameters, "" if they can be used."""
+    """The reason why nobody can use these parameters; "" if they can be used."""
     if not isinstance(parameters, dict):
         return "not an object; write fields into it"
     level: list[Any] = [parameters]

@@ -1,4 +1,4 @@
-"""What all translations share."""
+"""Helpers of all translations, and the type of JSON objects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ def text(value: Any) -> str:
     """A text; "" for null.
 
     Raises:
-        TypeError: it is of another type. What is known is indexed by texts, so this must not be found out later.
+        TypeError: it is of another type. Indexes have texts as keys, so this must not be found out later.
     """
     if value is None or isinstance(value, str):
         return value or ""

@@ -1,4 +1,4 @@
-"""Decodes the ResourceSlices of a fleet, so that what equal hardware has in common exists once.
+"""Decodes the ResourceSlices of a fleet, so that equal hardware shares objects.
 
 The devices of two equal nodes differ in few attributes: the uuid of the card, its index, its place on the bus and in
 the fabric. Everything else is one set of objects for all of them. A fleet of 1,000 nodes with 160 devices each takes a
@@ -23,22 +23,22 @@ _OWN: Final = frozenset(
 )
 """Names of attributes, without their domain, that differ between equal cards. Only memory depends on this list."""
 _MOST_VARIANTS: Final = 16
-"""Kinds of equal devices that are remembered under one name, such as ``gpu-0``. More are decoded one by one."""
+"""The most kinds of equal devices that are remembered under one name, such as ``gpu-0``."""
 _MOST_NAMES: Final = 1 << 13
 
 
 class _Known(Generic[T]):
-    """What was made of raw JSON before, by name and content. Thread-safe: a race only decodes something twice."""
+    """Values decoded from raw JSON, by name and content. Thread-safe: a race only decodes something twice."""
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[str, str], list[tuple[Any, T]]] = {}
 
     def get(self, name: tuple[str, str], raw: Any) -> T | None:
-        """What was made of equal JSON under this name."""
+        """The value decoded from equal JSON under this name; None if there is none."""
         return next((made for known, made in self._by_name.get(name, ()) if known == raw), None)
 
     def add(self, name: tuple[str, str], raw: Any, made: T) -> None:
-        """Remember what was made, if there is room."""
+        """Remember the value, if there is room."""
         if len(self._by_name) >= _MOST_NAMES and name not in self._by_name:
             self._by_name.clear()
         variants = self._by_name.setdefault(name, [])
@@ -95,12 +95,12 @@ class SharedSlices:
 
 @lru_cache(maxsize=1024)
 def _own(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the names of a device's attributes that differ between equal cards."""
+    """The names of a device's attributes that differ between equal cards."""
     return tuple(name for name in names if name.rpartition("/")[2] in _OWN)
 
 
 class _Cards:
-    """The attributes that differ between the cards of one slice. Most devices are of the card of the one before."""
+    """The attributes that differ between the cards of a slice. Most devices are on the card of the one before."""
 
     def __init__(self, driver: str):
         self._driver = driver

@@ -37,7 +37,7 @@ class Column:
         self.by_text: Mapping[str, int] | None = None
         """The same, by the text that names a domain (``domains.by_value``)."""
         self.multivalued: bool
-        """Whether one of the devices has several values; known as soon as the groups are."""
+        """True if a device has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
 
 

@@ -304,7 +304,7 @@ class DeviceIndex:
 
 
 def _reaches(scope: NodeScope, node: NodeSlot) -> bool:
-    """Whether devices of this scope can be used from the node."""
+    """True if devices of this scope can be used from the node."""
     if scope.all_nodes:
         return True
     if scope.node_name:

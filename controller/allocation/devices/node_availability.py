@@ -34,7 +34,7 @@ class NodeAvailability:
         self._stale: dict[NodeSlot, None] = {}
         self._arrived: dict[NodeSlot, None] = {}
         self._shifts: list[int] = []
-        """Where places were inserted; the last insertion led to ``numbering``."""
+        """The places that were inserted; the last insertion led to ``numbering``."""
         self._freed: list[NodeSlot | None] = []
         self._freed_before = 0
 

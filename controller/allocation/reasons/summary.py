@@ -43,7 +43,7 @@ class NodeGroup:
     summed: bool = False
 
     def to_json(self) -> Json:
-        """With the keys nodes, named, predicates, devices (null where predicates exclude the nodes) and summed."""
+        """JSON with the keys nodes, named, predicates, devices (null where predicates exclude the nodes) and summed."""
         return {
             "nodes": self.nodes,
             "named": list(self.named),
@@ -70,7 +70,7 @@ class Closest:
     on: str = ""
 
     def to_json(self) -> Json:
-        """With the keys nodes, named, request, fit, wanted, freeing and on."""
+        """JSON with the keys nodes, named, request, fit, wanted, freeing and on."""
         return {
             "nodes": self.nodes,
             "named": list(self.named),
@@ -100,7 +100,7 @@ class Summary:
     closest: Closest | None = None
 
     def to_json(self) -> Json:
-        """With the keys nodes, faults (claim, field, message), groups and closest (null if no node is close)."""
+        """JSON with the keys nodes, faults (claim, field, message), groups and closest (null if none is close)."""
         return {
             "nodes": self.nodes,
             "faults": Unsatisfiable(self.faults).to_json()["faults"],

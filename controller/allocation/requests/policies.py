@@ -15,9 +15,9 @@ class PolicyRanks(ABC):
     """The ranks under one policy. Loads are in millionths (``preferences.load``)."""
 
     prefers = True
-    """Whether some nodes or devices have a better rank than others."""
+    """True if some nodes or devices have a better rank than others."""
     spares_partitions = False
-    """Whether a node is better where a partition costs less (``ordering.partition_cost``), whatever its rank."""
+    """True if a node is better where a partition costs less (``ordering.partition_cost``), whatever its rank."""
 
     @abstractmethod
     def of_node(self, load: int, left: int) -> tuple[int, ...]:
