@@ -83,13 +83,21 @@ def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
 BROKEN = [
     *(obj for obj in CLUSTER if obj["kind"] != "Node"),
     *map(stored, (obj for obj in CLUSTER if obj["kind"] == "ResourceSlice")),
-    {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
-        "replicas": 1, "ordinals": {"start": 1}, "template": {"spec": pod("x", of="card")["spec"]}}},
-    {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
-        "parallelism": 1, "completions": 1, "template": {"spec": pod("x", of="card")["spec"]}}},
+    {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "s"},
+        "spec": {"replicas": 1, "ordinals": {"start": 1}, "template": {"spec": pod("x", of="card")["spec"]}},
+    },
+    {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"parallelism": 1, "completions": 1, "template": {"spec": pod("x", of="card")["spec"]}},
+    },
     allocated(claim("held"), "a/gpu-0", "q"),
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"a": "b"}}},
-]  # fmt: skip
+]
 
 
 @given(st.data())
