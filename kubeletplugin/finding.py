@@ -6,7 +6,6 @@ from typing import assert_never
 
 from driver.clock import Clock
 from driver.files import Files
-from driver.kinds import Severity
 from driver.kube.api import Object
 from driver.observe import Logger
 from driver.settings import Settings

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.errors import TransientFault
-from driver.kinds import Severity
 from driver.observe import Logger
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance

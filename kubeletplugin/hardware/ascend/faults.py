@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
+from driver.kinds import Severity
 from kubeletplugin.hardware.ascend.facts import ActiveFault
 from kubeletplugin.hardware.port import Health, Recovery
 
-Severity = Literal["healthy", "degraded", "fatal"]
-"""``healthy``: the fault is ignored."""
 LEVELS: Final = ("notice", "minor", "major", "critical")
 """The severities of DCMI, by number."""
 DEFAULT_LEVELS: Final[Mapping[str, Severity]] = {

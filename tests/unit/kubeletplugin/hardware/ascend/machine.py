@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from driver.kinds import Severity
 from driver.observe import logger
 from kubeletplugin.hardware.ascend.backend import AscendHardware, HostFiles
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
-from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severities, Severity
+from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severities
 from kubeletplugin.hardware.ascend.npusmi import Run
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles

@@ -2,8 +2,9 @@
 
 import pytest
 
+from driver.kinds import Severity
 from kubeletplugin.hardware.ascend.facts import ActiveFault
-from kubeletplugin.hardware.ascend.faults import Severities, Severity, health_of, with_level, worst
+from kubeletplugin.hardware.ascend.faults import Severities, health_of, with_level, worst
 from kubeletplugin.hardware.port import Health
 
 MINOR = ActiveFault(0x80CB8002, 1, "recoverable")
