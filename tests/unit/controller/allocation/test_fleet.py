@@ -27,7 +27,7 @@ from driver.model import (
     Toleration,
     Version,
     Want,
-)  # fmt: skip
+)
 from tests.unit.controller.allocation.small_fleets import (
     DRIVER,
     claim,

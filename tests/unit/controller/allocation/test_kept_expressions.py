@@ -2,7 +2,7 @@
 
 import gc
 
-from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
+from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, pool, want
 
 LONG = 9_000
@@ -16,7 +16,7 @@ def long(number: int) -> str:
 
 
 def test_of_compiled_expressions_those_of_the_last_so_many_characters_are_kept() -> None:
-    selectors = Selectors(DRIVER)
+    selectors = CompiledSelectors(DRIVER)
     wanted = [long(number) for number in range(3 * MOST_CHARACTERS // LONG)]
     for expression in wanted:
         selectors.filter((), (expression,))
