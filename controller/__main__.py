@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from controller.election import Election
+from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
 from controller.policies import PolicyGuard, expected_policies
 from controller.state import StateDelta

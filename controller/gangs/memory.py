@@ -79,7 +79,9 @@ class Memory:
                 found[place.index] = bound(place)
         return found
 
-    def devices(self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Sequence[NodeDevices]:
+    def devices(
+        self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes
+    ) -> Sequence[NodeDeviceCounts]:
         """The devices of each place that the requests of the topology select."""
         key = topology, places
         known = self._devices.get(key)

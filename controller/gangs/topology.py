@@ -125,7 +125,7 @@ class Topology:
         self._slots: dict[str, NodeSlot] = {}
         self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
         """The inputs for the paths of each node."""
-        self._devices: dict[str, NodeDevices] = {}
+        self._devices: dict[str, NodeDeviceCounts] = {}
         """The devices of nodes, as of the last update."""
         self._paths: dict[str, tuple[Path, ...]] = {}
         self._places: dict[int, DomainNodes] = {}

@@ -331,7 +331,7 @@ class Controller:
         """The holds of nodes for gangs."""
         return self._waits.domains.held
 
-    def usage_snapshot(self) -> Mapping[DeviceId, Use]:
+    def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
         """Return the devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
         return self._fleet.usage_snapshot()
 

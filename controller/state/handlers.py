@@ -190,23 +190,13 @@ def _running(pod: PodView | None) -> tuple[str, Needs] | None:
     return (pod.node_name, pod.needs) if pod is not None and pod.node_name and not pod.terminal else None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIndexes:
-    """The indexes of nodes: their objects, who changed them, their slices and their devices."""
-
-    nodes: Nodes
-    revisions: NodeRevisions
-    slices: SliceNodes
-    devices: Fleet
-
-
 class NodeHandler:
     """Nodes."""
 
-    def __init__(self, indexes: NodeIndexes):
-        self._nodes = indexes.nodes
-        self._revisions = indexes.revisions
-        self._devices = indexes.devices
+    def __init__(self, nodes: Nodes, revisions: NodeRevisions, devices: Fleet):
+        self._nodes = nodes
+        self._revisions = revisions
+        self._devices = devices
 
     def on_update(self, facts: NodeFacts, changes: Changes) -> None:
         """See ``Handler``."""

@@ -32,7 +32,6 @@ from controller.state.handlers import (
     Handler,
     Indexes,
     NodeHandler,
-    NodeIndexes,
     PodCounter,
     PodHandler,
     SliceHandler,
@@ -148,7 +147,7 @@ class State:
         groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
         self._handlers: Mapping[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
-            NODES: NodeHandler(indexes),
+            NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.gangs),
             RESOURCE_SLICES: SliceHandler(indexes),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from controller.election import Election
+from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
 from controller.writing import Channel, SteppedWrites
 from driver.kube.api import NAMESPACES, ApiCall, Resource, Unavailable
