@@ -54,7 +54,7 @@ _NEEDED: Final = (RESOURCE_SLICES, DEVICE_CLASSES)
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ExplainedOutcome:
     """The outcome for a live object, the controller's condition on it, and notes on gaps in the answer."""
 
     outcome: Outcome
@@ -191,7 +191,7 @@ class Explainer:
             notes += leader_note(self._api, self._now)
         return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
 
-    def _gang(self, name: str) -> Explanation:
+    def _gang(self, name: str) -> ExplainedOutcome:
         """The outcome of all members together; the reason is that of a member that waits."""
         snapshot = self._snapshot({}, complete=True)
         key, state, simulator = f"{self._namespace}/{name}", snapshot.state, Simulator(snapshot, self._now)
@@ -228,14 +228,14 @@ class Explainer:
         outcome = replace(outcome, kind="ResourceClaim", name=name, claims=own)
         return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
 
-    def _as_reported(self, pod: PodView, error: NoRights) -> Explanation:
+    def _as_reported(self, pod: PodView, error: NoRights) -> ExplainedOutcome:
         """The controller's condition as the outcome, for a user without the rights that a decision needs."""
         reported = pod.allocated
         if reported is None or reported.status != "False":
             raise error
         answer = Verdict(reported.reason, reported.message)
         outcome = Outcome("Pod", pod.namespace, pod.name, "waiting", node="", claims=(), verdict=answer)
-        return Explanation(outcome, reported, (f"{error}; until then this is only what the controller said",))
+        return ExplainedOutcome(outcome, reported, (f"{error}; until then this is only what the controller said",))
 
     def _view(self, raw: Object) -> PodView:
         return pod_from(raw, f"{self._names.driver}/Allocated", self._names.gang)

@@ -31,7 +31,7 @@ class CardFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class InventoryNode:
     """The facts of one node that the report depends on."""
 
     node: str
@@ -124,7 +124,7 @@ class InventoryReport:
         }
 
 
-def report(facts: NodeFacts) -> InventoryReport:
+def report(facts: InventoryNode) -> InventoryReport:
     """Build the report with the functions by which the plugin decides its offers."""
     section, notes = facts.settings.kubeletplugin, list(facts.notes)
     key = section.node_labels.offer

@@ -64,7 +64,7 @@ def _record(facts: InventoryNode, target: str, description: str) -> int:
     return DONE
 
 
-def _facts(arguments: argparse.Namespace) -> NodeFacts:
+def _facts(arguments: argparse.Namespace) -> InventoryNode:
     """Read the facts of the node for the report.
 
     Raises:
@@ -93,7 +93,7 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
     cards = _cards(hardware)
     others = () if arguments.profile else _others(settings, node, cards, PodResources(socket_paths(settings), log))
     notes = (*notes, *others, *unread)
-    return NodeFacts(arguments.node_name, settings, labels, cards, notes=notes, recorded=recorded)
+    return InventoryNode(arguments.node_name, settings, labels, cards, notes=notes, recorded=recorded)
 
 
 def _recorded(settings: Settings) -> tuple[Recorded, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from driver.clock import Clock
 from driver.settings import HoldSettings
 
 
-class Holding(Protocol):
+class HoldingController(Protocol):
     """The parts of a controller that the checks read."""
 
     @property

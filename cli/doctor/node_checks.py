@@ -43,7 +43,7 @@ class Containerd:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class ObservedNode:
     """Facts seen on a node. Paths are those of the node."""
 
     driver: str

@@ -33,7 +33,7 @@ _LIBRARIES = (
 )
 
 
-def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFacts:
+def look(settings: Settings, root: str = "/", driver_root: str = "") -> ObservedNode:
     """Read the facts of the node.
 
     Args:
