@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from controller.election import Election, LeaseTerms
+from controller.election import Election
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
 from controller.writing import Channel, Lane, Latency, SteppedWrites
