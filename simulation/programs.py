@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from controller.election import Election
+from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
 from controller.writing import Channel, Lane, Latency, SteppedWrites
@@ -82,15 +82,8 @@ class SimulatedController:
     ):
         section, api, clock = settings.controller, ports.api, ports.clock
         self._clock = clock
-        self._election = Election(
-            api,
-            clock,
-            NAMESPACE,
-            section.lease_name,
-            identity,
-            lease_seconds=section.lease_seconds,
-            longest_write_seconds=section.longest_write_seconds,
-        )
+        terms = LeaseTerms(NAMESPACE, section.lease_name, section.lease_seconds, section.longest_write_seconds)
+        self._election = Election(api, clock, terms, identity)
         self._random = randomness
         self._writes = SteppedWrites(
             Channel(api, self._election, lambda result: self.controller.handle(result), clock),
