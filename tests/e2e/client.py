@@ -1,4 +1,4 @@
-"""kubectl as the administrator, with the queries that tests need."""
+"""The administrator: kubectl, and the API itself for what tests ask again and again."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from testclusters import CommandFailed, KindCluster
+from tests.e2e.apiserver import ApiServer
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -17,7 +18,7 @@ TIMEOUT = 120.0
 """Seconds within which a condition must become true. The kubelets here retry a failed prepare after about 10 s."""
 
 
-def eventually(condition: str, get: Callable[[], T], seconds: float = TIMEOUT, pause: float = 0.3) -> T:
+def eventually(condition: str, get: Callable[[], T], seconds: float = TIMEOUT, pause: float = 0.2) -> T:
     """Call ``get`` until it returns a true value, and return that value.
 
     An AssertionError or a failed command in ``get`` means "not yet". Fails the test after ``seconds``, with the last
@@ -49,9 +50,10 @@ def eventually_none(condition: str, get: Callable[[], object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """kubectl with all rights."""
+    """kubectl with all rights. What is listed and got is asked of the API server without it, which is much cheaper."""
 
     cluster: KindCluster
+    api: ApiServer
 
     def kubectl(self, *arguments: str, input: str | None = None, check: bool = True, timeout: float = 60.0) -> str:
         """The output of kubectl; raises `CommandFailed` if it fails and ``check`` is set."""
@@ -69,14 +71,19 @@ class Client:
             finally:
                 process.kill()
 
-    def list(self, kind: str, namespace: str = "", *options: str) -> list[Object]:
-        """All objects of a kind in a namespace, or in all namespaces if it is ""."""
-        scope = [f"--namespace={namespace}"] if namespace else ["--all-namespaces"]
-        return list(json.loads(self.kubectl("get", kind, *scope, *options, "-o", "json"))["items"])
+    def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
+        """All objects of a kind in a namespace, or in all namespaces if it is "".
 
-    def get(self, kind: str, name: str, namespace: str) -> Object:
+        Args:
+            kind: a key of `RESOURCES`.
+            labels: a selector of labels.
+            fields: a selector of fields.
+        """
+        return self.api.list(kind, namespace, labelSelector=labels, fieldSelector=fields)
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object:
         """One object; raises `CommandFailed` if it does not exist."""
-        return dict(json.loads(self.kubectl("get", kind, name, f"--namespace={namespace}", "-o", "json")))
+        return self.api.get(kind, name, namespace)
 
     def apply(self, namespace: str, *objects: Object) -> None:
         """Create or change objects, in ``namespace`` or in the one that an object names."""
@@ -134,9 +141,9 @@ class Client:
 
     def messages(self, namespace: str, name: str) -> str:
         """The messages about an object: its events, and the conditions of a pod with that name."""
-        events = self.list("events", namespace, f"--field-selector=involvedObject.name={name}")
+        events = self.list("events", namespace, fields=f"involvedObject.name={name}")
         messages = [f"{event['reason']}: {event['message']}" for event in events]
-        for pod in self.list("pods", namespace, f"--field-selector=metadata.name={name}"):
+        for pod in self.list("pods", namespace, fields=f"metadata.name={name}"):
             messages += [
                 f"{condition['type']}={condition['status']} {condition.get('reason')}: {condition.get('message')}"
                 for condition in pod["status"].get("conditions", [])

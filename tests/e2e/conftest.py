@@ -1,6 +1,11 @@
-"""Fixtures: the driver on a kind cluster, installed as a user installs it; and the report of a failed test."""
+"""Fixtures: the driver on a kind cluster, installed as a user installs it; and the report of a failed test.
+
+With several processes (`--numprocesses`), each has a cluster of its own, and the tests of a file stay together.
+"""
 
 import itertools
+import json
+import os
 import time
 from collections.abc import Generator, Iterator
 
@@ -8,11 +13,14 @@ import pytest
 
 from testclusters import KindCluster
 from tests.e2e import flavors, nodes, report
-from tests.e2e.client import Client, eventually_none
+from tests.e2e.apiserver import api_server
+from tests.e2e.client import Client, Object, eventually_none
 from tests.e2e.watcher import Watcher
 
-NAMESPACE_LABEL = "lode-test/space=e2e"
+NAMESPACE_LABEL = {"lode-test/space": "e2e"}
 """The label of every namespace that tests create."""
+THAW_AFTER = 4.0
+"""Seconds after which a pod that has not ended may be frozen."""
 
 _run = f"{time.time_ns() // 10**9 % 10**5:05d}"
 _numbers = itertools.count()
@@ -20,21 +28,24 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def cluster() -> KindCluster:
-    """The running cluster (see `python -m testclusters kind`), with the images of the tests on its nodes."""
-    cluster = KindCluster.attach()
+    """The running cluster of this process (see `python -m testclusters kind`), with the images of the tests."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    cluster = KindCluster.attach(os.environ["LODE_CLUSTERS"].split()[number] if number else None)
     for image in ("lode-dra:dev", "lode-test/busybox:1"):
         cluster.load_image(image)
     return cluster
 
 
 @pytest.fixture(scope="session")
-def client(cluster: KindCluster) -> Client:
+def client(cluster: KindCluster) -> Iterator[Client]:
     """The administrator. The driver is installed in its default flavor, and objects of earlier runs are deleted."""
-    client = Client(cluster)
     cluster.wait_ready()
-    client.kubectl("delete", "namespaces", "-l", NAMESPACE_LABEL, "--timeout=120s", timeout=150)
-    flavors.install(client, flavors.CONTROLLER_ALLOCATED)
-    return client
+    with api_server(cluster) as api:
+        client = Client(cluster, api)
+        ((key, value),) = NAMESPACE_LABEL.items()
+        client.kubectl("delete", "namespaces", "-l", f"{key}={value}", "--timeout=120s", timeout=150)
+        flavors.install(client, flavors.CONTROLLER_ALLOCATED)
+        yield client
 
 
 @pytest.fixture(scope="session")
@@ -66,12 +77,12 @@ def namespace(client: Client, watcher: Watcher) -> Iterator[str]:
     """
     name = f"e2e-{_run}-{next(_numbers)}"
     before = nodes.published_slices(client)
-    client.kubectl("create", "namespace", name)
-    client.kubectl("label", "namespace", name, NAMESPACE_LABEL)
+    space: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": NAMESPACE_LABEL}}
+    client.kubectl("create", "-f", "-", input=json.dumps(space))
     yield name
-    for kind in KINDS:
-        client.delete(name, kind, wait=False)
-    eventually_none("its objects are gone", lambda: remaining_objects(client, name))
+    client.delete(name, ",".join(KINDS), wait=False)
+    ended = time.monotonic()
+    eventually_none("its objects are gone", lambda: remaining_objects(client, name, since=ended))
     eventually_none("no device is held", lambda: watcher.held(name))
     eventually_none("nothing is left on the nodes", lambda: nodes.leftovers(client, watcher.uids(name)))
     eventually_none("the slices are as before", lambda: nodes.changed_pools(before, nodes.published_slices(client)))
@@ -82,14 +93,14 @@ KINDS = ("deployments", "statefulsets", "jobs", "pods", "resourceclaims")
 """Kinds of objects that tests create and that are deleted before the namespace, owners first."""
 
 
-def remaining_objects(client: Client, namespace: str) -> list[str]:
-    """The objects of a namespace that still exist.
+def remaining_objects(client: Client, namespace: str, since: float) -> list[str]:
+    """The objects of a namespace that still exist, though they have been deleted ``since`` then.
 
     While there are any, processes that a killed runc left frozen are thawed: that can happen at any time while pods
     are being deleted.
     """
-    remaining = client.kubectl("get", ",".join(KINDS), f"--namespace={namespace}", "--output=name").split()
-    if remaining:
+    remaining = [f"{kind}/{it['metadata']['name']}" for kind in KINDS for it in client.list(kind, namespace)]
+    if remaining and time.monotonic() > since + THAW_AFTER:
         nodes.thaw(client)
     return remaining
 
@@ -98,6 +109,21 @@ def leftovers(client: Client, watcher: Watcher) -> dict[str, object]:
     """Everything that is left in the cluster of any test."""
     found = {"held": watcher.held(), "on the nodes": nodes.leftovers(client)}
     return {place: items for place, items in found.items() if items}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests together that share what takes long to set up: those of a file, and those of `hardware`."""
+    for item in items:
+        group = "hardware" if item.path.parent.name == "hardware" else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have measured."""
+    for passed in terminalreporter.getreports("passed"):
+        for name, value in passed.user_properties if passed.when == "call" else ():
+            terminalreporter.write_line(f"{name}: {value}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,8 +11,8 @@ LABEL = "app.kubernetes.io/name=lode-controller"
 
 def leader(client: Client) -> str:
     """The name of the pod that holds the lease; raises `LookupError` while none does."""
-    holder = str(client.get("lease", "lode-controller", SYSTEM)["spec"].get("holderIdentity") or "")
-    pods = names(client.list("pods", SYSTEM, "-l", LABEL))
+    holder = str(client.get("leases", "lode-controller", SYSTEM)["spec"].get("holderIdentity") or "")
+    pods = names(client.list("pods", SYSTEM, labels=LABEL))
     if not (leaders := [pod for pod in pods if holder.startswith(f"{pod}_")]):
         raise LookupError(f"the holder of the lease is not one of the pods {pods}: {holder!r}")
     return leaders[0]

@@ -34,7 +34,8 @@ def install(client: Client, flavor: Path, *replaced: Path) -> None:
 
 def wait_until_installed(client: Client) -> None:
     """Wait until all programs are ready and every node has published its slices."""
-    for workload in client.list("ds,deploy", "", "-l", "app.kubernetes.io/part-of=lode"):
+    own = "app.kubernetes.io/part-of=lode"
+    for workload in (*client.list("daemonsets", labels=own), *client.list("deployments", labels=own)):
         namespace, name = workload["metadata"]["namespace"], workload["metadata"]["name"]
         path = f"{workload['kind']}/{name}"
         client.kubectl("-n", namespace, "rollout", "status", path, "--timeout=120s", timeout=130)

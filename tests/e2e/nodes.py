@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from tests.e2e.client import Client, Object
 
@@ -33,54 +35,77 @@ def thaw(client: Client) -> None:
     because the kubelet died or the pod was deleted while it started. That can happen at any time, so this function is
     called repeatedly while tests wait for pods. It is not a fault of the driver.
     """
-    for node in client.cluster.workers:
-        client.cluster.node_exec(node, "sh", "-c", _THAW, check=False)
+    on_workers(client, _THAW)
+
+
+def on_workers(client: Client, script: str) -> dict[str, str]:
+    """What a shell script prints on each worker, by the worker's name; it runs on all of them at once.
+
+    Raises `CommandFailed` if a worker is off; whether a command of the script fails does not matter.
+    """
+    workers = client.cluster.workers
+
+    def run(node: str) -> str:
+        return client.cluster.node_exec(node, "sh", "-c", f"{script}\ntrue").stdout
+
+    with ThreadPoolExecutor(len(workers)) as pool:
+        return dict(zip(workers, pool.map(run, workers), strict=True))
 
 
 def published_slices(client: Client) -> dict[str, list[Object]]:
     """Our slices by pool, without generations, which always increase."""
     pools: dict[str, list[Object]] = {}
-    for raw in client.list("resourceslices", "", "--field-selector=spec.driver=lode.dev"):
+    for raw in client.list("resourceslices", fields="spec.driver=lode.dev"):
         spec = raw["spec"]
         pool = {key: value for key, value in spec["pool"].items() if key != "generation"}
         pools.setdefault(pool["name"], []).append({**spec, "pool": pool})
     return {name: sorted(specs, key=json.dumps) for name, specs in pools.items()}
 
 
-def prepared_claims(client: Client, node: str) -> dict[str, Object]:
-    """The claims in a node's checkpoint, by uid."""
-    text = client.cluster.node_exec(node, "sh", "-c", f"cat {PLUGIN}/checkpoint* 2>/dev/null || true").stdout
-    return dict(json.loads(text.splitlines()[1])["claims"]) if text else {}
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What claims have on a node."""
+
+    files: list[str]
+    """CDI specs, metadata files and temporary files."""
+    prepared: dict[str, Object]
+    """The entries of the checkpoint, by the claims' uids."""
+    on_hardware: list[str]
+    """Partitions, daemons and modes that exist on the simulated cards."""
 
 
-def claim_files(client: Client, node: str) -> list[str]:
-    """The CDI specs and metadata files of claims on a node, and temporary files."""
-    return sorted(client.cluster.node_exec(node, "sh", "-c", _FILES, check=False).stdout.split())
+_SEPARATOR = "@@@"
+_STATE = (
+    f"{_FILES}; echo {_SEPARATOR}; cat {PLUGIN}/checkpoint* 2>/dev/null; echo {_SEPARATOR}; cat {_HARDWARE} 2>/dev/null"
+)
+
+
+def node_states(client: Client) -> dict[str, NodeState]:
+    """What claims have on each worker. It takes one command on each, because tests ask again and again."""
+    return {node: _state(printed) for node, printed in on_workers(client, _STATE).items()}
+
+
+def _state(printed: str) -> NodeState:
+    files, checkpoint, hardware = printed.split(f"{_SEPARATOR}\n")
+    existing = json.loads(hardware)["existing"] if hardware.strip() else []
+    return NodeState(
+        sorted(files.split()),
+        dict(json.loads(checkpoint.splitlines()[1])["claims"]) if checkpoint.strip() else {},
+        sorted(f"on hardware: {json.dumps(item['action'])}" for item in existing),
+    )
 
 
 def own_files(client: Client) -> dict[str, list[str]]:
     """All files and sockets of the plugin on the workers, but not the state of simulated cards."""
     folders = f"{PLUGIN} /var/lib/kubelet/plugins_registry/lode.dev* /var/run/cdi/lode.dev*"
-    command = f"find {folders} ! -type d ! -path {_HARDWARE} 2>/dev/null"
-    found = {
-        node: client.cluster.node_exec(node, "sh", "-c", command, check=False).stdout.split()
-        for node in client.cluster.workers
-    }
-    return {node: files for node, files in found.items() if files}
-
-
-def on_hardware(client: Client, node: str) -> list[str]:
-    """The partitions, daemons and modes that exist on a node's simulated cards."""
-    text = client.cluster.node_exec(node, "sh", "-c", f"cat {_HARDWARE} 2>/dev/null || true").stdout
-    existing = json.loads(text)["existing"] if text else []
-    return sorted(f"on hardware: {json.dumps(item['action'])}" for item in existing)
+    found = on_workers(client, f"find {folders} ! -type d ! -path {_HARDWARE} 2>/dev/null")
+    return {node: printed.split() for node, printed in found.items() if printed.strip()}
 
 
 def leftovers(client: Client, uids: Collection[str] | None = None) -> dict[str, list[str]]:
     """What claims have on the workers, the claims ``uids`` or any: files, entries of checkpoints, partitions."""
     found = {
-        node: [*claim_files(client, node), *sorted(prepared_claims(client, node)), *on_hardware(client, node)]
-        for node in client.cluster.workers
+        node: [*state.files, *sorted(state.prepared), *state.on_hardware] for node, state in node_states(client).items()
     }
     selected = {
         node: [item for item in items if uids is None or any(uid in item for uid in uids)]

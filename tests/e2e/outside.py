@@ -62,7 +62,7 @@ class OutsideController:
 def outside_controller(client: Client, folder: Path) -> Iterator[OutsideController]:
     """No controller runs in the cluster during the block."""
     client.kubectl("-n", SYSTEM, "scale", _DEPLOYMENT, "--replicas=0")
-    eventually_none("no controller runs", lambda: client.list("pods", SYSTEM, "-l", LABEL))
+    eventually_none("no controller runs", lambda: client.list("pods", SYSTEM, labels=LABEL))
     try:
         yield OutsideController(client, folder)
     finally:

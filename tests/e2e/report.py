@@ -77,12 +77,13 @@ def _claims(client: Client, namespace: str) -> Iterable[str]:
 
 
 def _warnings(client: Client, namespace: str) -> Iterable[str]:
-    events = client.list("events", namespace, "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+    events = client.list("events", namespace, fields="type=Warning")
+    events.sort(key=lambda event: str(event.get("lastTimestamp")))
     return [f"{it['involvedObject']['name']}: {it['reason']}: {it['message']}" for it in events]
 
 
 def _programs(client: Client) -> Iterable[str]:
-    for pod in client.list("pods", "", "-l", "app.kubernetes.io/part-of=lode"):
+    for pod in client.list("pods", labels="app.kubernetes.io/part-of=lode"):
         for status in pod["status"].get("containerStatuses", []):
             ended = status.get("lastState", {}).get("terminated") or {}
             end = f", last ended {ended.get('finishedAt')} with {ended.get('exitCode')}" if ended else ""

@@ -12,7 +12,7 @@ import yaml
 
 from tests.e2e.client import Client, Object, eventually, eventually_none, results
 from tests.e2e.container import Published, container_view
-from tests.e2e.nodes import claim_files, leftovers, prepared_claims
+from tests.e2e.nodes import leftovers, node_states
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -157,7 +157,7 @@ def test_examples_for_administrators_take_effect(client: Client, namespace: str)
         apply(client, [obj for obj in objects if obj["kind"] != "Namespace"], namespace)
         client.wait_until_ready(namespace)
         client.kubectl("rollout", "status", "ds/monitoring", "-n", "lode-monitoring", "--timeout=120s", timeout=130)
-        quota = client.get("resourcequota", "devices", namespace)
+        quota = client.get("resourcequotas", "devices", namespace)
         assert quota["spec"]["hard"]["gpu.lode.dev.deviceclass.resource.k8s.io/devices"] == "4"
         (monitored,) = client.list("resourceclaims", "lode-monitoring")
         assert all(result["adminAccess"] for result in results(monitored))
@@ -192,7 +192,7 @@ def test_kubectl_shows_a_claim_pending_then_allocated_and_reserved(client: Clien
     queued = pod("queued", "one", schedulingGates=[{"name": "example.com/queue"}])
     client.create(namespace, template("one", request()), queued)
     assert eventually("the claim exists", lambda: states(client, namespace)) == ["pending"]
-    eventually("the gate is set", lambda: len(client.get("pod", "queued", namespace)["spec"]["schedulingGates"]) == 2)
+    eventually("the gate is set", lambda: len(client.get("pods", "queued", namespace)["spec"]["schedulingGates"]) == 2)
     shown: list[str] = []
     with client.streaming("get", "resourceclaims", f"--namespace={namespace}", "--watch", "--no-headers") as process:
         thread = threading.Thread(target=_follow, args=(process, shown))
@@ -223,10 +223,11 @@ def test_deleting_a_pod_frees_its_devices_on_the_node_and_in_the_cluster(
 ) -> None:
     client.create(namespace, template("one", request()), pod("brief", "one"))
     client.wait_until_ready(namespace)
-    node = client.get("pod", "brief", namespace)["spec"]["nodeName"]
+    node = client.get("pods", "brief", namespace)["spec"]["nodeName"]
     uid = client.claims(namespace)["brief"]["c0"]["metadata"]["uid"]
-    assert uid in prepared_claims(client, node)
-    assert any(uid in file for file in claim_files(client, node))
+    state = node_states(client)[node]
+    assert uid in state.prepared
+    assert any(uid in file for file in state.files)
     client.delete(namespace, "pod", "brief")
     eventually("the claim is gone", lambda: not client.list("resourceclaims", namespace))
     eventually_none("nothing is held", lambda: watcher.held(namespace))
@@ -239,5 +240,5 @@ def test_a_finished_pod_frees_its_devices(client: Client, namespace: str, watche
     ending["spec"]["containers"][0]["command"] = ["sh", "-c", f"sleep 1; {outcome}"]
     client.create(namespace, template("one", request()), ending)
     phases = ("Succeeded", "Failed")
-    eventually("the pod has ended", lambda: client.get("pod", "ending", namespace)["status"]["phase"] in phases)
+    eventually("the pod has ended", lambda: client.get("pods", "ending", namespace)["status"]["phase"] in phases)
     eventually_none("nothing is held", lambda: watcher.held(namespace))

@@ -75,7 +75,7 @@ def wait_until_bound(client: Client, namespace: str, count: int) -> list[str]:
 
 def warnings(client: Client, namespace: str, name: str) -> list[Object]:
     """The Warning events about an object."""
-    return client.list("events", namespace, f"--field-selector=involvedObject.name={name},type=Warning")
+    return client.list("events", namespace, fields=f"involvedObject.name={name},type=Warning")
 
 
 def test_replicas_that_exclude_each_other_run_on_every_worker(client: Client, namespace: str) -> None:
@@ -92,7 +92,7 @@ def six_nodes(client: Client, namespace: str, watcher: Watcher) -> Iterator[list
     extra = [f"extra-{number}" for number in range(6 - len(workers))]
     capacity = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
-    slices = client.list("resourceslices", "", f"--field-selector=spec.nodeName={workers[0]}")
+    slices = client.list("resourceslices", fields=f"spec.nodeName={workers[0]}")
     try:
         for node in extra:
             labels = {HOSTNAME: node}
@@ -129,7 +129,7 @@ def as_plugin(node: str) -> tuple[str, ...]:
 
 
 def taints(client: Client, node: str) -> list[Object]:
-    return list(json.loads(client.kubectl("get", "node", node, "-o", "json"))["spec"].get("taints", []))
+    return list(client.get("nodes", node)["spec"].get("taints", []))
 
 
 def test_four_replicas_that_exclude_each_other_are_bound_on_six_nodes(
@@ -159,7 +159,7 @@ def test_a_pod_is_bound_where_its_volume_is(client: Client, cluster: KindCluster
     cluster.node_exec(node, "mkdir", "-p", "/var/local/lode-e2e")
     with existing(client, "v1", "PersistentVolume", name, spec=volume_on(node, namespace)):
         client.create(namespace, claim_of(name), template(ANY_CARD, request(ANY_CARD)))
-        eventually("the volume is bound", lambda: client.get("pvc", "disk", namespace)["status"]["phase"] == "Bound")
+        eventually("the volume is bound", lambda: phase_of_disk(client, namespace) == "Bound")
         volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]
         pinned = pod("pinned", ANY_CARD, volumes=volumes)
         pinned["spec"]["containers"][0]["volumeMounts"] = [{"name": "disk", "mountPath": "/disk"}]
@@ -169,6 +169,10 @@ def test_a_pod_is_bound_where_its_volume_is(client: Client, cluster: KindCluster
         client.wait_until_ready(namespace, "pinned")
         client.delete(namespace, "pods")
         client.delete(namespace, "pvc")
+
+
+def phase_of_disk(client: Client, namespace: str) -> str:
+    return str(client.get("persistentvolumeclaims", "disk", namespace)["status"]["phase"])
 
 
 def claim_of(volume: str) -> Object:

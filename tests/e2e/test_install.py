@@ -91,11 +91,11 @@ def test_use_uninstall_and_install_again(
     client.delete(namespace, "pod", "user")
     eventually("the claim is gone", lambda: not client.list("resourceclaims", namespace))
     client.create(namespace, template("many", request(count=30)), pod("waiting", "many"))
-    eventually("the gate is there", lambda: GATE in client.get("pod", "waiting", namespace)["spec"]["schedulingGates"])
+    eventually("the gate is there", lambda: GATE in client.get("pods", "waiting", namespace)["spec"]["schedulingGates"])
     assert uninstall(client).returncode == 0
     remove(client)
     eventually("nothing is left", lambda: not left_in_the_cluster(client))
-    assert "schedulingGates" not in client.get("pod", "waiting", namespace)["spec"]
+    assert "schedulingGates" not in client.get("pods", "waiting", namespace)["spec"]
     assert not nodes.leftovers(client)
     assert not nodes.own_files(client)
     client.delete(namespace, "pod", "waiting")
@@ -139,7 +139,7 @@ def test_every_waiting_pod_is_let_go_and_every_kind_of_claim_works_again(client:
 
 
 def test_a_container_runs_soon_after_helm_install(
-    client: Client, namespace: str, capsys: pytest.CaptureFixture[str]
+    client: Client, namespace: str, record_property: Callable[[str, object], None]
 ) -> None:
     """The time is printed."""
     assert uninstall(client).returncode == 0
@@ -149,10 +149,8 @@ def test_a_container_runs_soon_after_helm_install(
     call(client, str(helm_program()), "install", RELEASE, str(CHART), "--namespace=default", *HELM_VALUES)
     client.create(namespace, template("one", request()), pod("first", "one"))
     client.wait_until_ready(namespace, "first")
-    seconds = round(time.monotonic() - began, 1)
-    with capsys.disabled():
-        print(f"\nfrom helm install to the first running container: {seconds} s")
+    record_property("seconds from helm install to the first running container", round(time.monotonic() - began, 1))
 
 
 def gates(client: Client, name: str, namespace: str) -> list[Object]:
-    return list(client.get("pod", name, namespace)["spec"].get("schedulingGates", []))
+    return list(client.get("pods", name, namespace)["spec"].get("schedulingGates", []))

@@ -17,7 +17,7 @@ from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, container_view
 from tests.e2e.controller import LABEL, SYSTEM, check_usage_matches_claims, leader
 from tests.e2e.flavors import wait_until_installed
-from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS, prepared_claims, thaw
+from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS, node_states, thaw
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -92,7 +92,7 @@ def check_everything(client: Client, namespace: str, watcher: Watcher) -> None:
 def kill_in_containers(client: Client, label: str) -> None:
     """SIGKILL the program of every container of these pods, on its node."""
     kill = ("ctr", "-n", "k8s.io", "task", "kill", "-s", "KILL")
-    for it in client.list("pods", "", "-l", label):
+    for it in client.list("pods", labels=label):
         for status in it["status"].get("containerStatuses", []):
             if identity := status.get("containerID", "").removeprefix("containerd://"):
                 client.cluster.node_exec(it["spec"]["nodeName"], *kill, identity, check=False)
@@ -144,12 +144,12 @@ def test_a_node_is_powered_off_and_on(client: Client, cluster: KindCluster, name
     client.create(namespace, template("pair", request(count=2)), pod("survivor", "pair", profile="a100x4"))
     client.wait_until_ready(namespace)
     (node,) = {it["spec"]["nodeName"] for it in client.list("pods", namespace)}
-    (uid,) = prepared_claims(client, node)
+    (uid,) = node_states(client)[node].prepared
     before = boot_id(cluster, node)
     cluster.restart_node(node)
     eventually("the pod was restarted", lambda: _restarted(client, namespace, "survivor"))
     assert boot_id(cluster, node) != before
-    assert prepared_claims(client, node)[uid]["bootId"] == boot_id(cluster, node)
+    assert node_states(client)[node].prepared[uid]["bootId"] == boot_id(cluster, node)
     wait_until_installed(client)
     check_everything(client, namespace, watcher)
 
@@ -159,7 +159,7 @@ def boot_id(cluster: KindCluster, node: str) -> str:
 
 
 def _restarted(client: Client, namespace: str, name: str) -> bool:
-    (status,) = client.get("pod", name, namespace)["status"]["containerStatuses"]
+    (status,) = client.get("pods", name, namespace)["status"]["containerStatuses"]
     return bool(status["ready"] and status["restartCount"] > 0)
 
 

@@ -44,9 +44,9 @@ def check_one_pod_too_many(client: Client, namespace: str, profile: str, freed_b
 
 def waiting_reason(client: Client, namespace: str, name: str) -> str:
     """The condition PodScheduled=False and the events of a waiting pod; "" before the first event."""
-    conditions = client.get("pod", name, namespace)["status"].get("conditions", [])
+    conditions = client.get("pods", name, namespace)["status"].get("conditions", [])
     messages = [it.get("message", "") for it in conditions if it["type"] == "PodScheduled" and it["status"] == "False"]
-    events = client.list("events", namespace, f"--field-selector=involvedObject.name={name}")
+    events = client.list("events", namespace, fields=f"involvedObject.name={name}")
     return "\n".join([*messages, *(event["message"] for event in events)]) if events else ""
 
 

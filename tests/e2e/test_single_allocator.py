@@ -53,7 +53,7 @@ def test_the_resource_claim_controller_frees_the_devices_of_a_deleted_pod(
     client.wait_until_ready(namespace)
     assert watcher.held(namespace)
     client.delete(namespace, "pod", "user")
-    eventually("the claim is not allocated", lambda: not results(client.get("resourceclaim", "kept", namespace)))
+    eventually("the claim is not allocated", lambda: not results(client.get("resourceclaims", "kept", namespace)))
     eventually_none("nothing is held", lambda: watcher.held(namespace))
 
 
@@ -62,7 +62,7 @@ def test_the_controller_allocates_for_pods_without_the_gate(client: Client, name
     client.create(namespace, template("one", request()), *(pod(f"hasty-{n}", "one") for n in range(4)))
     client.wait_until_ready(namespace)
     assert not any(it["spec"].get("schedulingGates") for it in client.list("pods", namespace))
-    for claim in client.list("resourceclaims", namespace, "--show-managed-fields"):
+    for claim in client.list("resourceclaims", namespace):
         assert allocated_by(claim) == "lode"
 
 

@@ -67,12 +67,12 @@ def no_faults(unchanged_cards: None, machines: Machines, namespace: str) -> Iter
 
 def cards_of(client: Client, machine: CardMachine) -> set[str]:
     """The uuids of the cards that a machine's slices have."""
-    listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machine.node}")
+    listed = client.list("resourceslices", fields=f"spec.nodeName={machine.node}")
     devices = [device for it in listed for device in it["spec"].get("devices", [])]
     return {device["attributes"]["uuid"]["string"] for device in devices}
 
 
 def learn_slices(client: Client, watcher: Watcher) -> None:
     """Let the watcher check claims against what is published now."""
-    for raw in client.list("resourceslices", "", "--field-selector=spec.driver=lode.dev"):
+    for raw in client.list("resourceslices", fields="spec.driver=lode.dev"):
         watcher.learn(raw)

@@ -35,7 +35,7 @@ def device_files(client: Client, namespace: str, name: str) -> set[str]:
 def test_every_card_is_published_with_its_numa_node_and_the_rail_of_its_adapter(
     client: Client, machines: Machines, namespace: str
 ) -> None:
-    listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machines.nvidia.node}")
+    listed = client.list("resourceslices", fields=f"spec.nodeName={machines.nvidia.node}")
     devices = [device["attributes"] for it in listed for device in it["spec"].get("devices", [])]
     cards = [it for it in devices if it["kind"]["string"] == "gpu"]
     assert [it["index"]["int"] for it in cards] == [0, 1]

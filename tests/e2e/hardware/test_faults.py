@@ -25,14 +25,14 @@ DRIVER_GONE = {
 
 def tainted(client: Client, machine: CardMachine) -> dict[str, list[str]]:
     """The keys of the taints on a machine's devices, by the device's name."""
-    listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machine.node}")
+    listed = client.list("resourceslices", fields=f"spec.nodeName={machine.node}")
     devices = [device for it in listed for device in it["spec"].get("devices", [])]
     return {device["name"]: [it["key"] for it in device["taints"]] for device in devices if device.get("taints")}
 
 
 def reported_health(client: Client, namespace: str, name: str) -> set[str]:
     """The health of a pod's devices in its status (``allocatedResourcesStatus``)."""
-    statuses = client.get("pod", name, namespace)["status"].get("containerStatuses", [])
+    statuses = client.get("pods", name, namespace)["status"].get("containerStatuses", [])
     resources = [it for status in statuses for it in status.get("allocatedResourcesStatus", [])]
     return {device["health"] for it in resources for device in it.get("resources", [])}
 
@@ -106,7 +106,7 @@ def test_killed_at_a_call_the_next_start_leaves_what_live_claims_have(
         kill_at(machine, call)
         client.delete(namespace, "pods", f"new-{wave}")
         eventually("one is left", lambda: len(instances_on(machine)) == 1)
-    assert client.get("pod", "lasting", namespace)["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert client.get("pods", "lasting", namespace)["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 def kill_at(machine: CardMachine, call: int) -> None:
@@ -139,5 +139,5 @@ def test_after_power_is_back_each_claim_has_its_instance_and_its_daemon_again(
 
 def restarts(client: Client, namespace: str, name: str) -> int:
     """How often a pod's container was restarted."""
-    (status,) = client.get("pod", name, namespace)["status"]["containerStatuses"]
+    (status,) = client.get("pods", name, namespace)["status"]["containerStatuses"]
     return int(status["restartCount"])

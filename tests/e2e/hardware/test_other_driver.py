@@ -13,7 +13,7 @@ def test_a_card_of_a_device_plugin_is_tainted_until_the_plugin_and_its_pods_have
     client: Client, machines: Machines, namespace: str
 ) -> None:
     machine = machines.nvidia
-    listed = client.list("resourceslices", "", f"--field-selector=spec.nodeName={machine.node}")
+    listed = client.list("resourceslices", fields=f"spec.nodeName={machine.node}")
     (uuid,) = [
         device["attributes"]["uuid"]["string"]
         for it in listed
@@ -33,7 +33,7 @@ def test_a_card_of_a_device_plugin_is_tainted_until_the_plugin_and_its_pods_have
     client.delete(namespace, "pods", device_plugin.NAME)
     eventually(
         "the device plugin has no devices",
-        lambda: client.get("node", machine.node, "")["status"]["capacity"].get(RESOURCE) == "0",
+        lambda: client.get("nodes", machine.node)["status"]["capacity"].get(RESOURCE) == "0",
     )
     assert tainted(client, machine).get("gpu-0") == ["lode.dev/other-driver"]
     client.delete(namespace, "pods", "theirs")
