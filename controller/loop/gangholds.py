@@ -84,8 +84,7 @@ class GangHolds:
     def reserve(self, gang: str, pods: Sequence[PodView], later: int, find: Callable[[], GangPlan | None]) -> None:
         """Hold back nodes for members that are made later, of a gang that has started.
 
-        It comes before all of its priority, as a gang does that has lost a member, but what is held back for others
-        does not end for it.
+        It comes before all of its priority, as a gang that has lost a member, but no hold of others ends for it.
 
         Args:
             later: how many members do not exist yet.

@@ -47,7 +47,7 @@ class GangSync:
         self._unfinished: dict[str, Unfinished] = {}
         """Searches that were not finished since members were placed last, by gang.
 
-        What needed many steps needs them again; otherwise the gang would be reported as undecided each time.
+        A search that needed many steps needs them again; otherwise the gang would be reported as undecided each time.
         """
         self._expected: dict[str, tuple[str, ...]] = {}
         """Members of each gang that need no claim and have a place by the last decision."""

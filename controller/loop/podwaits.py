@@ -152,7 +152,7 @@ class PodWaits:
     def explain_next(self) -> bool:
         """Report to one more pod why no node takes it, or go on finding that; return False if there is no such pod.
 
-        For when no decision is due. Namespaces take turns: to find the words may cost more than to decide.
+        Called when no decision is due. Namespaces take turns: finding the reasons may cost more than deciding.
         """
         if not self._unexplained:
             return False

@@ -21,9 +21,9 @@ class KeyedQueue(Generic[K]):
     order in which they became due.
 
     Args:
-        rank: of a key at the moment when it is due, the smallest comes up first; any values that can be compared.
-        level: of a key at that moment, the smallest comes up first, whoever has a turn.
-        namespace: of a key.
+        rank: returns the rank of a key that becomes due, any value that can be compared; the smallest comes up first.
+        level: returns its level; the smallest comes up first, whoever has a turn.
+        namespace: returns its namespace.
     """
 
     def __init__(

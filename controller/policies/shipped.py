@@ -35,7 +35,7 @@ def expected_policies(
     """Return the admission policies and bindings that must exist if the two programs run in these namespaces.
 
     Args:
-        driver: its name.
+        driver: the driver's name.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.

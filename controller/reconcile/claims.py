@@ -16,7 +16,8 @@ def decide_claim(state: State, key: str, now: float, since: float | None) -> Cla
 
     Args:
         now: seconds of a clock that never goes back.
-        since: when, on that clock, the claim was first seen without a consumer; None if it had one when last seen.
+        since: the time on that clock at which the claim was first seen without a consumer; None if it had one when last
+            seen.
     """
     record = state.claims.get(key)
     if record is None or not state.holds_ours(record.claim) or record.claim.reserved_for:

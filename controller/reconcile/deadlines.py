@@ -38,8 +38,6 @@ def predicted_start(state: State, nodes: Collection[str], decide: Callable[[], G
 
     None if pods without a deadline, or pods that have not started yet, have to end, too. The state is as before.
 
-    None if pods without a deadline, or such that have not started yet, have to end, too. The state is as before.
-
     Args:
         decide: decides about the gang on the state as it is then.
     """

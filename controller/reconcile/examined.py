@@ -22,8 +22,8 @@ class NeedsDevices:
     def other_drivers_claims(self, state: State) -> tuple[ClaimRecord, ...]:
         """Return the claims of other drivers that the node must fit, too.
 
-        kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here.
-        If no slice has a device for one, its driver may have other means, and kube-scheduler will tell.
+        kube-scheduler allocates these from the same slices, but only on the node chosen here. A claim for which no
+        slice has a device is left out: its driver may have other means, and kube-scheduler decides.
         """
         if self.pod.node_name:
             return ()

@@ -11,8 +11,8 @@ from controller.state import State
 def hold_expected_foreign_use(state: State, pods: Collection[str]) -> Iterator[None]:
     """Count as in use the devices that kube-scheduler is about to allocate for all pods let go but ``pods``.
 
-    Otherwise all pods that are decided before kube-scheduler gets to the first would go to the same node for the same
-    device. kube-scheduler's allocator is the same, so it will take as many devices, if not exactly these.
+    Otherwise several pods would go to one node for the same device, because kube-scheduler gets to the first of them
+    later. Its allocator is the same, so it will take as many devices, if not exactly these.
     """
     held: list[str] = []
     try:

@@ -42,8 +42,8 @@ class KnownGang:
         terms: the terms on which it starts, or the faults of these.
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
-        ended_of_tasks: how many of each task that has a minimum.
-        ended_of_sub_groups: how many of each sub-group.
+        ended_of_tasks: how many members have succeeded of each task that has a minimum.
+        ended_of_sub_groups: how many members have succeeded of each sub-group.
         coming: the members to come, if they are made one part after another.
     """
 
@@ -66,8 +66,6 @@ class KnownGang:
         """Return the tasks and sub-groups of which too few members are in ``pods`` or have succeeded, as text.
 
         "" if there are enough of each.
-
-        "" if that are enough.
         """
         if not isinstance(self.terms, GangTerms):
             return ""
@@ -139,11 +137,11 @@ class GangProgress:
     """The members that exist and do not end, sorted by their progress. Each dict has keys of pods, in rank order.
 
     Attributes:
-        open: those that need a place.
-        full: gated ones whose claims are all allocated.
-        let_go: those without our gate that have a place, and are not bound.
-        bound: those that are bound.
-        own: what to do about those that are not open or full, as about any pod.
+        open: members that need a place.
+        full: gated members whose claims are all allocated.
+        let_go: members without our gate that have a place, and are not bound.
+        bound: members that are bound.
+        own: decisions about the others, as about any pod.
         sub_groups: the sub-group of each member, also of those that end.
     """
 

@@ -14,9 +14,9 @@ All or nothing, without a record of its own
     claims are written after theirs, because kube-scheduler may bind it as soon as they are.
 
 One part after another
-    A JobSet may make members when others are ready. The first ones start when those exist that are made at once, in a
-    domain with room for all; those that come later have places in the plan, and nothing is written about them. What
-    keeps that room for them is a hold (``controller.waiting.held``).
+    A JobSet may make members when others are ready. The first members start when all that are made at once exist, in a
+    domain with room for all. Members to come have places in the plan, and nothing is written about them. A hold keeps
+    that room for them (``controller.waiting.held``).
 
 Sub-groups
     One that begins when the gang has started goes through the same two phases. If it cannot become whole any more, what
@@ -24,8 +24,8 @@ Sub-groups
 
 After the start
     A member that kube-scheduler refuses is moved by the rules for one pod (``controller.reconcile.pods``), but within
-    the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: what
-    runs is never stopped. Members that come after the start need not wait for one another.
+    the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: a
+    running pod is never stopped. Members that come after the start need not wait for one another.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -5,10 +5,10 @@ The rules
     (``State.revision_of``). Every other node is tried before a node that refused once comes again, and of these the one
     that refused longest ago. If every node that could take the pod has refused it, the pod waits for a change.
 
-    Some causes cannot be seen here: a plugin of kube-scheduler that looks at objects which the controller does not
-    watch. Therefore a last resort: ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again, of those
-    that have devices the one that refused longest ago. kube-scheduler itself tries pods again after that time
-    (podMaxInUnschedulablePodsDuration). The time doubles with each refusal that follows, up to an hour.
+    A plugin of kube-scheduler can look at objects that the controller does not watch. Therefore there is a last resort:
+    ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again: of those that have devices, the one that
+    refused longest ago. kube-scheduler itself tries pods again after that time (podMaxInUnschedulablePodsDuration). The
+    time doubles with each refusal that follows, up to an hour.
 
     ``PATIENCE_SECONDS`` is long enough for the second attempt of kube-scheduler, which follows after one second
     (podInitialBackoffSeconds): the first may have missed the allocation, because a watch was late.

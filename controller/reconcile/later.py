@@ -38,11 +38,11 @@ def later_members(
 ) -> Sequence[Member] | Wait:
     """Return the members to come, in the order of ranks; a wait if their claims are not known yet.
 
-    Members that could not start whatever room there is, because something is wrong with their claims, are left out, and
-    so are those whose templates this program may not read.
+    Members are left out if their claims are faulty, so that they could not start whatever room there is, and if this
+    program may not read their templates.
 
     Args:
-        most: how many count.
+        most: the most members that are returned.
         restrictions: the nodes that are held back from the gang.
         priority: of the members that exist.
     """

@@ -107,7 +107,8 @@ def explanation_of(
 def rests_on_memory(message: str) -> bool:
     """Return whether a message names nodes that refused the pod or are held back.
 
-    No object of the API has them: the pod's condition and Events count such nodes, and name the last one at most.
+    Only a running controller knows these: the pod's condition and Events count such nodes, and name the last one at
+    most.
     """
     return message.startswith(_REFUSED) or HELD_BACK in message
 

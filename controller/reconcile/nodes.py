@@ -35,7 +35,7 @@ def demand_of(
 
     Args:
         reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
-        other_drivers_claims: unallocated ones that the node must fit, too.
+        other_drivers_claims: unallocated claims of other drivers that the node must fit, too.
         avoid: nodes that must not be chosen.
         last: nodes that are tried after all others, in this order.
     """

@@ -80,7 +80,7 @@ class ClaimsByDriver:
 def too_costly(state: State, records: Iterable[ClaimRecord]) -> Mapping[str, Wait] | Wait:
     """Return the claims, by key, whose selectors take more work than a claim may; a wait while that is not known.
 
-    Claims that can be nobody's but other drivers' are not looked at, unless they are beside one that may be ours.
+    Nothing is looked at if none of the claims may be ours.
     """
     claims = [record.claim for record in records if record.claim.allocation is None]
     if not any(_may_be_ours(state, claim) for claim in claims):
@@ -108,7 +108,7 @@ def split_by_driver(
     A claim is ours if each of its requests can get only devices of our driver.
 
     Args:
-        costly: why claims (by key) are refused whose selectors must not be looked at.
+        costly: the refusals of claims, by key, whose selectors must not be evaluated.
     """
     ours, others, problems = [], [], []
     for record in records:

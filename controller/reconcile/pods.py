@@ -146,9 +146,6 @@ def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in
 
     It gets devices on its own node afterwards. A member of a gang does not: the others were placed beside these
     devices, and its own node may be outside of their domain.
-
-    It gets devices on its own node afterwards. A member of a gang does
-    not: the others were placed beside these devices, and its own node may be outside of their domain.
     """
     elsewhere = [record for record in ours if node_of([record]) not in ("", pod.node_name)]
     if not elsewhere:

@@ -65,7 +65,7 @@ def start_without(
     """Return the places of a gang if other pods ended. The state is as before.
 
     Args:
-        ends: which pods.
+        ends: tells whether a pod ends.
         decide: decides about the gang on the state as it is then.
         among: the nodes on which they end; None for all.
     """

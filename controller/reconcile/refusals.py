@@ -83,9 +83,9 @@ class Questions:
 
     Attributes:
         refusals: the refusals found so far, by node; each is as old as its turn.
-        impossible: known in the end: whether no node has devices for the claims even if nothing was in use, so that the
-            pod waits in vain. Of a pod that is bound this is not asked: it starts on its node or nowhere. Nodes that
-            refuse the pod for other reasons count: it could go there later, if they have the devices.
+        impossible: True at the end if no node has devices for the claims even if nothing was in use, so that the pod
+            waits in vain. False for a bound pod: it starts on its node or nowhere. Nodes that refuse the pod for other
+            reasons count, too: it could go there later, if they have the devices.
     """
 
     def __init__(self, state: State, decision: Unallocatable, most: float = inf):

@@ -1,7 +1,7 @@
 """Turns a decision into changes of the ``status`` of each of its claims. Pure.
 
-The one interpretation of decisions: the controller writes these changes through the API, ``lode simulate`` and ``lode
-explain`` apply them to their own state.
+No other module does. The controller writes these changes through the API; ``lode simulate`` and ``lode explain`` apply
+them to their own state.
 """
 
 from collections.abc import Callable

@@ -23,8 +23,8 @@ def relevant_reason(message: str) -> str:
 
     The message counts the reasons of all nodes: ``0/6 nodes are available: 1 node(s) didn't match pod anti-affinity
     rules, 5 resourceclaim not available on the node. preemption: ...``. The allocation itself rules out all nodes but
-    one, so what says that is left out, and so are the numbers and the rules that the controller has checked itself. A
-    message in another form is returned as it is.
+    one. So clauses that say so are left out, and with them the numbers and the rules that the controller has checked
+    itself. A message in another form is returned as it is.
     """
     found = _NODES.match(message)
     if found is None:

@@ -48,7 +48,8 @@ class _Begun:
 class Explanations:
     """The last explanation of each shape of pods.
 
-    To find one costs as much as asking every node. A thousand pods of one shape get the same one, in their own words.
+    Finding one costs as much as asking every node. A thousand pods of one shape get the same one, with the names of
+    their own claims.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class Explanations:
     def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int] | None:
         """Return the wait to report, and the generation of the nodes (``Nodes.generation``) that it is about.
 
-        None if that takes further turns: ask again, and about no other shape before.
+        None if that takes further turns. Ask again then, and about no other shape before.
 
         Args:
             memory: takes in the refusals of nodes.

@@ -24,8 +24,6 @@ class LastReports:
     """The last reports about pods that wait.
 
     After a start, the pod's own condition has the report of an earlier run.
-
-    After a start, the pod's own condition has the report of an earlier run.
     """
 
     def __init__(self) -> None:

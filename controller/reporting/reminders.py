@@ -33,8 +33,6 @@ class Reminders:
     """The Events that are repeated, each once however many pods wait because of it.
 
     An Event that an earlier run of the program may have written is looked for before it is repeated.
-
-    An Event that an earlier run of the program may have said is looked for before it is said again.
     """
 
     def __init__(self) -> None:
@@ -50,7 +48,7 @@ class Reminders:
         """Keep the Events of a pod that waits, and no other Events of the pod.
 
         Args:
-            said: whether it is said now; if not, and if nothing is known about it, it is looked for.
+            said: whether the Events are written now; if not, unknown ones are looked for.
         """
         events = {note.event: note for note in notes}
         self._release(pod, [event for event in self._of.get(pod, ()) if event not in events])
@@ -90,7 +88,7 @@ class Reminders:
         """Note the answer of the API server that was asked for the Event.
 
         Args:
-            said_at: when it was said last (monotonic seconds); None if there is none, so that it is said now.
+            said_at: the time of its last write (monotonic seconds); None if there is none, so that it is written now.
         """
         kept = self._kept.get(event)
         if kept is not None and not kept.said:

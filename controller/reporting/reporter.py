@@ -22,7 +22,7 @@ class Reporter:
     """Has conditions and Events written in the reporting lane, so placing never waits for Events.
 
     Only news is written: another reason at once, other words for the same reason after ``REWORD_SECONDS``. As long as a
-    reason lasts, its Event is said again before the API server forgets it (``Reminders``).
+    reason lasts, its Event is repeated before the API server forgets it (``Reminders``).
 
     Args:
         identity: of this run of the program.
@@ -102,7 +102,7 @@ class Reporter:
     def on_result(self, result: WriteResult) -> bool:
         """Take in the result of a report; return False if it was not written.
 
-        Whether an earlier run wrote an Event is looked for again later, if no answer came.
+        An Event of an earlier run is looked for again later, if no answer came.
         """
         for answer in result.answers:
             if answer.resource == EVENTS:

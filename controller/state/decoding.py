@@ -1,7 +1,7 @@
 """Decodes objects that reflectors report to values. Pure.
 
-Decoding is apart from taking in, so that it can be done where objects are read: the raw objects of a list never exist
-all at once, and the thread that decides does not spend its time on them.
+Decoding is apart from ``State.apply``, so that it can be done in the thread that reads: the raw objects of a list never
+exist all at once, and the thread that decides does not spend its time on them.
 """
 
 from collections.abc import Callable, Mapping

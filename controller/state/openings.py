@@ -10,9 +10,9 @@ from driver.names import Names
 class Openings:
     """Pods that scheduling gates of others hold or held, and the time from which the latter could be served.
 
-    The API does not record when a gate was removed. It is told by the newest creation time stamp of the pods and claims
-    that are known at that moment: the pod comes after all that there were, whatever the clocks of this machine say. The
-    pod's condition keeps it for later runs of the program.
+    The API does not record when a gate was removed. The newest creation time stamp of the pods and claims known at that
+    moment stands for it: the pod comes after all of these, whatever the clock of this machine says. The pod's condition
+    keeps it for later runs of the program.
 
     Args:
         gate: our own.

@@ -12,7 +12,7 @@ class Pods(Mapping[str, PodView]):
     """All pods by key (``namespace/name``), indexed by the claims they refer to.
 
     Attributes:
-        openings: which pods gates of others hold, and since when those could be served that they held before.
+        openings: the pods that gates of others hold or held, and from when the latter could be served.
     """
 
     def __init__(self, names: Names | None = None, now: Callable[[], float] = lambda: NEVER) -> None:

@@ -1,7 +1,7 @@
 """Keeps equal parts of objects once. Pure.
 
-The pods of a Deployment ask for the same, so do the claims of a template, and thousands of objects name the same nodes
-and namespaces. Only the use of memory depends on it.
+The pods of a Deployment have equal needs, claims of a template have equal requests, and thousands of objects name the
+same nodes and namespaces. Only the use of memory depends on it.
 """
 
 from collections.abc import Callable, Hashable

@@ -90,7 +90,7 @@ class State:
     """The state that decisions are made from. Only ``apply``, ``put``, ``drop`` and the methods of promises change it.
 
     Args:
-        tiers: what tiers in PodGroups of Volcano stand for.
+        tiers: the levels that tiers in PodGroups of Volcano stand for.
         at: when an RFC 3339 time stamp of an object was, in the seconds of ``now``.
         now: the seconds that decisions are given; what is awaited since something was seen counts from these.
 
@@ -100,7 +100,7 @@ class State:
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         revisions: how often others have changed each node.
         gangs: the pods that belong together, and the terms on which they start.
-        templates: what claims will ask for that do not exist yet.
+        templates: the claims of pods that do not exist yet.
         unreadable: the objects that cannot be decoded.
     """
 

@@ -13,8 +13,8 @@ The rule
     Pods that come after it may use them if they have ended before the gang can start: their deadline says when that is
     at the latest, and the deadlines of the pods that are in the gang's way say when it can start.
 
-    A gang of which some members are made when others run gets the nodes where those would go, from the decision to
-    start on. It comes before all of its priority, and no hold of another gang ends for it.
+    If some members of a gang are made when others run, it gets the nodes for these from its start on. It comes before
+    all of its priority, and no hold of another gang ends for it.
 
     Of all nodes with devices, a settable share is held back at a time. A gang that needs more than that gets its nodes
     when nothing is held back for gangs that come before it.
@@ -184,7 +184,8 @@ class HeldDomains:
         """Return the nodes that are held back from a pod, each with ``gang <key>`` of its gang.
 
         Args:
-            ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if nothing tells.
+            ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if no deadline
+                tells.
             gang: of the pod, from which its own nodes are not held back.
         """
         ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)

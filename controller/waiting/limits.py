@@ -16,10 +16,10 @@ class HoldLimits:
 
     Attributes:
         enabled: whether nodes are held back at all.
-        after: how long a pod or gang waits before.
-        longest: how long its nodes are held back at most.
-        pause: how long after that nobody holds these nodes back.
-        share: the part of the nodes with devices that is held back at a time.
+        after: how long a pod or gang waits before a hold.
+        longest: the longest hold.
+        pause: how long after a hold nobody holds these nodes back.
+        share: the part of the nodes with devices that may be held back at a time.
     """
 
     enabled: bool = True
@@ -56,7 +56,7 @@ class Pauses:
         """Start a pause after a hold that ended while the one that it was for still waits or is gone.
 
         Args:
-            part: of its longest time that has passed.
+            part: the part of its longest time that has passed.
         """
         pause = self._seconds * min(1.0, max(0.0, part))
         self._nodes = {name: one for name, one in self._nodes.items() if one[0] > now}

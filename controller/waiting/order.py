@@ -31,10 +31,10 @@ class Rank:
 def rank_of(state: State, pod: PodView) -> Rank:
     """Return the pod's rank: by priority, then age, then key.
 
-    A pod is as old as the youngest of its claims: before that, nothing could be decided about it. Nor could it while
-    scheduling gates of others held it, such as those of a queue: it comes after the pods that there were when the last
-    of them was removed. So nobody keeps a place for a pod that is to be served later. One that lacks a claim, has gates
-    of others, or does not exist yet, is the youngest.
+    A pod is as old as the youngest of its claims: before that, nothing could be decided about it. The same holds for
+    scheduling gates of others, such as those of a queue: the pod comes after all pods that existed when the last of
+    these gates was removed. So nobody keeps a place for a pod that is to be served later. A pod that lacks a claim, has
+    gates of others, or does not exist yet, is the youngest.
     """
     return Rank(-pod.priority, _ready_since(state, pod), pod.key)
 
@@ -42,8 +42,8 @@ def rank_of(state: State, pod: PodView) -> Rank:
 def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
     """Return the gang's rank: the priority of its first member, and the age of the gang.
 
-    It is as old as the member with which it had its minimum. A gang of which a member with devices runs comes first in
-    its priority: it lost another one.
+    It is as old as the member that completed its minimum. A gang with a running member that has devices comes first in
+    its priority: it lost another member.
     """
     ranks = sorted(rank_of(state, pod) for pod in members)
     if any(pod.node_name and _has_devices(state, pod) for pod in members):

@@ -15,8 +15,8 @@ _NOTHING: Final = 1e-9
 class Shares:
     """The time that each namespace has left of its turn (deficit round robin).
 
-    While all have some left, the order of service decides alone. A decision that takes longer than a turn is paid for
-    with later ones.
+    While all have time left, the order of service decides alone. A decision that takes longer than a turn is paid for
+    with later turns.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ class Execution:
     def step(self, api: Api) -> WriteResult | None:
         """Make the next call; returns the result of the sequence if that was the last.
 
-        Raises nothing that the API or the election causes: errors are part of the result.
+        Errors of the API and of the election are not raised: they are part of the result.
         """
         try:
             self._check(self._rest[0])

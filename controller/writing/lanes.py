@@ -16,8 +16,8 @@ ReportKey = tuple[ObjectKey, str]
 class Lanes:
     """Sequences by lane: up to a bound at once, and never two that are about one object.
 
-    Namespaces take turns, so that nobody waits behind all that is written for another one. Within one, the order is
-    that of arrival.
+    Namespaces take turns, so that none waits behind all writes of another one. Within a namespace, the order is that of
+    arrival.
 
     Args:
         bounds: the most sequences of each lane that are under way at once.

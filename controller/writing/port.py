@@ -32,8 +32,8 @@ class Channel:
 class Writes(Protocol):
     """Carries out sequences, many at once: in order within one, and never two that are about one object at once.
 
-    A sequence belongs to the term in which it was decided. When that is over, no further step of it is made. What is
-    submitted may be older than the present term: the process can be stopped between a decision and its submission.
+    A sequence belongs to the term in which it was decided. When that is over, no further step of it is made. A sequence
+    may be older than the present term: the process can be stopped between a decision and its submission.
     """
 
     def submit(self, sequence: WriteSequence) -> None:
@@ -43,8 +43,9 @@ class Writes(Protocol):
     def report(self, key: ReportKey, sequence: WriteSequence) -> None:
         """Carry out a sequence of the reporting lane when there is room; returns at once.
 
-        At most one sequence of a key waits: a newer one takes the place of an older one that has not started. One that
-        has not started when a sequence about the same object is submitted is dropped. Neither then has a result.
+        At most one sequence of a key waits: a newer one takes the place of an older one that has not started. A report
+        that has not started is dropped when a sequence about the same object is submitted. Reports that are replaced or
+        dropped have no result.
         """
         ...
 

@@ -36,8 +36,8 @@ class SteppedWrites:
     """Implements ``Writes``: every ``step`` makes one call of one of the sequences that are under way.
 
     Args:
-        choose: which of the sequences that wait for no answer goes on.
-        latency: how long the answers of calls take.
+        choose: chooses a sequence among those that wait for no answer.
+        latency: returns how long an answer takes.
         bounds: the most sequences of each lane that are under way at once.
     """
 
