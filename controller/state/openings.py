@@ -52,7 +52,7 @@ class Openings:
         return pod.key in self._held
 
     def moment(self, pod: PodView) -> float:
-        """When the last gate of others was removed from the pod (seconds); long ago if that was not seen."""
+        """Return when the last gate of others was removed from the pod (seconds); long ago if that was not seen."""
         return self._moments.get(pod.key, NEVER)
 
     def opened(self, pod: PodView) -> str:

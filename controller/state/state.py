@@ -173,7 +173,7 @@ class State:
         return f"{self.names.driver}/Allocated"
 
     def servable_since(self, pod: PodView) -> float:
-        """When the pod was created, or when the last gate of others was removed from it if that was seen (seconds)."""
+        """Return when the pod was created, or lost its last gate of others if that was seen (seconds)."""
         return max(self.at(pod.created), self.pods.openings.moment(pod))
 
     @property

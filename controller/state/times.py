@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 NEVER: Final = float("-inf")
-"""When something happened that has not."""
+"""Stands for the time of an event that has not happened."""
 
 
 def epoch_seconds(timestamp: str) -> float:
