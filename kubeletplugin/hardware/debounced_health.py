@@ -80,11 +80,11 @@ class DebouncedHealth(CardSource):
             before = self._failures
             # A card that is not reported may come back as it was. A partition that is not has no fault of its own.
             self._failures = {key: each for key, each in before.items() if key in reported or not _is_part(key, uuids)}
-            steady = {name: self._steady(key, health) for key, (name, health) in reported.items()}
+            debounced = {name: self._debounced(key, health) for key, (name, health) in reported.items()}
             if self._failures != before:
                 self._file.choose(self._failures or None)
         self._file.save()
-        return steady
+        return debounced
 
     def leave(self) -> None:
         """Forget the failures of cards that are healthy again. Called when the plugin stops, which may be for good."""
@@ -94,7 +94,7 @@ class DebouncedHealth(CardSource):
             self._file.choose(self._failures or None)  # also if nothing changes: a file of an earlier boot may be there
         self._file.save()
 
-    def _steady(self, key: str, health: Health) -> Health:
+    def _debounced(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()
         failure = after_report(self._failures.pop(key, None), health, now, self._recovery_seconds)
         if failure is None:

@@ -47,7 +47,7 @@ class FailingCards:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        self.steady = DebouncedHealth(self.backend, self.clock, RECOVERY, self.file(boot_id))
+        self.debounced = DebouncedHealth(self.backend, self.clock, RECOVERY, self.file(boot_id))
 
     def file(self, boot_id: str = "boot-1") -> BootFile[Failures]:
         return BootFile(self.files, FILE, boot_id, Failures, logger("test"))
@@ -59,7 +59,7 @@ class FailingCards:
         self.files.remove("/faults/gpu-1")
 
     def health(self) -> Mapping[str, Health]:
-        return self.steady.health()
+        return self.debounced.health()
 
     def recovers_after(self) -> float:
         """Seconds of work until the card counts as healthy, to the second."""
@@ -178,7 +178,7 @@ def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
 def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
     scene = FailingCards()
     file = BootFile(MemoryFiles(full), FILE, "b", Failures, logger("test"))
-    scene.steady = DebouncedHealth(scene.backend, scene.clock, RECOVERY, file)
+    scene.debounced = DebouncedHealth(scene.backend, scene.clock, RECOVERY, file)
     scene.fail()
     assert not scene.health()["gpu-1"].healthy
     scene.work()
@@ -211,12 +211,12 @@ def test_a_plugin_that_stops_keeps_the_failures_of_cards_that_count_as_failed_on
     scene = FailingCards()
     scene.fail()
     scene.health()
-    scene.steady.leave()
+    scene.debounced.leave()
     scene.start()
     scene.work()
     assert not scene.health()["gpu-1"].healthy
     scene.recovers_after()
-    scene.steady.leave()
+    scene.debounced.leave()
     assert scene.files.read(FILE) is None
 
 
@@ -225,7 +225,7 @@ def test_a_plugin_that_stops_leaves_no_file_of_an_earlier_boot() -> None:
     scene.fail()
     scene.health()
     scene.start("boot-2")
-    scene.steady.leave()
+    scene.debounced.leave()
     assert scene.files.read(FILE) is None
 
 
@@ -233,7 +233,7 @@ def test_a_partition_that_is_gone_leaves_nothing() -> None:
     scene, failed = FailingCards(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"
     backend = Parted(scene.backend)
-    scene.steady = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
     backend.faults = {part: failed}
     assert scene.health()[part] == failed
     backend.faults = {}
