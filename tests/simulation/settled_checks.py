@@ -13,7 +13,7 @@ from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of
-from driver.kube.api import EVENTS, LEASES, NODES, Object
+from driver.kube.api import EVENTS, LEASES, NODES, PODS, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
@@ -26,6 +26,7 @@ from tests.simulation.state_checks import Restarted, differences, other_answers,
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
 REFUSED_HOUR = 3600.0
+_LINES_OF_A_MINUTE = 200
 MOST_WRITES_IN_AN_HOUR = 80
 """Of one pod that kube-scheduler refuses: four tries, with writes of the controller, kube-scheduler and others."""
 LONGEST_BOOT_SECONDS = 300.0
@@ -117,7 +118,8 @@ def check_nobody_waits_behind_words(cluster: SimulatedCluster) -> None:
 def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
-    Events about what lasts may be said again, in the same words and as rarely as ``REMIND_SECONDS`` says.
+    Events about what lasts may be said again, in the same words and as rarely as ``REMIND_SECONDS`` says. If nodes are
+    held back for a gang, or no longer, that is news: each pod that waits may be told once.
 
     A pod that kube-scheduler refuses everywhere is tried again after five minutes, and then ever more rarely; in a
     cluster with such pods, an hour passes, in which each may cause some writes. Clusters are left out in which pods are
@@ -135,10 +137,14 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         return
     # Other words of a reason that was told are told after a pause.
     cluster.idle(REWORD_SECONDS)
-    before, events = dict(cluster.log.writes), _events(cluster)
+    before, events, began = dict(cluster.log.writes), _events(cluster), cluster.clock.monotonic()
     cluster.idle(QUIET_MINUTE)
     again, wrong = _said_again(cluster, events)
     excused = {LEASES: cluster.log.writes[LEASES], EVENTS: before.get(EVENTS, 0) + again * _CALLS_OF_AN_EVENT}
+    if _holds_changed(cluster, began):
+        # Why a pod waits depends on which nodes are held back for others.
+        wrong = []
+        excused[PODS] = before.get(PODS, 0) + sum(map(_is_pending, pods))
     written = {
         resource.plural: count - before.get(resource, 0)
         for resource, count in cluster.log.writes.items()
@@ -146,6 +152,12 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
     }
     if written or wrong:
         raise Violation(f"written although nothing has changed: {written}; said again: {wrong}")
+
+
+def _holds_changed(cluster: SimulatedCluster, since: float) -> bool:
+    """Whether nodes were held back, or held back no longer, since then (monotonic seconds)."""
+    lines = cluster.log.last(_LINES_OF_A_MINUTE)
+    return any("nodes held back" in line and float(line.split()[0]) >= since for line in lines)
 
 
 def _events(cluster: SimulatedCluster) -> dict[str, Object]:
