@@ -60,9 +60,11 @@ def test_binpack_leaves_the_least_room_and_spread_takes_the_least_used(decide: D
 
 def test_one_leaf_comes_before_less_room_left(decide: Decide) -> None:
     cluster = [
-        Host("a1", leaf("a", "l1"), cards=2), Host("a2", leaf("a", "l2"), cards=2),
-        Host("b1", leaf("b", "l1"), cards=4), Host("b2", leaf("b", "l2"), cards=2),
-    ]  # fmt: skip
+        Host("a1", leaf("a", "l1"), cards=2),
+        Host("a2", leaf("a", "l2"), cards=2),
+        Host("b1", leaf("b", "l1"), cards=4),
+        Host("b2", leaf("b", "l2"), cards=2),
+    ]
     assert domain_of(decide(cluster, gang(members(4), CLUSTER, PREFERRED_LEAF))) == "b/l1"
 
 
@@ -82,9 +84,10 @@ def test_devices_of_a_pod_may_have_to_be_alike(decide: Decide) -> None:
     rails = (device("gpu-0", {"rail": "r1"}), device("gpu-1", {"rail": "r2"}))
     even = (device("gpu-0", {"rail": "r1"}), device("gpu-1", {"rail": "r1"}))
     cluster = [
-        *[Host(f"a{number}", A, devices=even) for number in range(3)], Host("a3", A, devices=rails),
+        *[Host(f"a{number}", A, devices=even) for number in range(3)],
+        Host("a3", A, devices=rails),
         *[Host(f"b{number}", B, devices=even) for number in range(4)],
-    ]  # fmt: skip
+    ]
     pair = [
         claim(want(count=2), constraints=(Constraint((), f"{DRIVER}/rail"),), name=f"worker-{rank}")
         for rank in range(4)
@@ -133,7 +136,7 @@ def test_many_domains_are_summed_up_and_a_node_without_a_domain_is_mentioned(dec
     cluster = [
         *[Host(f"n{number}", {"ib": f"d{number}"}, cards=1 + number % 2) for number in range(6)],
         Host("apart", {"ib": ""}, cards=8),
-    ]  # fmt: skip
+    ]
     answer = decide(cluster, gang(members(4), Level("ib", "nodeLabel")))
     assert isinstance(answer, GangRefusal)
     text = render(replace(answer, wait=118.2), 1, now=0.0)

@@ -98,12 +98,15 @@ INIT, LEADER, WORKERS = part("init", template=WITHOUT), part("leader", 1), part(
         (job_set(LEADER, {**WORKERS, **after("leader", status="Complete")}), {}, {"leader": 1}, 0, {"workers": 4}),
         (
             job_set(part("a"), {**part("b", 2), **after("a", status="Complete")}, {**part("c", 3), **after("b")}),
-            {"a": 1}, {}, 0, {},
+            {"a": 1},
+            {},
+            0,
+            {},
         ),
         # A part can only wait for one that stands before it.
         (job_set({**LEADER, **after("workers")}, WORKERS), {}, {}, 5, {}),
     ],
-)  # fmt: skip
+)
 def test_which_members_are_awaited_and_which_come_later(
     made: JobSet, there: dict[str, int], ended: dict[str, int], missing: int, later: dict[str, int]
 ) -> None:
@@ -156,9 +159,12 @@ def test_ranks_are_in_the_order_of_the_spec_before_the_jobs_exist() -> None:
     ranks = {}
     for name, job, index in (("a", 0, 1), ("a", 1, 0), ("workers", 0, 0), ("workers", 1, 1)):
         labels = {
-            f"{PREFIX}/jobset-uid": "set", f"{PREFIX}/jobset-name": "train", f"{PREFIX}/replicatedjob-name": name,
-            f"{PREFIX}/job-index": str(job), "batch.kubernetes.io/job-completion-index": str(index),
-        }  # fmt: skip
+            f"{PREFIX}/jobset-uid": "set",
+            f"{PREFIX}/jobset-name": "train",
+            f"{PREFIX}/replicatedjob-name": name,
+            f"{PREFIX}/job-index": str(job),
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
         pod = {"metadata": {"labels": labels}, "spec": WITH_CLAIMS["spec"]}
         membership = membership_of(MembershipInput("ns", hints_of(pod, LABEL), rank_of_pod(pod), BY_OWNER), known)
         assert membership

@@ -20,8 +20,15 @@ PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key 
 PAIRS = Level("leaf", "nodeLabel", group_size=2)
 POLICIES: tuple[PlacementPolicy, ...] = ("binpack", "spread")
 LEVELS = [
-    (), (IB,), (PREFERRED_IB,), (IB, LEAF), (IB, PREFERRED_LEAF), (PREFERRED_IB, PREFERRED_LEAF), (IB, PAIRS), (PAIRS,),
-]  # fmt: skip
+    (),
+    (IB,),
+    (PREFERRED_IB,),
+    (IB, LEAF),
+    (IB, PREFERRED_LEAF),
+    (PREFERRED_IB, PREFERRED_LEAF),
+    (IB, PAIRS),
+    (PAIRS,),
+]
 
 nodes = st.builds(
     lambda ib, leaf, cards, used, cpus: Node(ib, leaf, cards, min(used, cards), cpus),

@@ -326,9 +326,12 @@ def test_a_stateful_set_that_waits_for_each_pod_can_never_be_a_gang_of_all() -> 
 def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
     known, prefix = GroupObjects(), "jobset.sigs.k8s.io"
     labels = {
-        f"{prefix}/jobset-uid": "set", f"{prefix}/jobset-name": "train", f"{prefix}/global-replicas": "3",
-        f"{prefix}/job-global-index": "1", "batch.kubernetes.io/job-completion-index": "1",
-    }  # fmt: skip
+        f"{prefix}/jobset-uid": "set",
+        f"{prefix}/jobset-name": "train",
+        f"{prefix}/global-replicas": "3",
+        f"{prefix}/job-global-index": "1",
+        "batch.kubernetes.io/job-completion-index": "1",
+    }
     pod = a_pod(labels, owner=("Job", "train-b-0"))
     first = a_job("train-a-0", 1, 1, set="set")
     first["spec"]["template"]["spec"].pop("resourceClaims")

@@ -32,9 +32,10 @@ def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -
 
 def test_a_replacement_leaves_a_full_preferred_leaf(decide: Decide) -> None:
     cluster = [
-        Host("a1", leaf("a", "l1"), cards=2), Host("a2", leaf("a", "l2"), cards=4),
+        Host("a1", leaf("a", "l1"), cards=2),
+        Host("a2", leaf("a", "l2"), cards=4),
         Host("b1", leaf("b", "l1"), cards=4),
-    ]  # fmt: skip
+    ]
     stands = (standing(0, cluster, "a1", "gpu-0", "gpu-1"), standing(2, cluster, "a2", "gpu-0"))
     lost = [member(1, count=2), member(3)]
     asked = replace(gang(lost, CLUSTER, PREFERRED_LEAF), standing=stands, minimum=3)
