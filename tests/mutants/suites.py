@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
-_DECIDING: Final = (
-    "state", "policies", "reconcile", "gangs", "placement", "election", "writing", "reporting", "waiting", "loop",
-)  # fmt: skip
+_DECIDING: Final = "state policies reconcile gangs placement election writing reporting waiting loop".split()
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller": (*_CONTROLLER, "tests/system/test_double_allocation.py", _HISTORIES),

@@ -71,9 +71,9 @@ def test_whole_cards_come_first_then_shares_then_partitions_card_by_card() -> No
 
 
 COMMON = {
-    "kind", "vendor", "type", "model", "architecture", "uuid", "index", "numaNode", "ibCluster", "ibLeaf", "rail",
-    "profile", "driverVersion", "computeCapability", "cudaVersion", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID,
-}  # fmt: skip
+    *"kind vendor type model architecture uuid index numaNode ibCluster ibLeaf rail profile driverVersion".split(),
+    *("computeCapability", "cudaVersion", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID),
+}
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())
