@@ -10,6 +10,8 @@ import time
 from collections.abc import Generator, Iterator
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from testclusters import KindCluster
 from tests.e2e import flavors, nodes, report
@@ -111,12 +113,17 @@ def leftovers(client: Client, watcher: Watcher) -> dict[str, object]:
     return {place: items for place, items in found.items() if items}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests together that share what takes long to set up: those of a file, and those of `hardware`."""
-    for item in items:
-        group = "hardware" if item.path.parent.name == "hardware" else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+class _Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives tests that share what takes long to set up to one process: those of a file, and those of `hardware`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "hardware" if "/hardware/" in file else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """The scheduler of several processes, whatever `--dist` says."""
+    return _Together(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
