@@ -8,16 +8,17 @@ domain_search   searches the domains that may take the gang, best first
 domain_score    compares the domains that can take a gang
 | unfinished    searches that ran out of steps, for the next decision to continue
 exact_packing   exact search for places in one domain
+free_units      most further units of each shape on places, during a search
 search_context  inputs of a search in one domain
 wholes          sub-groups that become whole, one choice after another
 | tiers         levels that have to hold: all of them, then without preferred ones
 budget          limits of a search: steps, and members to leave out
 | mixed_bounds  most members of all shapes together in a domain
 | bounds        most units of each shape in a domain
-| fitting       orders rooms so that few are needed and large ones stay whole
 | grouping      groups of members that have to be in one domain of a level
 | staging       units on nodes on trial
 memory          results about places from earlier decisions, to save time
+| fitting       orders rooms so that few are needed and large ones stay whole
 | verdicts      a verdict on each domain that does not take the gang
 topology        domains, and the devices of nodes in each of them
 | units         members that must share a node, and units of one shape

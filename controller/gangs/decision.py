@@ -7,8 +7,9 @@ from typing import Final
 
 from controller.allocation import ClaimFault, Fleet, NodeDeviceCounts
 from controller.gangs.bounds import Counts
-from controller.gangs.domain_score import DomainScore, Figures, fewest, least_children
+from controller.gangs.domain_score import DomainScore, Figures, least_children
 from controller.gangs.domain_search import DEFAULT_OPTIONS, Candidate, OpenMembers, Searches, SearchOptions
+from controller.gangs.fitting import fewest
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
 from controller.gangs.memory import Memory
@@ -216,7 +217,8 @@ class _Decision:
         counts = self._counts.get(places)
         if counts is None:
             counts = self._counts[places] = Counts(self._units, places, self._fleet, self._nodes, self._memory)
-        context = SearchContext(tier, places, counts)
+        devices = self._devices_of(places) if len(counts.wanted) > 1 else None
+        context = SearchContext(tier, places, counts, devices)
         domains = self._domains(tier, places)
         nowhere = reach is not None and not domains
         if nowhere:
@@ -271,11 +273,14 @@ class _Decision:
 
     def _together(self, inside: Sequence[int], places: DomainNodes, counts: Counts) -> int:
         """Most members of all shapes together on the places."""
+        return self._competition_on(places).members(inside, [counts.members_at(at) for at in inside])
+
+    def _competition_on(self, places: DomainNodes) -> Competition:
         competition = self._competition.get(places)
         if competition is None:
             competition = Competition(self._units, places, self._devices_of(places), self._nodes)
             self._competition[places] = competition
-        return competition.members(inside, [counts.members_at(at) for at in inside])
+        return competition
 
     def _domains(self, tier: Tier, places: DomainNodes) -> Mapping[Path, Sequence[int]]:
         """The domains that the gang may use: those of its members with a place, if it has any."""
@@ -310,6 +315,8 @@ class _Decision:
             children.setdefault(places[at].below[:child_depth], []).append(at)
         wanted = {shape: units for shape, units in counts.wanted.items() if reach is None or shape.has_devices}
         least = least_children(wanted, len(self._gang.members) - self._needed, counts, children)
+        if reach is None and len(counts.wanted) > 1:
+            least = max(least, self._competition_on(places).fewest_children(children, self._needed))
         for group in tier.groups if reach is None else ():
             if group.is_of_sub_groups:
                 least = max(least, self._least_children_of_wholes(group, children, places, counts))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from controller.gangs.bounds import Counts
-from controller.gangs.fitting import best_fit
+from controller.gangs.fitting import fewest
 from controller.gangs.gang import Gang
 from controller.gangs.topology import Path
 from controller.gangs.units import UnitShape
@@ -83,14 +83,3 @@ def least_children(
         rooms = {path: counts.room(shape, places) for path, places in children.items()}
         found = max(found, fewest(rooms, units - slack))
     return found
-
-
-def fewest(rooms: Mapping[Path, int], wanted: int) -> int:
-    """Fewest domains with these rooms that take ``wanted``."""
-    used = 0
-    for path in best_fit(rooms, wanted):
-        if wanted <= 0:
-            break
-        wanted -= rooms[path]
-        used += 1
-    return used

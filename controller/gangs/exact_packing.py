@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
 from controller.gangs.fitting import best_fit
+from controller.gangs.free_units import FreeUnits
 from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber
 from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
@@ -81,8 +82,7 @@ class Packing:
         self._independent = not self._depends_on_members and not (staging.shares_devices and any(map(_combines, units)))
         """Whether as many of the last units as possible on one place never keeps one of them from another place."""
         self._ordered = any(unit.shape.ordered for unit in units)
-        self._free = {shape: list(bounds) for shape, bounds in context.counts.bounds.items()}
-        """Most further units of each shape on each place, besides those of the shape that are there."""
+        self._free = FreeUnits(context)
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
         self._units = units
         self._in_group: Counter[tuple[int, GroupNumber]] | None = None
@@ -213,7 +213,7 @@ class Packing:
         if level == len(self._groups):
             inside = self._below[len(path)][path] if path else self._places_of(batch.shape)
             order = self._in_order(batch, inside)
-            yield self._fill(batch, rest, _Order(order, self._suffix(batch.shape, order)), 0, 0)
+            yield self._fill(batch, rest, _Order(order, self._free.rooms_from(batch.shape, order)), 0, 0)
             return
         if not batch.groups[level]:
             yield self._open(batch, rest, level + 1, path)
@@ -239,7 +239,7 @@ class Packing:
         """
         least, want = len(batch.units) - self._slack.units(batch.shape, batch.owed), len(batch.units)
         rooms = {
-            option: self._room(batch.shape, places)
+            option: self._free.room(batch.shape, places)
             for option, places in self._below[depth].items()
             if option[: len(path)] == path
         }
@@ -276,7 +276,7 @@ class Packing:
                     continue
                 yield self._fill(batch, rest, order, at, done + count)
                 self._staging.take(place)
-                self._free[batch.shape][place] += count
+                self._free.put(batch.shape, place, -count)
                 self._budget.spend()
                 if not rest and self._independent:
                     break
@@ -299,18 +299,18 @@ class Packing:
 
     def _put_most(self, batch: _Batch, place: int, done: int) -> int:
         """Put as many units as the place takes; returns how many."""
-        for count in range(min(self._free[batch.shape][place], len(batch.units) - done), 0, -1):
+        for count in range(min(self._free.of(batch.shape)[place], len(batch.units) - done), 0, -1):
             if self._put(batch, place, done, count):
                 return count
             if not self._depends_on_members and self._staging.is_alone(place):
                 # Whatever else is where, the place does not take so many.
                 self._counts.learn(batch.shape, place, count - 1)
-                self._free[batch.shape][place] = count - 1
+                self._free.limit(batch.shape, place, count - 1)
         return 0
 
     def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
         if self._staging.put(place, batch.units[done : done + count]):
-            self._free[batch.shape][place] -= count
+            self._free.put(batch.shape, place, count)
             return True
         self._budget.spend()
         return False
@@ -339,28 +339,15 @@ class Packing:
 
     # Bounds and order
 
-    def _room(self, shape: UnitShape, places: Sequence[int]) -> int:
-        free = self._free[shape]
-        return sum([free[place] for place in places])
-
-    def _suffix(self, shape: UnitShape, order: Sequence[int]) -> Sequence[int]:
-        """Most units on the places from each position of the order on."""
-        found, total = [0] * (len(order) + 1), 0
-        free = self._free[shape]
-        for at in range(len(order) - 1, -1, -1):
-            total += free[order[at]]
-            found[at] = total
-        return found
-
     def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
         """Best-fit order of the places, grouped by sub-domain. Nodes to try last are at the end."""
-        free = self._free[batch.shape]
+        free = self._free.of(batch.shape)
         last = {name: number for pod in batch.shape.pods for number, name in enumerate(pod.last, 1)}
         usable = [place for place in inside if free[place]]
         children: dict[Path, list[int]] = {}
         for place in usable:
             children.setdefault(self._child(place), []).append(place)
-        rooms = {child: self._room(batch.shape, places) for child, places in children.items()}
+        rooms = {child: self._free.room(batch.shape, places) for child, places in children.items()}
         found: list[int] = []
         left = len(batch.units)
         for child in best_fit(rooms, left):

@@ -22,3 +22,14 @@ def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:
             break
         wanted -= rooms[key]
     return left
+
+
+def fewest(rooms: Mapping[K, int], wanted: int) -> int:
+    """Fewest of these rooms that take ``wanted``."""
+    used = 0
+    for key in best_fit(rooms, wanted):
+        if wanted <= 0:
+            break
+        wanted -= rooms[key]
+        used += 1
+    return used

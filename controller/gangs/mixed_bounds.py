@@ -10,7 +10,8 @@ from itertools import accumulate
 from typing import Final
 
 from controller.allocation import NodeDeviceCounts
-from controller.gangs.topology import DomainNodes
+from controller.gangs.fitting import fewest
+from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers
 from controller.placement import Nodes
 from driver.quantity import NANO
@@ -68,6 +69,24 @@ class Competition:
             found += most
         together = [bisect_right(self._sums[name], free) for name, free in left.items() if free is not None]
         return min([self._members, found, *together])
+
+    def fewest_children(self, children: Mapping[Path, Sequence[int]], members: int) -> int:
+        """Fewest domains of the next level that take so many members.
+
+        Args:
+            children: the places of each of these domains.
+        """
+        found = 1
+        for name, sums in self._sums.items():
+            rooms = {}
+            for path, inside in children.items():
+                free = [self._free(at, name) for at in inside]
+                if None in free:
+                    break
+                rooms[path] = sum([amount for amount in free if amount is not None])
+            else:
+                found = max(found, fewest(rooms, sums[members - 1]))
+        return found
 
     def _free(self, at: int, name: str) -> int | None:
         """Free amount of the resource on the place; None if the resource is no limit."""

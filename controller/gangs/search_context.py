@@ -1,8 +1,9 @@
 """Inputs of a search in one domain."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.allocation import NodeDeviceCounts
 from controller.gangs.bounds import Counts
 from controller.gangs.grouping import GroupNumber, Reach
 from controller.gangs.tiers import Tier
@@ -12,11 +13,16 @@ from controller.gangs.units import CoLocatedMembers
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """The levels that hold in one attempt, the places, and their bounds: the same for all domains."""
+    """The levels that hold in one attempt, and the places, their bounds and devices: the same for all domains.
+
+    Attributes:
+        devices: devices of each place, if units of several shapes compete for them; else None.
+    """
 
     tier: Tier
     places: DomainNodes
     counts: Counts
+    devices: Sequence[NodeDeviceCounts] | None = None
 
 
 @dataclass(frozen=True, slots=True)
