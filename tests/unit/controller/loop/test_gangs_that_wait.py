@@ -97,8 +97,8 @@ def test_a_gang_that_is_not_decided_is_tried_until_it_is(
 def test_a_gang_is_decided_although_one_decision_has_far_too_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """To place it takes about two thousand steps."""
     monkeypatch.setattr(gangsync, "STEPS", 10)
-    world = packing(15, 16, 17, 14)
-    sizes = (4, 6, 8, 5, 5, 6, 7, 3, 4, 3, 3, 3, 5)
+    world = packing(18, 16, 16, 15, 15)
+    sizes = (5, 7, 6, 7, 3, 5, 7, 7, 8, 3, 8, 6, 4, 4)
     pods = [world.add_gang("train", 1, len(sizes), number, size)[0] for number, size in enumerate(sizes)]
     world.settle(300)
     assert world.let_go(*pods) == []
