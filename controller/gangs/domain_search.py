@@ -181,7 +181,8 @@ class Searches:
             OutOfSteps: the budget ran out before any were found.
         """
         least = candidate.fewest
-        found = self._limited(candidate, context, budget, least) if candidate.children > 1 else None
+        # With a limit that all sub-domains meet, large ones would come first for nothing.
+        found = self._limited(candidate, context, budget, least) if least < candidate.children else None
         if found is None:
             found = self._pack(candidate, context, budget, None)
             if found is None:
