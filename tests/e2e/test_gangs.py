@@ -18,7 +18,7 @@ from tests.e2e.watcher import Watcher
 GATE = "lode.dev/allocation"
 FABRIC = "lode.dev/ib-cluster"
 CARD = "gang-card"
-ROUNDS, GANGS = 10, 10
+ROUNDS, GANGS = 2, 10
 
 
 @pytest.fixture(scope="module", autouse=True)
