@@ -5,7 +5,6 @@ KUBERNETES ?= 1.37# or 1.36
 SEEDS ?= 0-9999
 FUZZ_SECONDS ?= 60
 ARGS ?=# more arguments for pytest or the benchmark
-AT_ONCE ?= 1# clusters that the end-to-end tests run on at the same time
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -57,10 +56,9 @@ format: $(VENV) ## correct the style where ruff can
 
 .PHONY: e2e
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
-e2e: PARALLEL := $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE))
-e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (AT_ONCE=2: on two; KUBERNETES=1.36, POD_GROUPS=1, ARGS)
+e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ARGS)
 	$(CLUSTERS) control-plane --helm >/dev/null
-	$(CLUSTERS) kind run --clusters $(AT_ONCE) $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e $(PARALLEL) --tb=short --timeout=900 --durations=40 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes

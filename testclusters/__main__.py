@@ -1,7 +1,6 @@
 """The command line of the test clusters; see `python -m testclusters --help` and README.md."""
 
 import argparse
-import contextlib
 import os
 import shlex
 import signal
@@ -104,13 +103,6 @@ def _parser() -> argparse.ArgumentParser:
         help="create the cluster, run a command, remove the cluster unless it is kept",
     )
     run.add_argument("--load", nargs="*", default=[], metavar="IMAGE", help="load images onto the nodes first")
-    run.add_argument(
-        "--clusters",
-        type=int,
-        default=1,
-        metavar="N",
-        help="create so many clusters, NAME, NAME-2 and so on; the command has the names in $LODE_CLUSTERS",
-    )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     run.set_defaults(function=_run)
     return parser
@@ -186,28 +178,18 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    names = [arguments.name, *(f"{arguments.name}-{number}" for number in range(2, arguments.clusters + 1))]
-    with contextlib.ExitStack() as stack:
-        for name in names:
-            # Otherwise the first of two runs would remove the second's cluster.
-            stack.enter_context(cache.locked(f"run-{name}"))
+    with cache.locked(f"run-{arguments.name}"):  # otherwise the first of two runs would remove the second's cluster
         try:
-            clusters = [_provided(arguments, name) for name in names]
-            environment = {**os.environ, **clusters[0].environment(), "LODE_CLUSTERS": " ".join(names)}
-            return subprocess.run(arguments.command, env=environment, check=False).returncode
+            cluster = lifecycle.up(arguments.name, arguments.kubernetes, pod_groups=arguments.pod_groups)
+            for name in arguments.load:
+                cluster.load_image(images.REFERENCES.get(name, name))
+            return subprocess.run(
+                arguments.command, env={**os.environ, **cluster.environment()}, check=False
+            ).returncode
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second signal would stop the clean-up
                 signal.signal(number, signal.SIG_IGN)
-            for name in reversed(names):
-                lifecycle.down(name, unless_kept=True)
-
-
-def _provided(arguments: argparse.Namespace, name: str) -> kind.KindCluster:
-    """The cluster of that name, with the images of the arguments."""
-    cluster = lifecycle.up(name, arguments.kubernetes, pod_groups=arguments.pod_groups)
-    for image in arguments.load:
-        cluster.load_image(images.REFERENCES.get(image, image))
-    return cluster
+            lifecycle.down(arguments.name, unless_kept=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ The private daemon is unpacked from Debian packages. Its bridges, firewall rules
 network namespace, so that the machine's network does not change. A program that connects to its containers must run in
 that namespace (`Docker.command`). The daemon outlives the process that started it, until `stop`. The next `provide` or
 `stop` cleans up after a daemon that was killed. What remains are its images, in the cache, and what Docker creates at
-fixed places: the file /etc/docker/key.json, and empty folders in /run and /opt. While the daemon runs, the machine
-allows its users more instances of inotify.
+fixed places: the file /etc/docker/key.json, and empty folders in /run and /opt.
 """
 
 import contextlib
@@ -25,9 +24,6 @@ from testclusters.programs import ProgramMissing
 _GROUPS = Path("/sys/fs/cgroup")
 _START = 60.0
 _STOP = 20.0
-_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
-_INSTANCES = 512
-"""Of inotify, for the containers of two clusters. A cluster needs 70, and a machine allows 128 by default."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +72,6 @@ class _PrivateDaemon:
     @property
     def namespace(self) -> Path:
         return Path("/run/netns") / self.name
-
-    @property
-    def inotify(self) -> Path:
-        """The machine's limit before this daemon, if it was raised."""
-        return self.run / "inotify"
 
     def docker(self) -> Docker:
         return Docker({**debian.environment(), "DOCKER_HOST": f"unix://{self.run}/docker.sock"}, self.namespace)
@@ -158,10 +149,6 @@ def _start(private: _PrivateDaemon) -> None:
     docker = private.docker()
     private.run.mkdir()
     private.state.mkdir(exist_ok=True)
-    allowed = _INOTIFY.read_text()
-    if int(allowed) < _INSTANCES:
-        private.inotify.write_text(allowed)
-        _INOTIFY.write_text(str(_INSTANCES))
     run(["ip", "netns", "add", private.name], environment=docker.environment)
     docker.run("ip", "link", "set", "lo", "up")
     command = docker.command(
@@ -299,8 +286,6 @@ def _clear(private: _PrivateDaemon) -> None:
             progress.print_status(f"    cannot remove {group}: {error}")
     if private.namespace.exists():
         run(["ip", "netns", "delete", private.name], environment=debian.environment())
-    if private.inotify.exists():
-        _INOTIFY.write_text(private.inotify.read_text())
     shutil.rmtree(private.run, ignore_errors=True)
 
 

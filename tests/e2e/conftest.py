@@ -1,17 +1,11 @@
-"""Fixtures: the driver on a kind cluster, installed as a user installs it; and the report of a failed test.
-
-With several processes (`--numprocesses`), each has a cluster of its own, and the tests of a file stay together.
-"""
+"""Fixtures: the driver on a kind cluster, installed as a user installs it; and the report of a failed test."""
 
 import itertools
 import json
-import os
 import time
 from collections.abc import Generator, Iterator
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from testclusters import KindCluster
 from tests.e2e import flavors, nodes, report
@@ -30,9 +24,8 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def cluster() -> KindCluster:
-    """The running cluster of this process (see `python -m testclusters kind`), with the images of the tests."""
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    cluster = KindCluster.attach(os.environ["LODE_CLUSTERS"].split()[number] if number else None)
+    """The running cluster (see `python -m testclusters kind`), with the images of the tests on its nodes."""
+    cluster = KindCluster.attach()
     for image in ("lode-dra:dev", "lode-test/busybox:1"):
         cluster.load_image(image)
     return cluster
@@ -111,26 +104,6 @@ def leftovers(client: Client, watcher: Watcher) -> dict[str, object]:
     """Everything that is left in the cluster of any test."""
     found = {"held": watcher.held(), "on the nodes": nodes.leftovers(client)}
     return {place: items for place, items in found.items() if items}
-
-
-class _Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives tests that share what takes long to set up to one process: those of a file, and those of `hardware`."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "hardware" if "/hardware/" in file else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """The scheduler of several processes, whatever `--dist` says."""
-    return _Together(config, log)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests have measured."""
-    for passed in terminalreporter.getreports("passed"):
-        for name, value in passed.user_properties if passed.when == "call" else ():
-            terminalreporter.write_line(f"{name}: {value}")
 
 
 @pytest.hookimpl(wrapper=True)
