@@ -4,7 +4,8 @@ A pod that uses the nodes held for a gang does not delay the start of the gang. 
 pods get their turn. The number of held nodes has a limit, and nodes are held only for pods that want devices.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +67,9 @@ class HoldChecks:
     Args:
         controller: the process.
         found: what is wrong is added here.
+
+    Attributes:
+        changed_at: when nodes were last held back for a gang, or no longer (monotonic seconds).
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class HoldChecks:
         self._clock = clock
         self._found = found
         self._limits = limits
+        self.changed_at = -math.inf
         self._last: dict[str, HeldDomain] = {}
         self._holds: dict[str, _Hold] = {}
         self._ran_out: dict[str, tuple[float, int]] = {}
@@ -171,4 +176,10 @@ class HoldChecks:
                 continue
             if after.starts is None or after.starts > before.starts:
                 self._found.append(f"the start of gang {gang} is put off from {before.starts} to {after.starts}")
+        if _nodes(held) != _nodes(self._last):
+            self.changed_at = now
         self._last = held
+
+
+def _nodes(held: Mapping[str, HeldDomain]) -> dict[str, frozenset[str]]:
+    return {gang: one.nodes for gang, one in held.items()}

@@ -121,6 +121,11 @@ class SimulatedController:
         """Number of held nodes, as its metrics say."""
         return int(self._metrics.registry.get_sample_value("lode_controller_held_nodes") or 0)
 
+    @property
+    def holds_changed_at(self) -> float:
+        """When nodes were last held back for a gang, or no longer (monotonic seconds)."""
+        return self._holds.changed_at
+
     def step(self) -> bool:
         """Take part in the election when that is due, else make a call, else decide."""
         if self._election_due <= self._clock.monotonic():

@@ -26,7 +26,6 @@ from tests.simulation.state_checks import Restarted, differences, other_answers,
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
 REFUSED_HOUR = 3600.0
-_LINES_OF_A_MINUTE = 200
 MOST_WRITES_IN_AN_HOUR = 80
 """Of one pod that kube-scheduler refuses: four tries, with writes of the controller, kube-scheduler and others."""
 LONGEST_BOOT_SECONDS = 300.0
@@ -119,7 +118,7 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
     Events about what lasts may be said again, in the same words and as rarely as ``REMIND_SECONDS`` says. If nodes are
-    held back for a gang, or no longer, that is news: each pod that waits may be told once.
+    held back for a gang, or no longer, that is news: each pod whose reason changes is told once.
 
     A pod that kube-scheduler refuses everywhere is tried again after five minutes, and then ever more rarely; in a
     cluster with such pods, an hour passes, in which each may cause some writes. Clusters are left out in which pods are
@@ -137,14 +136,19 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         return
     # Other words of a reason that was told are told after a pause.
     cluster.idle(REWORD_SECONDS)
-    before, events, began = dict(cluster.log.writes), _events(cluster), cluster.clock.monotonic()
+    before, events, words, began = (
+        dict(cluster.log.writes),
+        _events(cluster),
+        _words(cluster),
+        cluster.clock.monotonic(),
+    )
     cluster.idle(QUIET_MINUTE)
-    again, wrong = _said_again(cluster, events)
+    # Why a pod waits depends on which nodes are held back for others.
+    news = any(one.holds_changed_at >= began for one in cluster.controllers())
+    again, wrong = _said_again(cluster, events, reworded=news)
     excused = {LEASES: cluster.log.writes[LEASES], EVENTS: before.get(EVENTS, 0) + again * _CALLS_OF_AN_EVENT}
-    if _holds_changed(cluster, began):
-        # Why a pod waits depends on which nodes are held back for others.
-        wrong = []
-        excused[PODS] = before.get(PODS, 0) + sum(map(_is_pending, pods))
+    if news:
+        excused[PODS] = before.get(PODS, 0) + sum(said != words.get(uid) for uid, said in _words(cluster).items())
     written = {
         resource.plural: count - before.get(resource, 0)
         for resource, count in cluster.log.writes.items()
@@ -154,27 +158,33 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         raise Violation(f"written although nothing has changed: {written}; said again: {wrong}")
 
 
-def _holds_changed(cluster: SimulatedCluster, since: float) -> bool:
-    """Whether nodes were held back, or held back no longer, since then (monotonic seconds)."""
-    lines = cluster.log.last(_LINES_OF_A_MINUTE)
-    return any("nodes held back" in line and float(line.split()[0]) >= since for line in lines)
+def _words(cluster: SimulatedCluster) -> dict[str, object]:
+    """The conditions of each pod that waits, by its uid."""
+    return {
+        pod["metadata"]["uid"]: pod["status"].get("conditions") for pod in cluster.invariants.pods() if _is_pending(pod)
+    }
 
 
 def _events(cluster: SimulatedCluster) -> dict[str, Object]:
     return {"/".join(name_key(event)): event for event in cluster.api.list(EVENTS).items}
 
 
-def _said_again(cluster: SimulatedCluster, before: Mapping[str, Object]) -> tuple[int, list[str]]:
-    """How many Events were written since then, and what is wrong with them: each says again why something waits."""
+def _said_again(cluster: SimulatedCluster, before: Mapping[str, Object], *, reworded: bool) -> tuple[int, list[str]]:
+    """How many Events were written since then, and what is wrong with them: each says again why something waits.
+
+    Args:
+        reworded: the reason may have changed.
+    """
     waiting = {pod["metadata"]["uid"] for pod in cluster.invariants.pods() if _is_pending(pod)}
     waiting |= {claim.uid for claim in cluster.invariants.claims() if claim.allocation is None}
     changed = {name: event for name, event in _events(cluster).items() if event != before.get(name)}
     wrong = []
     for name, event in changed.items():
         known = before.get(name, {})
-        if event["message"] != known.get("message") or event["involvedObject"]["uid"] not in waiting:
+        again = event["message"] == known.get("message")
+        if event["involvedObject"]["uid"] not in waiting or not (again or reworded):
             wrong.append(f"{name}: {event['message']}")
-        elif not cluster.wall_clocks and _seconds_between(known, event) < REMIND_SECONDS - 1:
+        elif again and not cluster.wall_clocks and _seconds_between(known, event) < REMIND_SECONDS - 1:
             wrong.append(f"{name}: after {_seconds_between(known, event)} s")
     return len(changed), wrong
 

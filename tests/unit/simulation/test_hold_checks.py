@@ -94,6 +94,19 @@ def test_a_prediction_is_not_put_off_before_it_has_passed(later: float | None, i
     assert not watched.found
 
 
+def test_a_change_of_the_nodes_is_noted_and_one_of_the_prediction_is_not() -> None:
+    watched = Watched()
+    watched.checks.follow()
+    first = watched.checks.changed_at
+    watched.world.clock.advance(1)
+    watched.domains = (replace(watched.held, starts=watched.held.ends),)
+    watched.checks.follow()
+    assert watched.checks.changed_at == first
+    watched.domains = ()
+    watched.checks.follow()
+    assert watched.checks.changed_at == first + 1
+
+
 # Bounds
 
 
