@@ -281,12 +281,15 @@ class GangProgress:
 
     # Letting go, and taking back
 
-    def finished(self) -> dict[str, Decision]:
+    def finished(self, more: Iterable[str] = ()) -> dict[str, Decision]:
         """Return the decisions of the second phase: remove the gates of members that have all their devices.
 
         A gang that has not started lets all of them go, or none. So does each sub-group.
+
+        Args:
+            more: members that get their place now; they count.
         """
-        halves = self.halves()
+        halves = self.halves(more)
         finished = {key: finish(self._state, full) for key, full in self.full.items() if key not in halves}
         hindered = {key: one for key, one in finished.items() if not isinstance(one, PlacePod)}
         if self.started or not hindered:

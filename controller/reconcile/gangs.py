@@ -318,7 +318,7 @@ class _GangDecider:
         """Let members of a gang that has started go at once, apart from those of a sub-group that begins."""
         begin = {self._found.sub_groups[key] for key in first} - self._found.begun
         held = {key for key in (*placed, *self._found.full) if self._found.sub_groups[key] in begin}
-        now = {**placed, **self._found.finished()}
+        now = {**placed, **self._found.finished(placed)}
         return {key: first[key] if key in held else one for key, one in now.items() if key in first or key not in held}
 
     def _first_phase(self, key: str, decision: PlacePod) -> PlacePod:

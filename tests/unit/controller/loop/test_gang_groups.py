@@ -271,6 +271,21 @@ def test_what_half_a_sub_group_holds_is_taken_back_when_the_other_half_is_gone()
     assert (world.node_of(held), world.let_go(held)) == ("", [])
 
 
+def test_a_member_without_claims_counts_for_its_sub_group() -> None:
+    """Each replica is a router without devices and a worker with a card."""
+    world = GangWorld(cards=4, a=1)
+    config = [gang_config("train", 2, subGroup={"label": "replica", "size": 2, "minAvailable": 1})]
+    for number in range(2):
+        labels, worker = {"replica": f"r{number}"}, f"r{number}-1"
+        world.add_pod(f"r{number}-0", labels={**labels, "lode.dev/gang": "train"})
+        world.add_claim(worker, config=config)
+        world.add_pod(worker, worker, labels=labels)
+        world.settle(30)
+        assert world.let_go(f"r{number}-0", worker) == [f"r{number}-0", worker]
+        world.bind_all()
+    assert world.meddler.calls.count("patch resourceclaims/status") == 2, "nothing is taken back"
+
+
 def test_sub_groups_by_a_label_that_claims_name() -> None:
     world = GangWorld(cards=3, a=1)
     pods = [f"r{number}-{one}" for number in range(2) for one in range(2)]
