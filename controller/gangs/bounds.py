@@ -94,20 +94,6 @@ class Counts:
         """Lower the bound of a place: it takes no more units of the shape, even without other units there."""
         self.bounds[shape][place] = min(self.bounds[shape][place], most)
 
-    def members_in_groups(
-        self, domains: Sequence[Sequence[int]], sizes: Sequence[int], around: Sequence[int] | None = None
-    ) -> int:
-        """Most members in these domains, if each group stays in one of them.
-
-        Args:
-            sizes: number of members of each group, in any order.
-            around: the places for members without devices, which are in no group; None if they are in groups, too.
-        """
-        if around is not None:
-            inside = [self.members(places, ()) for places in domains]
-            return self.members((), around) + _in_groups_of(inside, sizes)
-        return _in_groups_of([self.members(places) for places in domains], sizes)
-
     def limits(self, places: Sequence[int], around: Sequence[int] | None = None) -> str:
         """The reasons why the places take no more units, as text; the most frequent reason first."""
         # Several shapes of members may lack the same at one place.
@@ -131,8 +117,13 @@ def _of(shape: UnitShape, places: Sequence[int], around: Sequence[int] | None) -
     return places if around is None or shape.has_devices else around
 
 
-def _in_groups_of(rooms: Sequence[int], sizes: Sequence[int]) -> int:
-    """Most members of groups of these sizes in domains with these rooms."""
+def members_in_groups(rooms: Sequence[int], sizes: Sequence[int]) -> int:
+    """Most members of groups in domains, if each group stays in one of them.
+
+    Args:
+        rooms: most members in each domain.
+        sizes: number of members of each group, in any order.
+    """
     sizes = sorted(sizes, reverse=True)
     # What the larger groups have more than others is left out once: a few of them say little about the rest.
     return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)

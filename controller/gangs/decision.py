@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.allocation import ClaimFault, Fleet, NodeDeviceCounts
-from controller.gangs.bounds import Counts
+from controller.gangs.bounds import Counts, members_in_groups
 from controller.gangs.domain_score import DomainScore, Figures, least_children
 from controller.gangs.domain_search import DEFAULT_OPTIONS, Candidate, OpenMembers, Searches, SearchOptions
 from controller.gangs.fitting import fewest
@@ -150,7 +150,7 @@ class _Decision:
         self._competition: dict[DomainNodes, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
-        members = OpenMembers(gang, units, self._standing, self._wholes, self._needed_of_tasks)
+        members = OpenMembers(gang, units, self._standing, self._wholes)
         self._searches = Searches(members, cluster, self._verdicts, self._score, options)
 
     def run(self) -> Sequence[Placement] | GangRefusal:
@@ -244,16 +244,16 @@ class _Decision:
         """Most members on the places, with those without devices on the places ``around``."""
         tier, places, counts = context.tier, context.places, context.counts
         found = counts.members(inside, around)
+        outside = 0 if around is None else counts.members((), around)
         if found >= self._needed and len(counts.wanted) > 1:
-            outside = 0 if around is None else counts.members((), around)
             found = min(found, outside + self._together(inside, places, counts))
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
-            rooms = [counts.members(some) for some in domains]
+            rooms = [counts.members(some, None if around is None else ()) for some in domains]
             if around is None and group.is_of_sub_groups and self._wholes.most_in(rooms) < self._wholes.lacking:
                 found = min(found, self._needed - 1)
             alone, sizes = self._sizes_of(group, every=around is None)
-            found = min(found, alone + counts.members_in_groups([*domains], sizes, around))
+            found = min(found, alone + outside + members_in_groups(rooms, sizes))
         if any(counts.of_task(task, inside, around) < needed for task, needed in self._needed_of_tasks.items()):
             found = min(found, self._needed - 1)
         return found

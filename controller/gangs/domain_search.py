@@ -89,14 +89,12 @@ class OpenMembers:
     Attributes:
         standing: members that have a place, with the path of their domain.
         wholes: chooses sub-groups, and knows the number of members to place.
-        needed_of_tasks: number of members to place of each task with a minimum.
     """
 
     gang: Gang
     units: Sequence[CoLocatedMembers]
     standing: Sequence[tuple[Standing, Path]]
     wholes: Wholes
-    needed_of_tasks: Mapping[str, int]
 
 
 class Searches:
@@ -121,7 +119,6 @@ class Searches:
         self._needed = members.wholes.needed
         self._seats: Mapping[str, Seat] | None = None
         self._anchored: dict[Tier, Mapping[tuple[int, GroupNumber], Path]] = {}
-        self._needed_of_tasks = members.needed_of_tasks
         self._cluster = cluster
         self._verdicts = verdicts
         self._score = score
@@ -187,7 +184,7 @@ class Searches:
             found = self._pack(candidate, context, budget, None)
             if found is None:
                 return None
-            found = self._fewer(found, candidate, context, budget) if candidate.children > 1 else found
+            found = self._fewer(found, candidate, context, budget)
         return self._with_leader(found, candidate, context)
 
     def _fewer(self, found: _Found, candidate: Candidate, context: SearchContext, budget: Budget) -> _Found:
@@ -264,7 +261,7 @@ class Searches:
         staging = Staging(self._cluster.fleet, self._cluster.nodes, context.places, self._effort)
         wholes = self._wholes
         if units is not self._units:
-            wholes = Wholes(self._gang, units, wholes.needed, self._needed_of_tasks)
+            wholes = Wholes(self._gang, units, wholes.needed, wholes.needed_of_tasks)
         rules = PackingRules(
             most_children=limit,
             anchors=self._anchors(context.tier),

@@ -5,8 +5,9 @@ a place get their devices together (``Staging``), so a member never gets devices
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
@@ -160,8 +161,10 @@ class Packing:
 
     def _choose(self) -> _Steps:
         """Choose the sub-groups that become whole."""
+        # All sub-groups are asked about before a unit is on a place, so the room of a shape stays the same.
+        room = cache(lambda shape: self._counts.room(shape, self._places_of(shape)))
         for choice in self._wholes.choices(
-            self._alike, self._may_fit, lambda unit: (unit.shape, self._groups_of(unit))
+            self._alike, lambda one: _may_fit(one, room), lambda unit: (unit.shape, self._groups_of(unit))
         ):
             if choice is None:
                 # Lets ``run`` check the budget.
@@ -188,12 +191,6 @@ class Packing:
             for unit in sorted(one.units, key=lambda unit: (unit.shape.number, unit.order))
         ]
         return one.name[0], one.lack, tuple(pattern)
-
-    def _may_fit(self, one: Candidate) -> bool:
-        """Whether there is room for the sub-group, shape by shape, if nothing else is placed."""
-        shapes = Counter(unit.shape for unit in one.units)
-        rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
-        return all(rooms[shape] >= units - one.spare for shape, units in shapes.items())
 
     def _next(self, left: tuple[_Batch, ...]) -> _Steps:
         """Choose the next batch; yields None if all units are on places."""
@@ -374,6 +371,16 @@ class Packing:
         """Distance of two places: 0 on one node, and the smaller, the smaller the domain that both share."""
         same = [one == another for one, another in zip(place.below, other.below, strict=False)]
         return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
+
+
+def _may_fit(one: Candidate, room: Callable[[UnitShape], int]) -> bool:
+    """Whether there is room for the sub-group, shape by shape, if nothing else is placed.
+
+    Args:
+        room: most units of a shape.
+    """
+    shapes, spare = Counter(unit.shape for unit in one.units), one.spare
+    return all(room(shape) >= units - spare for shape, units in shapes.items())
 
 
 def _combines(unit: CoLocatedMembers) -> bool:

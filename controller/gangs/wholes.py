@@ -56,11 +56,12 @@ class Wholes:
 
     Attributes:
         needed: number of members to place, including those that the sub-groups to become whole need.
+        needed_of_tasks: as given.
     """
 
     def __init__(self, gang: Gang, units: Sequence[CoLocatedMembers], needed: int, needed_of_tasks: Mapping[str, int]):
         self._units = units
-        self._needed_of_tasks = needed_of_tasks
+        self.needed_of_tasks = needed_of_tasks
         sizes = [one.size for one in gang.sub_groups]
         stand = Counter(one.sub_group for one in gang.standing if one.sub_group is not None)
         there = stand + Counter(dict(gang.succeeded))
@@ -145,14 +146,14 @@ class Wholes:
     def _choice(self, chosen: Picked, shape: Callable[[CoLocatedMembers], Hashable]) -> Choice | None:
         left_out = self._lacks.keys() - {one.name for one in chosen}
         units = tuple([unit for unit in self._units if left_out.isdisjoint(unit.sub_groups)])
-        if chosen and not self._needed_of_tasks and sum(one.lack for one in chosen) >= self.needed:
+        if chosen and not self.needed_of_tasks and sum(one.lack for one in chosen) >= self.needed:
             # These are enough. What is placed beyond must not take the room of further sub-groups.
             beyond = {unit for one in chosen for unit in _beyond(one, shape)}
             owed = {one.name for one in chosen}
             units = tuple([unit for unit in units if unit not in beyond and not owed.isdisjoint(unit.sub_groups)])
         members = [member for unit in units for member in unit.members]
         tasks = Counter(member.task for member in members)
-        of_tasks = {task: tasks[task] - needed for task, needed in self._needed_of_tasks.items()}
+        of_tasks = {task: tasks[task] - needed for task, needed in self.needed_of_tasks.items()}
         there = Counter(one for unit in units for one in unit.sub_groups)
         of_sub_groups = {one.name: there[one.name] - one.lack for one in chosen}
         slack = Slack(len(members) - self.needed, of_tasks, of_sub_groups)

@@ -258,11 +258,6 @@ class GangProgress:
         """Return whether the member has a place or can be given one."""
         return any(pod in some for some in (self.open, self.full, self.let_go, self.bound))
 
-    @property
-    def ready(self) -> int:
-        """The number of members that have a place or can be given one."""
-        return len(self.pods) - len(self.unready)
-
     def shared_by_too_many(self, gang: str) -> Wait | None:
         """Return a wait if a claim has more users than it can be reserved for: they can never start together.
 

@@ -199,7 +199,7 @@ class _GangDecider:
         found, unready = self._found, self._found.unready
         if terms.awaited and found.pods:
             return self._incomplete(f"gang {terms.key}: {terms.awaited}")
-        present = found.ready + self._gang.ended
+        present = len(found.pods) - len(unready) + self._gang.ended
         lacking = self._gang.lacking({member.pod for member in self._gang.members if found.is_ready(member.pod)})
         made = self._gang.coming
         complete = made.missing == 0 if made else terms.size is not None and present >= terms.size
