@@ -1,7 +1,7 @@
 """Chooses the backends of a node: the one that the setting names, or one for each vendor's hardware on the node."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from driver.errors import OperatorFault
@@ -47,19 +47,23 @@ class CombinedHardware(CardSource):
         Raises:
             OperatorFault: two backends have a card of the same name; the operator must choose one in the settings.
         """
-        found = [(card, backend) for backend in self._present() for card in backend.cards()]
-        of_name: dict[str, Hardware] = {}
-        for card, backend in found:
-            if of_name.setdefault(card.name, backend) is not backend:
-                names = " or ".join(self._backends)
-                raise OperatorFault(f"two backends have a card {card.name}; set kubeletplugin.hardware to {names}")
+        present = self._present()
+        found = {name: backend.cards() for name, backend in present.items()}
+        _refuse_shared({name: [card.name for card in cards] for name, cards in found.items()})
         with self._lock:
-            self._of_card |= {card.uuid: backend for card, backend in found}
-        return self._attach(tuple(sorted((card for card, _ in found), key=lambda card: (card.unit, card.index))))
+            self._of_card |= {card.uuid: present[name] for name, cards in found.items() for card in cards}
+        every = [card for cards in found.values() for card in cards]
+        return self._attach(tuple(sorted(every, key=lambda card: (card.unit, card.index))))
 
     def health(self) -> Mapping[str, Health]:
-        """See ``CardSource``."""
-        return {name: health for backend in self._present() for name, health in backend.health().items()}
+        """See ``CardSource``.
+
+        Raises:
+            OperatorFault: as ``cards``.
+        """
+        found = {name: backend.health() for name, backend in self._present().items()}
+        _refuse_shared(found)
+        return {name: health for each in found.values() for name, health in each.items()}
 
     def of_card(self, uuid: str) -> CardControl:
         """The backend that has the card.
@@ -72,7 +76,7 @@ class CombinedHardware(CardSource):
             known = self._of_card.get(uuid)
         if known is None:
             if len(backends := self._present()) == 1:
-                return backends[0]
+                return next(iter(backends.values()))
             self.cards()
             with self._lock:
                 known = self._of_card.get(uuid)
@@ -80,12 +84,27 @@ class CombinedHardware(CardSource):
             raise Gone(f"card {uuid} is not there")
         return known
 
-    def _present(self) -> tuple[Hardware, ...]:
+    def _present(self) -> Mapping[str, Hardware]:
         with self._lock:
             for choice in self._choices:
                 if choice.name not in self._backends and choice.is_present():
                     self._backends[choice.name] = choice.make()
-            return tuple(self._backends.values())
+            return dict(self._backends)
+
+
+def _refuse_shared(names: Mapping[str, Iterable[str]]) -> None:
+    """Check that no card of a backend has the name of another backend's card.
+
+    Raises:
+        OperatorFault: names the card and both backends.
+    """
+    owners: dict[str, str] = {}
+    for backend, cards in names.items():
+        for card in cards:
+            if (owner := owners.setdefault(card, backend)) != backend:
+                raise OperatorFault(
+                    f"two backends have a card {card}; set kubeletplugin.hardware to {owner} or {backend}"
+                )
 
 
 def chosen(setting: str, choices: Collection[Choice], attach: Attach) -> CombinedHardware:

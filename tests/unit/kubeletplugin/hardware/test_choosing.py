@@ -90,8 +90,10 @@ def test_two_vendors_of_gpus_on_one_node_are_refused_until_the_setting_names_one
     node = Node("gpus")
     others = SimulatedHardware(load_profile("a100x4", MemoryFiles()), "n1")
     choices = [*node.choices(), Choice("others", lambda: True, lambda: others)]
-    with pytest.raises(OperatorFault, match=r"a card gpu-0; set kubeletplugin\.hardware to gpus or others"):
-        CombinedHardware(choices).cards()
+    hardware = CombinedHardware(choices)
+    for asked in (hardware.cards, hardware.health):
+        with pytest.raises(OperatorFault, match=r"a card gpu-0; set kubeletplugin\.hardware to gpus or others"):
+            asked()
     assert names(chosen("gpus", choices, tuple)) == ["gpu-0", "gpu-1"]
 
 
