@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 import grimp
 
 from tests.unit.docs.pages import ROOT
+from tests.unit.docs.source_files import module_of, tree
 
 Docs = Mapping[str, str]
 """Module to its docstring; the module of a package is its ``__init__``."""
@@ -40,11 +41,7 @@ _IMPURE_CALLS = {
 
 def sources() -> dict[str, ast.Module]:
     """Module to its syntax tree."""
-    return {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(file.read_text())
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*.py")
-    }
+    return {module_of(file): tree(file) for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
 
 
 def docstrings(trees: Mapping[str, ast.Module]) -> Docs:

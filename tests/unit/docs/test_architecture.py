@@ -16,6 +16,7 @@ import pytest
 
 from tests.unit.docs.docstrings import docstrings, is_pure, sources
 from tests.unit.docs.pages import ROOT, page
+from tests.unit.docs.source_files import module_of, tree
 
 Arrow = tuple[str, str]
 
@@ -59,8 +60,8 @@ def drawing(text: str) -> Drawing:
 def imports(package: str) -> Iterator[Arrow]:
     """Every module of a package with every name that it imports, such as ``controller.state.State``."""
     for file in sorted((ROOT / package).rglob("*.py")):
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(file.read_text())):
+        module = module_of(file)
+        for node in ast.walk(tree(file)):
             if isinstance(node, ast.Import):
                 yield from ((module, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -139,8 +140,8 @@ def test_the_parts_that_are_drawn_as_pure_are_those_that_say_it() -> None:
     assert DRAWN.pure == {part for part in parts if is_pure(part, docs)}
 
 
-def starts_threads(tree: ast.Module) -> bool:
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+def starts_threads(parsed: ast.Module) -> bool:
+    calls = (node.func for node in ast.walk(parsed) if isinstance(node, ast.Call))
     return any(ast.unparse(call).rpartition(".")[2] in THREAD_STARTERS for call in calls)
 
 
@@ -149,7 +150,7 @@ def test_the_modules_that_start_threads_are_named() -> None:
     product = DRAWN.levels[""] - {"testclusters"}
     starters = {
         module
-        for module, tree in sources().items()
-        if module.partition(".")[0] in product and module != "driver.threads" and starts_threads(tree)
+        for module, parsed in sources().items()
+        if module.partition(".")[0] in product and module != "driver.threads" and starts_threads(parsed)
     }
     assert set(re.findall(r"`([\w.]+)`", sentence)) == starters
