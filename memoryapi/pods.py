@@ -208,8 +208,14 @@ def _grace(pod: Object, asked: int | None) -> int:
 POD_RULES = KindRules(
     PODS,
     fields=selectable(
-        *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork"),
-        *("status.phase", "status.podIP", "status.nominatedNodeName"),
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
     ),
     has_status=True,
     counts_generation=True,

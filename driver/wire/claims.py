@@ -6,7 +6,16 @@ from driver.wire.fields import Json, many, quantities, text
 from driver.wire.taints import toleration_from
 
 _KNOWN_CONSUMER_FIELDS = {"resource", "name", "uid", "apiGroup"}
-_KNOWN_WANT_FIELDS = set("name deviceClassName selectors allocationMode count adminAccess tolerations capacity".split())
+_KNOWN_WANT_FIELDS = {
+    "name",
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+}
 
 
 def claim_from(raw: Json) -> Claim:

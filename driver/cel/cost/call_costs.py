@@ -129,9 +129,12 @@ def _validated(_: CostBudget, args: Sequence[Any], __: Any) -> int:
 
 
 _ONE_TO_COMPARE: Final = {
+    "kubernetes.Quantity",
+    "kubernetes.Semver",
+    "kubernetes.NamedFormat",
+    "kubernetes.URL",
     "net.IP",
     "net.CIDR",
-    *(f"kubernetes.{name}" for name in ("Quantity", "Semver", "NamedFormat", "URL")),
 }
 
 
