@@ -138,16 +138,17 @@ class GangWriteChecks:
         given = self._given[namespace, asked.gang]
         placed = {holder.uid for holder in holders}.union(*given.values())
         given.clear()
-        if self._has_just_ended(namespace, asked.gang):
+        if self._just_ended(namespace, asked.gang):
             return
         runs = self._runs(namespace, asked.gang)
-        needed = asked.minimum - self._succeeded(namespace, runs)
+        ended = self._ended(namespace, runs)
+        needed = asked.minimum - self._succeeded(namespace, runs, ended)
         if len(placed) < needed:
             yield f"the first pod of gang {asked.gang} is let go with {len(placed)} of {needed} members placed"
         if asked.sub_groups is not None:
             of_holders = {holder.uid: holder.sub_group for holder in holders}
             begun = [of_holders.get(one, self._sub_group_of.get(one)) for one in placed]
-            yield from _sub_group_problems(asked, asked.sub_groups, self._ended(namespace, runs), begun)
+            yield from _sub_group_problems(asked, asked.sub_groups, ended, begun)
 
     def _begin_problems(self, pod: Object, asked: _Asked, holders: Collection[_Holder]) -> Iterator[str]:
         """When the gang has started, the first pod of a sub-group is let go when the sub-group is whole."""
@@ -164,7 +165,7 @@ class GangWriteChecks:
             del given[claim]
         ended = self._ended(namespace, self._runs(namespace, asked.gang))
         count = len(set(together).union(*of_own.values())) + sum(asked.sub_groups.of(one) == own for one in ended)
-        if count < asked.sub_groups.size and not self._has_just_ended(namespace, asked.gang):
+        if count < asked.sub_groups.size and own not in self._just_ended(namespace, asked.gang):
             size, name = asked.sub_groups.size, "/".join(own)
             yield f"sub-group {name} of gang {asked.gang} starts with {count} of {size} members"
 
@@ -249,21 +250,26 @@ class GangWriteChecks:
             self._domains[node, label] = str(value)
         return self._domains.get((node, label), "")
 
-    def _has_just_ended(self, namespace: str, gang: str) -> bool:
-        """Whether a member that was let go has ended a moment ago, and may still run for the process."""
+    def _just_ended(self, namespace: str, gang: str) -> list[SubGroup | None]:
+        """The sub-groups of members that were let go and ended a moment ago: they may still run for the process."""
         pods = self._reader.list(PODS, namespace=namespace, limit=0).items
         ended = [pod for pod in pods if is_terminal(pod) and not pod["spec"].get("schedulingGates")]
         recent = [pod for pod in ended if _ended_at(pod) > self._clock.now() - _MOMENT]
-        return any((found := self._asked(pod)) is not None and found.gang == gang for pod in recent)
+        asked = [(pod, found) for pod in recent if (found := self._asked(pod)) is not None and found.gang == gang]
+        return [found.sub_groups.of(pod) if found.sub_groups else None for pod, found in asked]
 
-    def _succeeded(self, namespace: str, runs: Collection[str]) -> int:
-        """How many pods of these Jobs and JobSets have succeeded."""
-        ended = Counter((controller_of(pod, "Job") or {}).get("uid", "") for pod in self._ended(namespace, runs))
+    def _succeeded(self, namespace: str, runs: Collection[str], ended: Collection[Object]) -> int:
+        """How many pods of these Jobs and JobSets have succeeded.
+
+        Args:
+            ended: those that are still there.
+        """
+        count = Counter((controller_of(pod, "Job") or {}).get("uid", "") for pod in ended)
         for job in self._reader.list(JOBS, namespace=namespace, limit=0).items:
             uid, status = job["metadata"]["uid"], job.get("status") or {}
             if uid in runs or (job["metadata"].get("labels") or {}).get(_SET_UID) in runs:
-                ended[uid] = max(ended[uid], status.get("succeeded") or 0)
-        return ended.total()
+                count[uid] = max(count[uid], status.get("succeeded") or 0)
+        return count.total()
 
     def _ended(self, namespace: str, runs: Collection[str]) -> list[Object]:
         """The pods of these Jobs and JobSets that have succeeded. Their claims may be gone."""
