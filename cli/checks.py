@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.documents import Document, InputFault, Origin
-from controller.placement.podterms import label_selector_from
 from controller.state import GROUP_SOURCES
 from driver.errors import Fault
 from driver.kube.api import (
@@ -25,6 +24,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.label_selectors import label_selector_from
 from memoryapi import JOBS, claims, pods, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, Write, at
 from memoryapi.object_writer import ADMIN_ACCESS

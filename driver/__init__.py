@@ -2,7 +2,8 @@
 
 kube               the Kubernetes API: the port, its client, the reflector
 cel                CEL expressions that select devices; stands alone, with a README of its own
-| node_selectors   matches NodeSelectors of core/v1 with nodes
+| label_selectors  label selectors of meta/v1
+node_selectors     matches NodeSelectors of core/v1 with nodes
 | observe          logs, metrics and health checks
 | parameters       opaque parameters of claims and classes
 | settings         the settings of both programs

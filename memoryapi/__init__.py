@@ -2,6 +2,7 @@
 
 server            the calls of the port, answered from the store
 claims            ResourceClaims and their templates
+| evictions       evictions of pods, and what PodDisruptionBudgets allow
 | object_writer   single writes: create, change, mark for deletion, remove
 | pods            Pods: defaults, and the fields that an update may change
 | simple_kinds    the kinds with few rules

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from driver.clock import Clock
+from driver.clock import Clock, rfc3339
 from driver.kube.api import (
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     Api,
     ApiCall,
-    Conflict,
     Invalid,
     NotFound,
     Object,
@@ -20,7 +20,7 @@ from driver.kube.api import (
     Resource,
     WatchEvent,
 )
-from memoryapi import claims, pods, simple_kinds, slices
+from memoryapi import claims, evictions, pods, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, at
 from memoryapi.object_writer import ObjectWriter, key_of
 from memoryapi.patches import json_patch, merge, strategic
@@ -32,6 +32,7 @@ _KINDS = (
     simple_kinds.NODE_RULES,
     simple_kinds.NAMESPACE_RULES,
     pods.POD_RULES,
+    evictions.BUDGET_RULES,
     simple_kinds.EVENT_RULES,
     simple_kinds.LEASE_RULES,
     simple_kinds.JOB_RULES,
@@ -147,6 +148,8 @@ class MemoryApi(Api):
                     return self._patch(call)
                 case "delete":
                     return self._delete(call)
+                case "evict":
+                    return self._evict(call)
 
     # Reading
 
@@ -238,15 +241,31 @@ class MemoryApi(Api):
         """Remove the object, or mark it for deletion while finalizers or its grace period keep it."""
         kind = self._kind(call.resource)
         entry = self._entry(kind, call.name, call.namespace)
-        metadata = entry.object["metadata"]
-        for wanted, actual in ((call.uid, metadata["uid"]), (call.resource_version, metadata["resourceVersion"])):
-            if wanted and wanted != actual:
-                message = f"the precondition {wanted!r} does not match the object's {actual!r}"
-                raise Conflict(message, status=409, reason="Conflict")
+        evictions.check_preconditions(entry.object, call.uid, call.resource_version)
         self._writer.delete(kind, entry, call.grace_period_seconds)
         if call.resource == NAMESPACES:
             self._terminating.add(call.name)
             self._empty_namespace(call.name)
+        self._remove_empty_namespaces()
+        self._changed.notify_all()
+
+    def _evict(self, call: ApiCall) -> None:
+        """Mark the pod and delete it, if no budget forbids it."""
+        kind = self._kind(call.resource)
+        entry = self._entry(kind, call.name, call.namespace)
+        pod, now = entry.object, rfc3339(self._clock.now())
+        if not evictions.ignores_budgets(pod) and POD_DISRUPTION_BUDGETS in self._kinds:
+            of_budgets = self._kinds[POD_DISRUPTION_BUDGETS]
+            known = [one.object for one in self._select(POD_DISRUPTION_BUDGETS, call.namespace, everything)]
+            if budget := evictions.used_budget(pod, known):
+                # A real server does so before it looks at the preconditions.
+                stored = self._entry(of_budgets, budget["metadata"]["name"], call.namespace)
+                self._writer.replace(
+                    of_budgets, stored, evictions.after_use(budget, call.name, now), "status", is_patch=False
+                )
+        evictions.check_preconditions(pod, call.uid, call.resource_version)
+        entry = self._writer.replace(kind, entry, evictions.marked(pod, now), "status", is_patch=False)
+        self._writer.delete(kind, entry, call.grace_period_seconds)
         self._remove_empty_namespaces()
         self._changed.notify_all()
 

@@ -45,9 +45,9 @@ class NetworkFaults:
     silence: float = 0.0
     """A write of an Event or of a pod's condition, by a controller: no answer comes before the time-out."""
     conflict: float = 0.0
-    """update, patch, and delete of a given version: another writer was faster, as far as the program can tell."""
+    """update, patch, and delete or eviction of a given version: another writer was faster, as far as one can tell."""
     overtaken: float = 0.0
-    """update, patch and delete by the driver's programs: another writer is faster (``simulation.rivals``)."""
+    """update, patch, delete and eviction by the driver's programs: another writer is faster (``simulation.rivals``)."""
     gone: float = 0.0
     """watch, and list of a further page: the version is too old."""
     lag: float = 0.0
@@ -177,7 +177,7 @@ def _is_words(call: ApiCall) -> bool:
 
 
 def _may_conflict(call: ApiCall) -> bool:
-    return call.verb in ("update", "patch") or (call.verb == "delete" and bool(call.resource_version))
+    return call.verb in ("update", "patch") or (call.verb in ("delete", "evict") and bool(call.resource_version))
 
 
 def _connection_lost(call: ApiCall) -> Unavailable:

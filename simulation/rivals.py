@@ -35,7 +35,7 @@ class Rivals:
     def overtake(self, call: ApiCall) -> bool:
         """Touch the object that the write is about; False if a write to it need not be refused after that."""
         touch = self._touches.get(call.resource)
-        if touch is None or call.verb not in ("update", "patch", "delete"):
+        if touch is None or call.verb not in ("update", "patch", "delete", "evict"):
             return False
         try:
             return touch(self._api.get(call.resource, call.name, call.namespace))

@@ -11,8 +11,8 @@ from typing import Protocol
 from controller.gangs.gang import Level
 from controller.gangs.groups import Group
 from controller.gangs.terms import Source, SubGroupPolicy
-from controller.placement import label_selector_from
 from driver.errors import Fault
+from driver.label_selectors import label_selector_from
 from driver.wire import Json
 
 Tiers = Mapping[str, Level]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.gangs.gang import Level, SubGroup, TaskMinimums
-from controller.placement import LabelSelector
 from driver.errors import Fault
+from driver.label_selectors import LabelSelector
 from driver.parameters import PlacementPolicy
 
 

@@ -23,7 +23,7 @@ from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
 from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, plan
 from controller.placement.podcheck import PodCheck
-from controller.placement.podterms import LabelSelector, PodLabels, label_selector_from
+from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
 from controller.placement.room import PodRoom, Room
 from controller.placement.storage import (
@@ -41,7 +41,6 @@ from controller.placement.volumes import volume_facts
 
 __all__ = [
     "HostPort",
-    "LabelSelector",
     "Needs",
     "NodeFacts",
     "NodeTaint",
@@ -65,7 +64,6 @@ __all__ = [
     "VolumeLimits",
     "facts_of",
     "fits",
-    "label_selector_from",
     "needs_of",
     "place",
     "plan",

@@ -1,10 +1,10 @@
 """Terms about other pods, affinity and spread, and the fields of a pod that they select by. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from driver.label_selectors import LabelSelector, label_selector_from
 from driver.model import NodeRequirement
-from driver.node_selectors import holds
 from driver.wire import Json
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -20,20 +20,6 @@ class PodLabels:
     """Sorted."""
     deleting: bool = False
     """Whether the pod is being deleted. Topology spread does not count such pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
-    """A meta/v1 LabelSelector. All requirements must hold, so a selector without requirements selects everything.
-
-    In place of a selector, None selects nothing.
-    """
-
-    requirements: tuple[NodeRequirement, ...] = ()
-
-    def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector selects an object with these labels."""
-        return all(holds(requirement, labels) for requirement in self.requirements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +133,3 @@ def _constraint(raw: Json, own: PodLabels) -> SpreadConstraint:
         honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
         honors_taints=(raw.get("nodeTaintsPolicy") or "Ignore") == "Honor",
     )
-
-
-def label_selector_from(raw: Json | None) -> LabelSelector | None:
-    """A meta/v1 LabelSelector; None for one that is missing."""
-    if raw is None:
-        return None
-    pairs = (NodeRequirement(key, "In", (value,)) for key, value in sorted((raw.get("matchLabels") or {}).items()))
-    expressions = (
-        NodeRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
-        for item in raw.get("matchExpressions") or ()
-    )
-    return LabelSelector((*pairs, *expressions))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controller.placement.podterms import LabelSelector, label_selector_from
+from driver.label_selectors import LabelSelector, label_selector_from
 from driver.model import NodeRequirement, NodeSelector
 from driver.quantity import Quantity
 from driver.wire import Json, node_selector_from

@@ -45,6 +45,7 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
 EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
@@ -145,12 +146,16 @@ class Unavailable(ApiError):
     """No valid response (connection lost, timeout, 429, 5xx). **The write may have happened.** Read before a retry."""
 
 
+class OverBudget(ApiError):
+    """429 for an eviction: a PodDisruptionBudget does not allow it now, or several apply. The pod was not evicted."""
+
+
 def nothing() -> None:
     """Does nothing; the default of ``meanwhile``."""
 
 
-Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
-_WRITES: Final = frozenset(("create", "update", "patch", "delete"))
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "evict"]
+_WRITES: Final = frozenset(("create", "update", "patch", "delete", "evict"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +173,9 @@ class ApiCall:
     """The object of a create or update, the patch of a patch. It belongs to the caller: read, never change."""
     patch_type: PatchType = "merge"
     uid: str = ""
-    """The precondition of a delete."""
+    """The precondition of a delete or an eviction."""
     resource_version: str = ""
-    """The precondition of a delete, or the version a watch starts from."""
+    """The precondition of a delete or an eviction, or the version a watch starts from."""
     grace_period_seconds: int | None = None
     label_selector: str = ""
     field_selector: str = ""
@@ -307,6 +312,39 @@ class Api(ABC):
             ApiCall(
                 "delete",
                 resource,
+                namespace,
+                name,
+                uid=uid,
+                resource_version=resource_version,
+                grace_period_seconds=grace_period_seconds,
+            )
+        )
+
+    def evict(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """Delete a pod unless a PodDisruptionBudget forbids it (policy/v1 Eviction), optionally only this very pod.
+
+        A pod that is to end, has ended or has not started yet is deleted whatever a budget says. The pod gets the
+        condition DisruptionTarget before.
+
+        Args:
+            grace_period_seconds: None for that of the pod.
+
+        Raises:
+            OverBudget: a budget forbids it; the pod stays as it is.
+            Conflict: it is not the pod, or not the version, that was asked for.
+        """
+        self.call(
+            ApiCall(
+                "evict",
+                PODS,
                 namespace,
                 name,
                 uid=uid,

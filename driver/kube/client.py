@@ -22,6 +22,7 @@ from driver.kube.api import (
     Invalid,
     NotFound,
     Object,
+    OverBudget,
     PatchType,
     Resource,
     Unavailable,
@@ -46,6 +47,8 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
 }
 _HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
+_SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+"""Part of the answer, with code 500 and no reason, to the eviction of a pod that several budgets select."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ class KubeClient(Api):
                 return self._call(_Request("PATCH", path, _STRICT, call.body, _CONTENT_TYPES[call.patch_type]))
             case "delete":
                 return self._call(_Request("DELETE", path, {}, _delete_options(call)))
+            case "evict":
+                return self._call(_Request("POST", f"{path}/eviction", {}, _eviction(call)))
 
     def _watch(self, call: ApiCall, path: str) -> Iterator[WatchEvent]:
         """The changes as they come; ends when the server ends it or sends nothing for long.
@@ -189,7 +194,17 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
     }
     kind = kinds.get(code, Unavailable if code >= 500 else ApiError)
     message = str(status.get("message") or f"HTTP status {code}")
+    if (budgets := _budgets(status)) or _SEVERAL_BUDGETS in message:
+        kind, message = OverBudget, f"{message} {budgets}".strip()
     return kind(message, status=code, reason=reason, retry_after=retry_after)
+
+
+def _budgets(status: Mapping[str, Any]) -> str:
+    """What a refused eviction says about the budget; "" for every other answer."""
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    known = [one for one in causes if isinstance(one, dict)] if isinstance(causes, list) else []
+    return " ".join(str(one.get("message") or "") for one in known if one.get("reason") == "DisruptionBudget")
 
 
 @contextmanager
@@ -287,6 +302,12 @@ def _delete_options(call: ApiCall) -> Object:
     if call.grace_period_seconds is not None:
         options["gracePeriodSeconds"] = call.grace_period_seconds
     return options
+
+
+def _eviction(call: ApiCall) -> Object:
+    metadata = {"name": call.name, "namespace": call.namespace}
+    kind = {"apiVersion": "policy/v1", "kind": "Eviction"}
+    return {**kind, "metadata": metadata, "deleteOptions": _delete_options(call)}
 
 
 def _query(**parameters: str) -> dict[str, str]:

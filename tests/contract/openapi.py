@@ -20,6 +20,7 @@ DOCUMENTS = {
     ),
     "/openapi/v3/apis/batch/v1": ("batch.v1", ("Job",)),
     "/openapi/v3/apis/coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),
+    "/openapi/v3/apis/policy/v1": ("policy.v1", ("PodDisruptionBudget",)),
     "/openapi/v3/apis/storage.k8s.io/v1": ("storage.v1", ("CSINode", "StorageClass")),
     "/openapi/v3/apis/resource.k8s.io/v1": (
         "resource.v1",

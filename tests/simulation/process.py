@@ -205,7 +205,7 @@ def _details(call: ApiCall) -> str:
             return str(call.body)[:400]
         case "update":
             return _claim_status(call.body, call.subresource)
-        case "delete":
+        case "delete" | "evict":
             return f"uid={call.uid} resourceVersion={call.resource_version}"
     return ""
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Object
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Conflict, Object
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.faults import FaultyApi, NetworkFaults
@@ -85,6 +85,15 @@ def test_a_write_without_a_precondition_is_found(kind: str, obj: Object, seed: i
     still_there = memory.list(RESOURCES[kind]).items
     assert len(found) == len(still_there)
     assert all("took effect, though another writer was faster" in one for one in found)
+
+
+def test_an_eviction_of_another_pod_of_this_name_is_refused_and_one_by_name_is_found() -> None:
+    _, api, found, stored = contested(*OBJECTS[0], seed=0)
+    with pytest.raises(Conflict):
+        api.evict("p", "default", uid=stored["metadata"]["uid"])
+    assert found == []
+    api.evict("p", "default")
+    assert found == ["evict pods default/p took effect, though another writer was faster"]
 
 
 def _delete_by_name(api: Api) -> None:

@@ -18,6 +18,7 @@ from driver.kube.api import (
     Gone,
     Invalid,
     NotFound,
+    OverBudget,
     Unavailable,
 )
 from driver.kube.client import KubeClient, error_from
@@ -124,6 +125,41 @@ def test_every_write_is_strict_and_says_who_we_are(server: Server, client: KubeC
     options = server.requests[3][3]
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "7"}
     assert options["gracePeriodSeconds"] == 0
+
+
+def test_an_eviction_names_the_very_pod(server: Server, client: KubeClient) -> None:
+    client.evict("p", "n", uid="u", resource_version="7", grace_period_seconds=3)
+    method, path, _, body = server.requests[0]
+    assert (method, path) == ("POST", "/api/v1/namespaces/n/pods/p/eviction")
+    assert (body["apiVersion"], body["kind"], body["metadata"]) == (
+        "policy/v1",
+        "Eviction",
+        {"name": "p", "namespace": "n"},
+    )
+    assert body["deleteOptions"]["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+    assert body["deleteOptions"]["gracePeriodSeconds"] == 3
+
+
+NO_BUDGET = {"reason": "DisruptionBudget", "message": "b needs 2"}
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "said"),
+    [
+        (429, {"message": "no.", "details": {"causes": [NO_BUDGET]}}, OverBudget, "no. b needs 2"),
+        (429, {"message": "no.", "details": {"causes": None}}, Unavailable, "no."),
+        (429, {"message": "no.", "details": {"causes": [{"reason": "Other"}, 7]}}, Unavailable, "no."),
+        (429, {"message": "no.", "details": [NO_BUDGET]}, Unavailable, "no."),
+        (500, {"message": "more than one PodDisruptionBudget"}, OverBudget, "more than one PodDisruptionBudget"),
+    ],
+)
+def test_a_budget_that_forbids_an_eviction_is_no_busy_server(
+    server: Server, client: KubeClient, code: int, status: dict[str, Any], kind: type[ApiError], said: str
+) -> None:
+    server.says(code, {"kind": "Status", "code": code, **status})
+    with pytest.raises(ApiError) as error:
+        client.evict("p", "n")
+    assert (type(error.value), str(error.value)) == (kind, said)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "update": ((PODS, {"metadata": {"name": "p", "namespace": "ns"}}, "status"), {}),
     "patch": ((PODS, "p", {"spec": {}}), {"namespace": "ns", "subresource": "status", "patch_type": "strategic"}),
     "delete": ((PODS, "p", "ns"), {"uid": "u", "resource_version": "9", "grace_period_seconds": 3}),
+    "evict": (("p", "ns"), {"uid": "u", "resource_version": "9", "grace_period_seconds": 3}),
 }
 """Every method of the port with an argument for every parameter, none of them the default."""
 
@@ -43,6 +44,7 @@ CALLS: dict[str, ApiCall] = {
     "update": ApiCall("update", PODS, "ns", "p", "status", body={"metadata": {"name": "p", "namespace": "ns"}}),
     "patch": ApiCall("patch", PODS, "ns", "p", "status", body={"spec": {}}, patch_type="strategic"),
     "delete": ApiCall("delete", PODS, "ns", "p", uid="u", resource_version="9", grace_period_seconds=3),
+    "evict": ApiCall("evict", PODS, "ns", "p", uid="u", resource_version="9", grace_period_seconds=3),
 }
 """The same as values."""
 
@@ -56,7 +58,7 @@ class RecordingApi(Api):
 
     def call(self, call: ApiCall) -> Any:
         self.calls.append(call)
-        self.answers.append(None if call.verb == "delete" else object())
+        self.answers.append(None if call.verb in ("delete", "evict") else object())
         return self.answers[-1]
 
 
@@ -114,7 +116,7 @@ def test_a_hook_sees_every_call_and_can_refuse_it(verb: str) -> None:
         make(observer, verb)
     assert len(api.calls) == 1
     assert observer.seen == [CALLS[verb], CALLS[verb]]
-    assert CALLS[verb].is_write == (verb in ("create", "update", "patch", "delete"))
+    assert CALLS[verb].is_write == (verb in ("create", "update", "patch", "delete", "evict"))
     assert str(CALLS[verb]) == f"{verb} pods"
 
 
