@@ -9,6 +9,7 @@ election      leader election with one Lease
 | reconcile   decides about one pod, gang or claim
 | waiting     the pods that wait, and the order in which they are served
 state         the state of the cluster, indexed
+| preemption  which pods have to go so that a pod of higher priority has a place
 gangs         pods that start together, in one domain of the topology
 placement     a plan: the node of each pod of a group
 allocation    devices of a node for claims, or the reasons why not

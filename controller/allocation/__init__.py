@@ -45,6 +45,7 @@ drivers         the drivers that selectors can select: ours, or others
 | metering      limits on the evaluation of selectors in a turn
 """
 
+from controller.allocation.devices.card_parts import CARD, Card
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.devices.usage import DeviceUse
 from controller.allocation.drivers import Drivers
@@ -61,6 +62,8 @@ from controller.allocation.rules.capacity import small_amounts
 from controller.allocation.search.search import SearchEnded
 
 __all__ = [
+    "CARD",
+    "Card",
     "ClaimFault",
     "Closest",
     "CompiledRequest",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.pools import PoolKey
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
@@ -79,6 +80,14 @@ class KnownDevices:
         self._names.pop(uid, None)
         self.forget(uid)
 
+    def lift(self, uid: str) -> None:
+        """Stop counting a claim on trial, as if it had ended, until ``put_back``."""
+        self._index.note(self._usage.lift(uid))
+
+    def put_back(self, uid: str) -> None:
+        """End a ``lift``."""
+        self._index.note(self._usage.put_back(uid))
+
     # What is known
 
     def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
@@ -95,6 +104,15 @@ class KnownDevices:
             for uid, what in self._index.overuse(result.device).items():
                 if uid != claim.uid and uid in self._names:
                     found.setdefault(self._names[uid], f"{what} of {result.device}")
+        return found
+
+    def card_parts(self, allocation: Allocation) -> Mapping[Card, int]:
+        """The cards that the allocation takes, and how much of each, in parts of ``CARD``; admin access takes none."""
+        found: dict[Card, int] = {}
+        for result in consuming(allocation):
+            device = self._index.device(result.device)
+            card = card_of(device, result)
+            found[card] = found.get(card, 0) + card_parts(device, result)
         return found
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:

@@ -21,7 +21,7 @@ podterms        terms about other pods, and the fields that they select by
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
-from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, plan
+from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, place_on, plan
 from controller.placement.podcheck import PodCheck
 from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
@@ -66,6 +66,7 @@ __all__ = [
     "fits",
     "needs_of",
     "place",
+    "place_on",
     "plan",
     "requests_of",
     "storage_class_from",

@@ -15,6 +15,8 @@ from driver.wire import Json
 
 Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 """Finds the reasons why a node, by its name and labels, does not take a certain pod; empty if it does."""
+Lifted = tuple[str, str, Needs]
+"""A pod that does not count on trial: its key, its node, and its needs as they counted."""
 
 _MAX_DOMAINS = 64
 """Most kinds of topology spread with remembered nodes."""
@@ -327,6 +329,32 @@ class Nodes(Mapping[str, NodeView]):
         needs = view.remove(key)
         view.version = version
         self.pods.remove(needs, node, trial=True)
+        self._end_trial(node)
+
+    def lift(self, pod: str) -> Lifted | None:
+        """Stop counting a pod on trial, until ``put_back``; None if it counts nowhere. No version changes."""
+        node = self._node_of.get(pod)
+        if node is None:
+            return None
+        view = self._views[node]
+        version = view.version
+        needs = view.remove(pod)
+        view.version = version
+        self.pods.remove(needs, node, trial=True)
+        self._trials[node] += 1
+        return pod, node, needs
+
+    def put_back(self, lifted: Lifted) -> None:
+        """End a ``lift``."""
+        pod, node, needs = lifted
+        view = self._views[node]
+        version = view.version
+        view.add(pod, needs)
+        view.version = version
+        self.pods.add(needs, node, trial=True)
+        self._end_trial(node)
+
+    def _end_trial(self, node: str) -> None:
         self._trials[node] -= 1
         if not self._trials[node]:
             del self._trials[node]

@@ -54,6 +54,10 @@ class PodDemand:
     other_drivers_claims: tuple[Claim, ...] = ()
     last: tuple[str, ...] = ()
 
+    def allows(self, node: str) -> bool:
+        """Whether the node may be chosen, as far as the demand itself says."""
+        return node not in self.avoid and self.bound_to in ("", node) and (self.among is None or node in self.among)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -155,9 +159,7 @@ class Trial:
             if found is None:
                 found = self._preempting(pod, check)
         if isinstance(found, Placed):
-            return Placement(
-                found.node, found.allocations, pod.key, other_drivers_allocations=found.other_drivers_allocations
-            )
+            return _placement(pod, found)
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
 
     def put(self, pod: PodDemand) -> Placement | Refusal:
@@ -249,6 +251,26 @@ def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]
     yield from sorted(deferred, key=lambda one: place[one.node])
 
 
+def place_on(node: str, pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | None:
+    """Place the pod on one given node, without evictions; None if the node does not take it."""
+    check = PodCheck(pod.key, pod.needs, nodes)
+    found: Placed | Unsatisfiable | None = None
+    if not pod.allows(node):
+        return None
+    if pod.bound_to:
+        found = None if check.closed(node) else _on(node, fleet, nodes, pod.claims)
+    elif check.passes(node):
+        request, others = fleet.compile(pod.claims), fleet.compile(pod.other_drivers_claims)
+        if isinstance(request, CompiledRequest) and isinstance(others, CompiledRequest):
+            search = _NodeSearch(fleet, (request, pod.claims), (others, pod.other_drivers_claims), _any_node)
+            found = search.fit(fleet.slot(node, nodes.labels_of(node)))
+    return _placement(pod, found) if isinstance(found, Placed) else None
+
+
+def _placement(pod: PodDemand, found: Placed) -> Placement:
+    return Placement(found.node, found.allocations, pod.key, other_drivers_allocations=found.other_drivers_allocations)
+
+
 _Claims = tuple[CompiledRequest, Sequence[Claim]]
 
 
@@ -325,15 +347,11 @@ def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Place
 
 
 def _eligible(pod: PodDemand, check: PodCheck) -> IsEligible:
-    return lambda name: _is_allowed(pod, name) and check.passes(name)
+    return lambda name: pod.allows(name) and check.passes(name)
 
 
 def _only(name: str) -> IsEligible:
     return lambda other: other == name
-
-
-def _is_allowed(pod: PodDemand, name: str) -> bool:
-    return name not in pod.avoid and (pod.among is None or name in pod.among)
 
 
 def _preemptible(pod: PodDemand, check: PodCheck, nodes: Nodes) -> Sequence[str]:
@@ -344,6 +362,6 @@ def _preemptible(pod: PodDemand, check: PodCheck, nodes: Nodes) -> Sequence[str]
     """
     if not pod.needs.preempts or not nodes.pods.has_below(pod.needs.priority) or any(map(check.passes, nodes)):
         return ()
-    found = ((check.victims(name), name) for name in nodes if _is_allowed(pod, name))
+    found = ((check.victims(name), name) for name in nodes if pod.allows(name))
     some = islice(((harm(its), name) for its, name in found if its is not None), _MAX_PREEMPTIBLE)
     return [name for _, name in sorted(some)]

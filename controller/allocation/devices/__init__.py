@@ -7,6 +7,7 @@ domains               the devices of a pool by domain of the topology
 columns               one attribute, or the capacities, of all devices of a pool
 | evaluation          evaluates a selector once for devices that are alike
 | overuse             devices of which too much is in use
+| card_parts          how much of a card an allocated device takes
 pools                 the newest generation of each pool, checked
 blueprint             the common part of pools with equal hardware
 | usage               the use of each device

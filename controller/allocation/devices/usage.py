@@ -57,10 +57,23 @@ class Usage:
         self.uses: dict[DeviceId, DeviceUse] = {}
         self._written: dict[str, Allocation] = {}
         self._assumed: dict[str, Allocation] = {}
+        self._lifted: set[str] = set()
 
     def counted(self, uid: str) -> Allocation | None:
         """The allocation that counts for the claim."""
-        return self._written.get(uid) or self._assumed.get(uid)
+        return None if uid in self._lifted else self._written.get(uid) or self._assumed.get(uid)
+
+    def lift(self, uid: str) -> UsageChanges:
+        """Stop counting the claim, whatever it holds, until ``put_back``. Returns the changes."""
+        before = self.counted(uid)
+        self._lifted.add(uid)
+        return self._exchange(uid, before)
+
+    def put_back(self, uid: str) -> UsageChanges:
+        """Count the claim again. Returns the changes."""
+        before = self.counted(uid)
+        self._lifted.discard(uid)
+        return self._exchange(uid, before)
 
     def write(self, uid: str, allocation: Allocation | None) -> UsageChanges:
         """Record the claim's allocation in the API. It replaces an assumed one. Returns the changes."""

@@ -1,0 +1,46 @@
+"""How much of a card an allocated device takes, as one number for every kind of device."""
+
+from typing import Final
+
+from controller.allocation.devices.layout import NO_GROUP
+from controller.allocation.devices.pools import PoolDevice, PoolKey
+from driver.model import Result
+
+CARD: Final = 5_040_000
+"""A whole card. Sevenths, eighths, ninths and hundredths of a card are whole numbers, so that parts add up exactly."""
+Card = tuple[PoolKey, int | str]
+"""Devices that draw on the same counters are one card, and so is a device without counters."""
+_SHARED: Final = ("memory", "cores")
+"""Capacities of a shareable device that tell how much of its card a share takes."""
+
+
+def card_of(device: PoolDevice | None, result: Result) -> Card:
+    """The card of an allocated device."""
+    name = result.device
+    group = NO_GROUP if device is None else device.pool.layout.groups[device.index]
+    return (name.driver, name.pool), name.device if group == NO_GROUP else group
+
+
+def card_parts(device: PoolDevice | None, result: Result) -> int:
+    """The part of a card that the result takes: of ``CARD``, rounded to the nearest number.
+
+    A share takes the larger one of its parts of memory and cores; a partition, the largest of its parts of the card's
+    counters. Any other device is a whole card. One that no slice publishes any more is taken for one, too.
+    """
+    if device is None:
+        return CARD
+    if result.share_id:
+        capacity, consumed = device.spec.capacity, result.consumed
+        amounts = [
+            (consumed[name].nanos, capacity[name].value.nanos)
+            for name in consumed
+            if name.rpartition("/")[2] in _SHARED and name in capacity
+        ]
+    else:
+        amounts = [(drawn, device.pool.total[index]) for index, drawn in device.draws]
+    parts = [_part(amount, total) for amount, total in amounts if amount > 0]
+    return max(parts) if parts else CARD
+
+
+def _part(amount: int, total: int) -> int:
+    return CARD if amount >= total else (2 * amount * CARD + total) // (2 * total)

@@ -1,0 +1,39 @@
+"""Making room: which pods have to go so that a pod of higher priority has a place, or why none can. Pure.
+
+``preempt`` is the entry: a pod, whoever has a place, and a snapshot in; placements and victims out, or a refusal.
+Nothing is evicted here.
+
+decision        decides whom to evict for pods that no node takes
+for_pod         the least victims on one node for one pod
+victim_search   the least victims among some pods
+| vacating      fleet and nodes as if pods had gone, on trial
+least_set       the least of all sets that are sufficient
+| price         the order in which sets of victims are compared
+bonds           which pods may be victims, and who goes with whom
+values          holders, budgets, victims and refusals as values
+"""
+
+from controller.preemption.decision import TRIALS, preempt
+from controller.preemption.values import (
+    GangMember,
+    Holder,
+    KeptPods,
+    NoPreemption,
+    Occupancy,
+    Preemption,
+    RunningGang,
+    Victim,
+)
+
+__all__ = [
+    "TRIALS",
+    "GangMember",
+    "Holder",
+    "KeptPods",
+    "NoPreemption",
+    "Occupancy",
+    "Preemption",
+    "RunningGang",
+    "Victim",
+    "preempt",
+]

@@ -1,0 +1,160 @@
+"""Which pods may be victims at all, and who goes with whom: users of one claim, and members of gangs. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from controller.preemption.values import Holder, KeptPods, Occupancy
+from driver.model import Claim
+
+MOST_REASONS: Final = 8
+"""Most reasons that are told."""
+_MOST_NAMED: Final = 3
+_PODS: Final = "pods"
+_POD_GROUPS: Final = "podgroups"
+
+
+class Blocked(str):
+    """Why a set of pods cannot go, as a clause about pods."""
+
+    __slots__ = ()
+
+
+Together = frozenset[str] | Blocked
+"""The pods that go together, by UID; or why they cannot."""
+
+
+class Bonds:
+    """Who may go for pods of a priority, and who has to go with whom.
+
+    Pods that are being deleted are gone, as far as the others are concerned.
+
+    Args:
+        priority: only pods of lower priority may go.
+        spared: keys of pods that may not go, each with the reason, as a clause about pods.
+    """
+
+    def __init__(self, occupancy: Occupancy, priority: int, spared: Mapping[str, str]):
+        self._occupancy = occupancy
+        self._priority = priority
+        self._spared = spared
+        self.holders = {holder.uid: holder for holder in occupancy.holders}
+        self.going = [holder for holder in occupancy.holders if holder.going]
+        self._users: dict[str, list[str]] = defaultdict(list)
+        for holder in occupancy.holders:
+            for claim in holder.claims:
+                self._users[claim.uid].append(holder.uid)
+        self._alone: dict[str, Together] = {}
+
+    def together(self, uid: str) -> Together:
+        """The pods that go if this one goes, itself included; or why it cannot go."""
+        known = self._alone.get(uid)
+        if known is None:
+            known = self._alone[uid] = self.closure((uid,))
+        return known
+
+    def closure(self, uids: Iterable[str]) -> Together:
+        """The pods that go if all of these go; or why they cannot."""
+        chosen: set[str] = set()
+        fresh = [uid for uid in uids if not self.holders[uid].going]
+        while fresh:
+            gangs = set[str]()
+            for uid in fresh:
+                holder = self.holders.get(uid)
+                reason = "are members of its gang that are not known" if holder is None else self._obstacle(holder)
+                if reason:
+                    return Blocked(reason if not chosen else f"would go with pods that {reason}")
+                assert holder is not None
+                chosen.add(uid)
+                gangs.add(holder.gang)
+            more = {user for uid in fresh for claim in self.holders[uid].claims for user in self._users[claim.uid]}
+            for key in sorted(gangs - {""}):
+                more.update(self._members_lost(key, chosen | more))
+            fresh = sorted(uid for uid in more - chosen if uid not in self.holders or not self.holders[uid].going)
+        return self._over_budget(chosen) or frozenset(chosen)
+
+    def freed(self, uids: Collection[str]) -> Sequence[Claim]:
+        """The claims that are free when these pods and those being deleted are gone, each once."""
+        gone = {*uids, *(holder.uid for holder in self.going)}
+        claims = {claim.uid: claim for uid in uids for claim in self.holders[uid].claims}
+        return [
+            claim
+            for claim in claims.values()
+            if all(user in gone for user in self._users[claim.uid]) and not self._stranger(claim)
+        ]
+
+    def kept(self) -> Sequence[KeptPods]:
+        """The pods that cannot go, by reason, the most frequent reason first; at most ``MOST_REASONS``."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for uid, holder in self.holders.items():
+            if not holder.going and isinstance(reason := self.together(uid), Blocked):
+                found[str(reason)].append(holder.pod)
+        groups = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+        return [KeptPods(reason, len(pods), tuple(sorted(pods)[:_MOST_NAMED])) for reason, pods in groups][
+            :MOST_REASONS
+        ]
+
+    # One pod
+
+    def _obstacle(self, holder: Holder) -> str:
+        """Why the pod itself cannot go; "" if it can."""
+        if holder.kept or (spared := self._spared.get(holder.pod, "")):
+            return holder.kept or spared
+        if holder.priority >= self._priority:
+            return "do not have a lower priority"
+        if len(holder.budgets) > 1:
+            return "are selected by several PodDisruptionBudgets, which the Eviction API refuses"
+        for budget in holder.budgets:
+            if self._occupancy.budgets.get(budget, 0) < 1:
+                return f"PodDisruptionBudget {budget} does not let go"
+        return next(filter(None, map(self._claim_obstacle, holder.claims)), "")
+
+    def _claim_obstacle(self, claim: Claim) -> str:
+        results = claim.allocation.results if claim.allocation else ()
+        if any(result.device.driver != self._occupancy.driver for result in results):
+            return "hold devices of other drivers in a claim of ours"
+        if any(result.admin_access for result in results):
+            return "have admin access"
+        return self._stranger(claim)
+
+    def _stranger(self, claim: Claim) -> str:
+        """Why the end of the holders does not free the claim; "" if it does."""
+        for consumer in claim.reserved_for:
+            if consumer.resource == _PODS and consumer.uid not in self.holders:
+                return "share a claim with a pod that is not known"
+            if consumer.resource not in (_PODS, _POD_GROUPS):
+                return f"share a claim with {consumer.resource}"
+        return ""
+
+    # Several pods
+
+    def _over_budget(self, chosen: Collection[str]) -> Blocked | None:
+        counted = Counter(budget for uid in chosen for budget in self.holders[uid].budgets)
+        for budget, pods in counted.items():
+            allowed = self._occupancy.budgets.get(budget, 0)
+            if pods > allowed:
+                return Blocked(f"are more than the {allowed} that PodDisruptionBudget {budget} lets go")
+        return None
+
+    def _members_lost(self, key: str, chosen: Collection[str]) -> Collection[str]:
+        """The members that have to go because these go: none, those of their sub-groups, or all."""
+        gang = self._occupancy.gangs.get(key)
+        if gang is None:
+            return ()
+        members = [member for member in gang.members if not self._is_going(member.uid)]
+        left = [member for member in members if member.uid not in chosen]
+        tasks = Counter(member.task for member in left)
+        sizes = Counter(dict(gang.succeeded)) + Counter(one.sub_group for one in left if one.sub_group is not None)
+        whole = {one for one, count in sizes.items() if count >= gang.sub_groups[one[0]].size}
+        broken = {one.sub_group for one in members if one.uid in chosen and one.sub_group is not None} - whole
+        number = Counter(kind for kind, _ in whole)
+        enough = (
+            len(left) >= gang.minimum
+            and all(tasks[task] >= least for task, least in gang.task_minimums)
+            and all(number[kind] >= gang.sub_groups[kind].minimum for kind, _ in broken)
+        )
+        return {member.uid for member in members if not enough or member.sub_group in broken}
+
+    def _is_going(self, uid: str) -> bool:
+        holder = self.holders.get(uid)
+        return holder is not None and holder.going

@@ -1,0 +1,134 @@
+"""Finds the least of all sets that are sufficient, with few questions. Pure.
+
+A set is an integer with a bit for each element. More elements never make a set insufficient, nor cheaper. So sets are
+tried from the cheapest on; and whatever is part of a set that is known to be insufficient need not be tried. To learn
+much from each answer, a set that is insufficient is enlarged as far as it stays so.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+Cost = tuple[int | float, ...]
+"""Compared part by part; less is better."""
+Sufficient = Callable[[int], bool]
+"""Says whether a set is sufficient."""
+CostOf = Callable[[int], Cost | None]
+"""The cost of a set; None if the set, and so all sets with more in them, are forbidden."""
+
+_MOST_SETS: Final = 4096
+"""Most sets that are looked at in one search, apart from trials."""
+
+
+class Trials:
+    """A limit on trials, over all searches of a decision."""
+
+    def __init__(self, most: int):
+        self.left = most
+
+    @property
+    def are_used_up(self) -> bool:
+        """Whether no trial is left."""
+        return self.left <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The sets that were found, all of the same rank; none if none that is allowed is sufficient.
+
+    Attributes:
+        sets: the sets, the cheapest first.
+        proven: whether there is no better one.
+    """
+
+    sets: tuple[int, ...] = ()
+    proven: bool = True
+
+
+class LeastSet:
+    """One search.
+
+    Args:
+        elements: number of elements.
+        worth: the elements, the first to be spared first.
+        rank: how many parts of a cost make its rank.
+    """
+
+    def __init__(self, elements: int, worth: Sequence[int], cost: CostOf, sufficient: Sufficient, trials: Trials):
+        self._elements = elements
+        self._worth = worth
+        self._cost = cost
+        self._sufficient = sufficient
+        self._trials = trials
+        self._answers: dict[int, bool] = {}
+        self._insufficient: list[int] = []
+
+    def find(self, rank: int, most: int = 1, below: Cost | None = None) -> Least:
+        """Find the least sets: up to ``most`` that are equal in the first ``rank`` parts of their cost.
+
+        Args:
+            below: sets whose rank is not at most this are not looked for.
+        """
+        everything = (1 << self._elements) - 1
+        if not self._elements or not self._ask(everything):
+            return Least()
+        spared = self._spare(everything)
+        fallback = self._cost(spared)
+        found: list[int] = []
+        heap = [(cost, 1 << at, at) for at in range(self._elements) if (cost := self._cost(1 << at)) is not None]
+        heapq.heapify(heap)
+        bound = below
+        looked = 0
+        while heap:
+            cost, chosen, last = heapq.heappop(heap)
+            looked += 1
+            if (bound is not None and cost[:rank] > bound) or len(found) >= most:
+                break
+            if looked > _MOST_SETS or self._trials.are_used_up:
+                if not found and fallback is not None:
+                    found.append(spared)
+                return Least(tuple(found), proven=False)
+            for at in range(last + 1, self._elements):
+                more = chosen | 1 << at
+                if (its := self._cost(more)) is not None:
+                    heapq.heappush(heap, (its, more, at))
+            if self._ask(chosen):
+                if not any(chosen & one == one for one in found):
+                    found.append(chosen)
+                bound = cost[:rank]
+        return Least(tuple(found))
+
+    def _ask(self, chosen: int) -> bool:
+        """Whether the set is sufficient. If not, learn as much from it as can be."""
+        known = self._answers.get(chosen)
+        if known is None:
+            if any(chosen | one == one for one in self._insufficient):
+                return False
+            known = self._try(chosen)
+            if not known and chosen != (1 << self._elements) - 1:
+                self._insufficient.append(self._enlarged(chosen))
+        return known
+
+    def _try(self, chosen: int) -> bool:
+        known = self._answers.get(chosen)
+        if known is None:
+            self._trials.left -= 1
+            known = self._answers[chosen] = self._sufficient(chosen)
+        return known
+
+    def _enlarged(self, chosen: int) -> int:
+        """The set, with further elements as long as it stays insufficient: those first that are spared last."""
+        for at in reversed(self._worth):
+            more = chosen | 1 << at
+            if more != chosen and not self._trials.are_used_up and not self._try(more):
+                chosen = more
+        return chosen
+
+    def _spare(self, chosen: int) -> int:
+        """The set without all elements that it can do without."""
+        for at in self._worth:
+            less = chosen & ~(1 << at)
+            if less and self._try(less):
+                chosen = less
+        return chosen

@@ -1,0 +1,90 @@
+"""Finds the least victims among some pods. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.allocation import Card
+from controller.preemption.bonds import Blocked, Bonds
+from controller.preemption.least_set import LeastSet, Trials
+from controller.preemption.price import RANK, Price, Prices
+
+Uids = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What a search for victims needs, whoever they are for.
+
+    Attributes:
+        trials: the trials that all searches may take.
+    """
+
+    bonds: Bonds
+    prices: Prices
+    trials: Trials
+
+    def candidates(self, uids: Iterable[str]) -> list[Uids]:
+        """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
+        found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), Blocked)}
+        return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))
+
+
+class VictimSearch:
+    """One search among candidates: sets of pods that go together.
+
+    Args:
+        candidates: as of ``Market.candidates``.
+        suffices: whether there is room once these pods are gone.
+    """
+
+    def __init__(self, candidates: Sequence[Uids], market: Market, suffices: Callable[[Uids], bool]):
+        self._candidates = candidates
+        self._market = market
+        self._suffices = suffices
+        self._chosen: dict[int, tuple[Uids, Price | None]] = {}
+
+    def find(self, most: int = 1, below: Price | None = None) -> tuple[Sequence[Uids], bool]:
+        """Find the least sets of victims of one rank, up to ``most``, and whether no other set is better.
+
+        Args:
+            below: worse sets need not be found.
+        """
+        search = LeastSet(len(self._candidates), self._worth(), self._price, self._is_sufficient, self._market.trials)
+        found = search.find(RANK, most, None if below is None else below[:RANK])
+        return [self._pods(chosen)[0] for chosen in found.sets], found.proven
+
+    def _pods(self, chosen: int) -> tuple[Uids, Price | None]:
+        """The pods that go with a set of candidates, and their price; no price if they cannot go."""
+        known = self._chosen.get(chosen)
+        if known is None:
+            parts = [one for at, one in enumerate(self._candidates) if chosen >> at & 1]
+            every = frozenset[str]().union(*parts)
+            together = every if len(parts) == 1 else self._market.bonds.closure(every)
+            # Without the rules for pods together, more sets are sufficient, never fewer.
+            known = (every, None) if isinstance(together, Blocked) else (together, self._market.prices.of(together))
+            self._chosen[chosen] = known
+        return known
+
+    def _price(self, chosen: int) -> Price | None:
+        return self._pods(chosen)[1]
+
+    def _is_sufficient(self, chosen: int) -> bool:
+        return self._suffices(self._pods(chosen)[0])
+
+    def _worth(self) -> Sequence[int]:
+        """The candidates in the order in which they are spared: by priority; then those on the fullest cards, card by
+        card, so that the emptiest cards become free; then the most expensive."""
+        prices, load = self._market.prices, Counter[Card]()
+        cards = [[prices.cards(uid) for uid in sorted(one)] for one in self._candidates]
+        for every in cards:
+            for its in every:
+                load.update(its)
+
+        def key(at: int) -> tuple[float, float, str, int]:
+            price = self._price(1 << at)
+            fullest = min(((-load[card], str(card)) for every in cards[at] for card in every), default=(0, ""))
+            # The candidates are sorted by price.
+            return -(price[0] if price else 0), *fullest, -at
+
+        return sorted(range(len(self._candidates)), key=key)

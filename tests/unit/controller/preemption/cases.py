@@ -1,0 +1,143 @@
+"""Small clusters with holders of devices, in few words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from controller.allocation import Fleet
+from controller.placement import Needs, NodeFacts, Nodes, PodDemand
+from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
+from driver.model import Claim, Consumer, Device
+from driver.quantity import Quantity
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, pool, want
+
+CPU = Quantity.parse("1").nanos
+WHOLE, HALF, THIRD, PART, SMALL = "whole", "half", "third", "part", "small"
+_WANTS = {
+    WHOLE: want("gpu"),
+    HALF: want("share", capacity={"memory": "12Gi"}),
+    THIRD: want("share", capacity={"memory": "8Gi"}),
+    PART: want("mig", 'device.attributes["lode.dev"].profile == "part"'),
+    SMALL: want("mig", 'device.attributes["lode.dev"].profile == "small"'),
+}
+
+
+def asked(*kinds: str, name: str = "c") -> Claim:
+    """One claim for devices of these kinds."""
+    return claim(*(_WANTS[kind] for kind in kinds), name=name)
+
+
+@dataclass
+class Cluster:
+    """Nodes n1, n2, ... with so many cards. Each is offered whole, shared, and as partitions of two sizes."""
+
+    cards: Sequence[int]
+    cpus: int = 100
+    pods: int = 100
+    fleet: Fleet = field(init=False)
+    nodes: Nodes = field(init=False)
+    holders: dict[str, Holder] = field(default_factory=dict)
+    gangs: dict[str, RunningGang] = field(default_factory=dict)
+    budgets: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fleet, self.nodes = fleet(), Nodes()
+        for number, count in enumerate(self.cards, start=1):
+            name = f"n{number}"
+            self.fleet.upsert_node(name, {})
+            devices = [one for card in range(count) for one in _devices(card)]
+            sets = {f"c{card}": {"memory": 8, "compute": 7} for card in range(count)}
+            for part in pool(*devices, sets=sets, node=name):
+                self.fleet.upsert_slice(part)
+            amounts = {"pods": self.pods * CPU, "cpu": self.cpus * CPU}
+            self.nodes.upsert(NodeFacts(name, ready=True, labels={"host": name}, allocatable=amounts))
+
+    def hold(
+        self,
+        name: str,
+        *kinds: str,
+        node: str = "n1",
+        priority: int = 0,
+        created: float = 0,
+        cpus: int = 0,
+        claims: Sequence[Claim] = (),
+        **more: object,
+    ) -> bool:
+        """Let a pod hold devices on a node: one claim of its own, or these. Returns whether it fits."""
+        own = list(claims)
+        if kinds:
+            found = self.fleet.allocate(node, {}, [asked(*kinds, name=name)])
+            if not isinstance(found, tuple):
+                return False
+            own.append(replace(asked(*kinds, name=name), allocation=found[0], reserved_for=(_consumer(name),)))
+        for one in own:
+            self.fleet.upsert_claim(one)
+        self.nodes.count(f"ns/{name}", Needs({"cpu": cpus * CPU} if cpus else {}, priority=priority), node)
+        holder = Holder(f"ns/{name}", f"uid-{name}", node, priority, created, tuple(own), **more)  # type: ignore[arg-type]
+        self.holders[name] = holder
+        return True
+
+    def change(self, name: str, **fields: object) -> None:
+        """Change fields of a holder."""
+        self.holders[name] = replace(self.holders[name], **fields)  # type: ignore[arg-type]
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return Occupancy(tuple(self.holders.values()), self.gangs, self.budgets)
+
+    def preempt(self, pod: PodDemand, trials: int = 1000) -> Preemption | NoPreemption:
+        before = self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions
+        answer = preempt(pod, self.occupancy, self.fleet, self.nodes, trials)
+        assert (self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions) == before
+        return answer
+
+    @property
+    def versions(self) -> Mapping[str, object]:
+        return {name: (self.nodes.version_of(name), dict(self.nodes[name].held())) for name in self.nodes}
+
+
+def _consumer(name: str) -> Consumer:
+    return Consumer("pods", name, f"uid-{name}")
+
+
+def _devices(card: int) -> Sequence[Device]:
+    everything = {f"c{card}.memory": 8, f"c{card}.compute": 7}
+    return [
+        device(f"gpu-{card}", {"profile": ""}, draws=everything),
+        device(
+            f"gpu-{card}-share",
+            {"kind": "share", "profile": ""},
+            draws=everything,
+            capacity={"memory": memory("24Gi")},
+            shared=True,
+        ),
+        *(
+            device(
+                f"gpu-{card}-part-{at}",
+                {"kind": "mig", "profile": "part"},
+                draws={f"c{card}.memory": 4, f"c{card}.compute": 3},
+            )
+            for at in range(2)
+        ),
+        *(
+            device(
+                f"gpu-{card}-small-{at}",
+                {"kind": "mig", "profile": "small"},
+                draws={f"c{card}.memory": 1, f"c{card}.compute": 1},
+            )
+            for at in range(7)
+        ),
+    ]
+
+
+def pod(
+    *kinds: str, priority: int = 10, preempts: bool = True, cpus: int = 0, name: str = "important", **more: object
+) -> PodDemand:
+    """A pod that needs one claim for devices of these kinds."""
+    needs = Needs({"cpu": cpus * CPU} if cpus else {}, priority=priority, preempts=preempts)
+    return PodDemand(f"ns/{name}", needs, (asked(*kinds, name=name),) if kinds else (), **more)  # type: ignore[arg-type]
+
+
+def victims(answer: Preemption | NoPreemption) -> list[str]:
+    """Names of the victims, in order."""
+    assert isinstance(answer, Preemption), answer
+    return [victim.pod.removeprefix("ns/") for victim in answer.victims]
