@@ -114,6 +114,10 @@ bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about f
 bench-gangs: $(VENV) ## time of decisions about gangs on 5,000 nodes, compared with kube-scheduler's allocator (ARGS=--without-peer)
 	python -m benchmarks.gangs $(ARGS)
 
+.PHONY: bench-preemption
+bench-preemption: $(VENV) ## time to choose the victims for a pod on 1,000 nodes
+	python -m benchmarks.preemption
+
 .PHONY: bench-throughput
 bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

@@ -49,7 +49,7 @@ from controller.allocation.devices.card_parts import CARD, Card
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.devices.usage import DeviceUse
 from controller.allocation.drivers import Drivers
-from controller.allocation.fleet import Fleet
+from controller.allocation.fleet import Fleet, Place
 from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts
 from controller.allocation.nodefit.node_score import NodeScore
@@ -76,6 +76,7 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
+    "Place",
     "SearchEnded",
     "Shortage",
     "Summary",

@@ -86,6 +86,13 @@ class NodeView:
         """Grows with every change that can change a predicate's answer or an allocation on the node."""
         self._held: dict[str, Needs] = {}
 
+    @classmethod
+    def without_pods(cls, facts: NodeFacts) -> "NodeView":
+        """The view of a node as if no pod was there."""
+        view = cls(facts.name)
+        view.facts = facts
+        return view
+
     @property
     def pods(self) -> int:
         """Number of pods that count."""

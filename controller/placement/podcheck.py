@@ -48,6 +48,11 @@ class PodCheck:
         return None if found is None or any(self._common_reasons(node)) else found
 
     @property
+    def depends_on_others(self) -> bool:
+        """Whether host ports, volumes, or pods on other nodes restrict the pod."""
+        return bool(self._needs.ports or self._checks)
+
+    @property
     def version(self) -> tuple[tuple[int, ...], ...]:
         """A version that, with ``Nodes.version_of`` a node, changes whenever an answer there may change."""
         needs, nodes = self._needs, self._nodes

@@ -17,10 +17,9 @@ def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()
     order of priority where they still fit. Room means CPU, memory, other resources, number of pods, and host ports.
     ``backed`` as of ``fits``.
     """
-    if not needs.preempts:
+    if not needs.preempts or node.facts is None:
         return None
-    left = NodeView(node.name)
-    left.facts = node.facts
+    left = NodeView.without_pods(node.facts)
     lower: list[tuple[str, Needs]] = []
     for key, held in node.held():
         if held.priority < needs.priority and key != pod:

@@ -5,6 +5,7 @@ Nothing is evicted here.
 
 decision        decides whom to evict for pods that no node takes
 for_pod         the least victims on one node for one pod
+node_classes    nodes that are alike for a pod, also when some of their pods go
 victim_search   the least victims among some pods
 | vacating      fleet and nodes as if pods had gone, on trial
 least_set       the least of all sets that are sufficient

@@ -1,7 +1,7 @@
 """Which pods may be victims at all, and who goes with whom: users of one claim, and members of gangs. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from controller.preemption.values import Holder, KeptPods, Occupancy
@@ -40,23 +40,41 @@ class Bonds:
         self._spared = spared
         self.holders = {holder.uid: holder for holder in occupancy.holders}
         self.going = [holder for holder in occupancy.holders if holder.going]
+        self._going = frozenset(holder.uid for holder in self.going)
         self._users: dict[str, list[str]] = defaultdict(list)
         for holder in occupancy.holders:
             for claim in holder.claims:
                 self._users[claim.uid].append(holder.uid)
         self._alone: dict[str, Together] = {}
+        self._free: set[str] = set()
+        """Pods that may go, and concern no others."""
 
     def together(self, uid: str) -> Together:
         """The pods that go if this one goes, itself included; or why it cannot go."""
         known = self._alone.get(uid)
         if known is None:
-            known = self._alone[uid] = self.closure((uid,))
+            holder = self.holders[uid]
+            if self.is_bound(holder):
+                known = self.closure((uid,))
+            else:
+                reason = self._obstacle(holder)
+                known = Blocked(reason) if reason else frozenset((uid,))
+                if not reason:
+                    self._free.add(uid)
+            self._alone[uid] = known
         return known
 
-    def closure(self, uids: Iterable[str]) -> Together:
+    def is_bound(self, holder: Holder) -> bool:
+        """Whether its end can make others go, or keep others from going."""
+        shared = any(len(self._users[claim.uid]) > 1 for claim in holder.claims)
+        return bool(shared or holder.budgets or self._occupancy.gangs.get(holder.gang))
+
+    def closure(self, uids: Collection[str]) -> Together:
         """The pods that go if all of these go; or why they cannot."""
+        if self._free.issuperset(uids):
+            return frozenset(uids)
         chosen: set[str] = set()
-        fresh = [uid for uid in uids if not self.holders[uid].going]
+        fresh = sorted(set(uids) - self._going)
         while fresh:
             gangs = set[str]()
             for uid in fresh:
@@ -70,12 +88,12 @@ class Bonds:
             more = {user for uid in fresh for claim in self.holders[uid].claims for user in self._users[claim.uid]}
             for key in sorted(gangs - {""}):
                 more.update(self._members_lost(key, chosen | more))
-            fresh = sorted(uid for uid in more - chosen if uid not in self.holders or not self.holders[uid].going)
+            fresh = sorted(more - chosen - self._going)
         return self._over_budget(chosen) or frozenset(chosen)
 
     def freed(self, uids: Collection[str]) -> Sequence[Claim]:
         """The claims that are free when these pods and those being deleted are gone, each once."""
-        gone = {*uids, *(holder.uid for holder in self.going)}
+        gone = self._going | set(uids)
         claims = {claim.uid: claim for uid in uids for claim in self.holders[uid].claims}
         return [
             claim
@@ -98,10 +116,10 @@ class Bonds:
 
     def _obstacle(self, holder: Holder) -> str:
         """Why the pod itself cannot go; "" if it can."""
-        if holder.kept or (spared := self._spared.get(holder.pod, "")):
-            return holder.kept or spared
         if holder.priority >= self._priority:
             return "do not have a lower priority"
+        if holder.kept or (spared := self._spared.get(holder.pod, "")):
+            return holder.kept or spared
         if len(holder.budgets) > 1:
             return "are selected by several PodDisruptionBudgets, which the Eviction API refuses"
         for budget in holder.budgets:
@@ -141,7 +159,7 @@ class Bonds:
         gang = self._occupancy.gangs.get(key)
         if gang is None:
             return ()
-        members = [member for member in gang.members if not self._is_going(member.uid)]
+        members = [member for member in gang.members if member.uid not in self._going]
         left = [member for member in members if member.uid not in chosen]
         tasks = Counter(member.task for member in left)
         sizes = Counter(dict(gang.succeeded)) + Counter(one.sub_group for one in left if one.sub_group is not None)
@@ -154,7 +172,3 @@ class Bonds:
             and all(number[kind] >= gang.sub_groups[kind].minimum for kind, _ in broken)
         )
         return {member.uid for member in members if not enough or member.sub_group in broken}
-
-    def _is_going(self, uid: str) -> bool:
-        holder = self.holders.get(uid)
-        return holder is not None and holder.going

@@ -2,13 +2,20 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final
 
 from controller.placement import Placement, PodDemand, place_on
+from controller.preemption.least_set import Least
+from controller.preemption.node_classes import NodeClasses
 from controller.preemption.price import Price
 from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Market, Uids, VictimSearch
+
+_MOST_EQUAL: Final = 64
+"""Most sets of equal rank that are compared by age on nodes that are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,44 +35,85 @@ class Found:
 
 def victims_for_pod(pod: PodDemand, market: Market, vacating: Vacating) -> Found:
     """Find the least victims on one node for the pod, which has no room now."""
-    nodes = _candidates(pod, market)
-    queue = [(market.prices.of(candidates[0]), name) for name, candidates in nodes.items()]
-    heapq.heapify(queue)
-    best: tuple[Price, str, Uids] | None = None
-    proven, in_vain = True, 0
-    while queue and not (best and queue[0][0] > best[0]):
-        if market.trials.are_used_up:
-            proven = False
-            break
-        _, name = heapq.heappop(queue)
-
-        def suffices(uids: Uids, node: str = name) -> bool:
-            return _placed(pod, node, uids, vacating) is not None
-
-        sets, sure = VictimSearch(nodes[name], market, suffices).find(below=best[0] if best else None)
-        proven &= sure
-        if best is None and not sets:
-            in_vain += len(nodes[name])
-        for victims in sets:
-            one = market.prices.of(victims), name, victims
-            best = one if best is None or one[:2] < best[:2] else best
-    if best is None:
-        return Found(in_vain=in_vain, proven=proven)
-    placement = _placed(pod, best[1], best[2], vacating)
+    search = _Search(pod, market, vacating)
+    search.run()
+    if search.best is None:
+        return Found(in_vain=search.in_vain, proven=search.proven)
+    _, node, victims = search.best
+    placement = search.placed(node, victims)
     assert placement is not None
-    return Found(best[2], (placement,), in_vain, proven)
+    return Found(victims, (placement,), search.in_vain, search.proven)
 
 
-def _placed(pod: PodDemand, node: str, without: Uids, vacating: Vacating) -> Placement | None:
-    with vacating.without(without):
-        return place_on(node, pod, vacating.fleet, vacating.nodes)
+class _Search:
+    """The search for one pod.
 
+    Attributes:
+        best: the best victims so far: their price, the node, and their UIDs.
+        in_vain, proven: as of ``Found``.
+    """
 
-def _candidates(pod: PodDemand, market: Market) -> Mapping[str, Sequence[Uids]]:
-    """The pods that may go, by the nodes where the pod could go."""
-    on_node: dict[str, list[str]] = defaultdict(list)
-    for uid, holder in market.bonds.holders.items():
-        if not holder.going and pod.allows(holder.node):
-            on_node[holder.node].append(uid)
-    found = {name: market.candidates(uids) for name, uids in on_node.items()}
-    return {name: candidates for name, candidates in found.items() if candidates}
+    def __init__(self, pod: PodDemand, market: Market, vacating: Vacating):
+        self._pod = pod
+        self._market = market
+        self._vacating = vacating
+        self._classes = NodeClasses(pod, market, vacating)
+        self._known: dict[Hashable, Least] = {}
+        self.best: tuple[Price, str, Uids] | None = None
+        self.in_vain = 0
+        self.proven = True
+
+    def run(self) -> None:
+        """Search node by node. None can be better than its cheapest candidate."""
+        nodes = self._candidates()
+        queue = [(min(map(self._market.prices.of, candidates)), name) for name, candidates in nodes.items()]
+        heapq.heapify(queue)
+        while queue and not (self.best and queue[0][0] > self.best[0]):
+            _, name = heapq.heappop(queue)
+            if self._classes.could_take(name):
+                self._look_at(name, nodes[name])
+            else:
+                self.in_vain += len(nodes[name])
+
+    def placed(self, node: str, without: Uids) -> Placement | None:
+        """The place of the pod on the node once these are gone; None if the node does not take it."""
+        with self._vacating.without(without):
+            return place_on(node, self._pod, self._vacating.fleet, self._vacating.nodes)
+
+    def _look_at(self, node: str, candidates: Sequence[Uids]) -> None:
+        key, candidates = self._classes.of(node, candidates)
+        search = VictimSearch(candidates, self._market, lambda uids: self.placed(node, uids) is not None)
+        found = self._known.get(key)
+        if found is None:
+            if self._market.trials.are_used_up:
+                self.proven = False
+                return
+            # The first one found is the least of this node; others of its class have pods of other ages.
+            most = 1 if key == node else _MOST_EQUAL
+            found = self._known[key] = search.find(most, self.best[0] if self.best else None)
+            self.proven &= found.proven
+        if found.sets:
+            chosen = found.sets[0] if len(found.sets) == 1 else self._youngest(found.sets, candidates)
+            victims = search.victims(chosen)
+            one = self._market.prices.of(victims), node, victims
+            if self.best is None or one[:2] < self.best[:2]:
+                self.best = one
+        elif self.best is None:
+            self.in_vain += len(candidates)
+
+    def _youngest(self, sets: Sequence[int], candidates: Sequence[Uids]) -> int:
+        """The set with the best ages. It is asked for every node of a class."""
+        holders = self._market.bonds.holders
+        ages = [(1 << at, -holders[uid].created) for at, (uid,) in enumerate(candidates)]
+        # Whatever is as old as the oldest one that has to go comes first.
+        ages.sort(key=itemgetter(1), reverse=True)
+        return min(sets, key=lambda chosen: [age for bit, age in ages if chosen & bit])
+
+    def _candidates(self) -> Mapping[str, Sequence[Uids]]:
+        """The pods that may go, by node."""
+        on_node: dict[str, list[str]] = defaultdict(list)
+        for uid, holder in self._market.bonds.holders.items():
+            if not holder.going:
+                on_node[holder.node].append(uid)
+        found = {name: self._market.candidates(uids) for name, uids in on_node.items()}
+        return {name: candidates for name, candidates in found.items() if candidates}

@@ -70,45 +70,45 @@ class LeastSet:
         Args:
             below: sets whose rank is not at most this are not looked for.
         """
-        everything = (1 << self._elements) - 1
-        if not self._elements or not self._ask(everything):
+        if not self._elements or not self._try((1 << self._elements) - 1):
             return Least()
-        spared = self._spare(everything)
-        fallback = self._cost(spared)
+        spared = self._spare((1 << self._elements) - 1)
         found: list[int] = []
         heap = [(cost, 1 << at, at) for at in range(self._elements) if (cost := self._cost(1 << at)) is not None]
         heapq.heapify(heap)
-        bound = below
-        looked = 0
+        bound, looked = below, 0
         while heap:
             cost, chosen, last = heapq.heappop(heap)
-            looked += 1
             if (bound is not None and cost[:rank] > bound) or len(found) >= most:
                 break
-            if looked > _MOST_SETS or self._trials.are_used_up:
-                if not found and fallback is not None:
+            looked += 1
+            answer = self._recall(chosen)
+            if looked > _MOST_SETS or (answer is None and self._trials.are_used_up):
+                if not found and self._cost(spared) is not None:
                     found.append(spared)
                 return Least(tuple(found), proven=False)
+            if answer or (answer is None and self._learn(chosen)):
+                found.append(chosen)
+                bound = cost[:rank]
+                continue
             for at in range(last + 1, self._elements):
                 more = chosen | 1 << at
                 if (its := self._cost(more)) is not None:
                     heapq.heappush(heap, (its, more, at))
-            if self._ask(chosen):
-                if not any(chosen & one == one for one in found):
-                    found.append(chosen)
-                bound = cost[:rank]
         return Least(tuple(found))
 
-    def _ask(self, chosen: int) -> bool:
-        """Whether the set is sufficient. If not, learn as much from it as can be."""
-        known = self._answers.get(chosen)
-        if known is None:
-            if any(chosen | one == one for one in self._insufficient):
-                return False
-            known = self._try(chosen)
-            if not known and chosen != (1 << self._elements) - 1:
-                self._insufficient.append(self._enlarged(chosen))
-        return known
+    def _recall(self, chosen: int) -> bool | None:
+        """Whether the set is sufficient, as far as it is known."""
+        if any(chosen | one == one for one in self._insufficient):
+            return False
+        return self._answers.get(chosen)
+
+    def _learn(self, chosen: int) -> bool:
+        """Whether the set is sufficient. If not, learn as much from that as can be."""
+        if self._try(chosen):
+            return True
+        self._insufficient.append(self._enlarged(chosen))
+        return False
 
     def _try(self, chosen: int) -> bool:
         known = self._answers.get(chosen)

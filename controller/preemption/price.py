@@ -22,13 +22,14 @@ class Prices:
         self._bonds = bonds
         self._cards: dict[str, Mapping[Card, int]] = {}
         self._parts: dict[str, int] = {}
+        self._alone: dict[str, Price] = {}
 
     def of(self, uids: Collection[str]) -> Price:
         """The price of these pods, at least one, which are all that go."""
+        if len(uids) == 1:
+            (uid,) = uids
+            return self._of_one(uid)
         holders = [self._bonds.holders[uid] for uid in uids]
-        if len(holders) == 1:
-            (one,) = holders
-            return one.priority, sum([self._parts_of(claim) for claim in one.claims]), 1, -one.created
         claims = {claim.uid: claim for holder in holders for claim in holder.claims}
         return (
             max([holder.priority for holder in holders]),
@@ -36,6 +37,14 @@ class Prices:
             len(holders),
             *[-created for created in sorted([holder.created for holder in holders])],
         )
+
+    def _of_one(self, uid: str) -> Price:
+        known = self._alone.get(uid)
+        if known is None:
+            one = self._bonds.holders[uid]
+            known = one.priority, sum([self._parts_of(claim) for claim in one.claims]), 1, -one.created
+            self._alone[uid] = known
+        return known
 
     def cards(self, uid: str) -> Mapping[Card, int]:
         """The cards that the pod takes, and how much of each."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controller.allocation import Card
 from controller.preemption.bonds import Blocked, Bonds
-from controller.preemption.least_set import LeastSet, Trials
+from controller.preemption.least_set import Least, LeastSet, Trials
 from controller.preemption.price import RANK, Price, Prices
 
 Uids = frozenset[str]
@@ -34,7 +34,7 @@ class VictimSearch:
     """One search among candidates: sets of pods that go together.
 
     Args:
-        candidates: as of ``Market.candidates``.
+        candidates: as of ``Market.candidates``, in any order. Of equal ones, the first to go stands first.
         suffices: whether there is room once these pods are gone.
     """
 
@@ -44,15 +44,18 @@ class VictimSearch:
         self._suffices = suffices
         self._chosen: dict[int, tuple[Uids, Price | None]] = {}
 
-    def find(self, most: int = 1, below: Price | None = None) -> tuple[Sequence[Uids], bool]:
-        """Find the least sets of victims of one rank, up to ``most``, and whether no other set is better.
+    def find(self, most: int = 1, below: Price | None = None) -> Least:
+        """Find the least sets of candidates, up to ``most`` of one rank.
 
         Args:
             below: worse sets need not be found.
         """
         search = LeastSet(len(self._candidates), self._worth(), self._price, self._is_sufficient, self._market.trials)
-        found = search.find(RANK, most, None if below is None else below[:RANK])
-        return [self._pods(chosen)[0] for chosen in found.sets], found.proven
+        return search.find(RANK, most, None if below is None else below[:RANK])
+
+    def victims(self, chosen: int) -> Uids:
+        """The pods that go with a set of candidates."""
+        return self._pods(chosen)[0]
 
     def _pods(self, chosen: int) -> tuple[Uids, Price | None]:
         """The pods that go with a set of candidates, and their price; no price if they cannot go."""
@@ -84,7 +87,6 @@ class VictimSearch:
         def key(at: int) -> tuple[float, float, str, int]:
             price = self._price(1 << at)
             fullest = min(((-load[card], str(card)) for every in cards[at] for card in every), default=(0, ""))
-            # The candidates are sorted by price.
             return -(price[0] if price else 0), *fullest, -at
 
         return sorted(range(len(self._candidates)), key=key)

@@ -109,13 +109,14 @@ class Usage:
         if before is after or (before is not None and after is not None and _is_same(before, after)):
             return ()
         return [
-            (result.device, *self._count(uid, result, sign, self._sharing(allocation, result)))
+            (result.device, *self._count(uid, result, sign, self.sharing(allocation, result)))
             for allocation, sign in ((before, -1), (after, 1))
             if allocation is not None
             for result in consuming(allocation)
         ]
 
-    def _sharing(self, allocation: Allocation, result: Result) -> Mapping[str, int]:
+    def sharing(self, allocation: Allocation, result: Result) -> Mapping[str, int]:
+        """How the result shares its device, counted once; nothing if it is no share of ours."""
         if not result.share_id or result.device.driver != self._driver:
             return {}
         return {sharing_of(allocation.config, self._driver, result.request): 1}
