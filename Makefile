@@ -56,16 +56,16 @@ format: $(VENV) ## correct the style where ruff can
 
 .PHONY: e2e
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
-e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ARGS)
+e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ALL=1, ARGS)
 	$(CLUSTERS) control-plane --helm >/dev/null
-	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes
 	.ci/cold
-	$(MAKE) e2e KUBERNETES=1.37
-	$(MAKE) e2e KUBERNETES=1.36
-	$(MAKE) e2e POD_GROUPS=1
+	$(MAKE) e2e ALL=1 KUBERNETES=1.37
+	$(MAKE) e2e ALL=1 KUBERNETES=1.36
+	$(MAKE) e2e ALL=1 POD_GROUPS=1
 
 .PHONY: kind
 kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl

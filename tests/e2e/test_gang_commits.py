@@ -1,4 +1,7 @@
-"""On a real cluster, the controller is killed at every write of a gang's commit."""
+"""On a real cluster, the controller is killed at every write of a gang's commit.
+
+``tests/contract/test_killed_in_a_commit.py`` does the same beside kube-scheduler, without a kubelet, for each change.
+"""
 
 from collections.abc import Iterator
 
@@ -24,6 +27,7 @@ def outside(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield controller
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("number", WRITES)
 def test_a_gang_starts_whole_after_the_controller_was_killed_at_a_write(
     client: Client, outside: OutsideController, namespace: str, watcher: Watcher, number: int

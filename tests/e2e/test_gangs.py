@@ -127,7 +127,7 @@ def test_a_job_of_three_workers_with_shares_of_one_gibibyte(client: Client, name
     assert len(client.list("pods", namespace)) == 3
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("delay", [0.2, *(pytest.param(one, marks=pytest.mark.release) for one in (0.0, 0.5, 1.0))])
 def test_the_controller_is_killed_during_a_commit(
     client: Client, namespace: str, watcher: Watcher, delay: float
 ) -> None:
