@@ -101,12 +101,18 @@ class Bonds:
             if all(user in gone for user in self._users[claim.uid]) and not self._stranger(claim)
         ]
 
-    def kept(self) -> Sequence[KeptPods]:
-        """The pods that cannot go, by reason, the most frequent reason first; at most ``MOST_REASONS``."""
+    def kept(self, forbidden: Mapping[str, Collection[str]]) -> Sequence[KeptPods]:
+        """The pods that cannot go, by reason, the most frequent reason first; at most ``MOST_REASONS``.
+
+        Args:
+            forbidden: further reasons, with pods by UID.
+        """
         found: dict[str, list[str]] = defaultdict(list)
         for uid, holder in self.holders.items():
-            if not holder.going and isinstance(reason := self.together(uid), Blocked):
-                found[str(reason)].append(holder.pod)
+            if not holder.going and isinstance(together := self.together(uid), Blocked):
+                found[str(together)].append(holder.pod)
+        for reason, uids in forbidden.items():
+            found[reason] += [self.holders[uid].pod for uid in uids]
         groups = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
         return [KeptPods(reason, len(pods), tuple(sorted(pods)[:_MOST_NAMED])) for reason, pods in groups][
             :MOST_REASONS

@@ -46,13 +46,11 @@ def preempt(
         market = Market(bonds, Prices(fleet, bonds), Trials(trials))
         answer = victims_for_pod(pod, market, vacating)
     if not answer.placements:
-        return NoPreemption(tuple(bonds.kept()), answer.in_vain, decided=answer.proven)
-    chosen = [bonds.holders[uid] for uid in answer.victims]
-    chosen.sort(key=lambda holder: (holder.priority, -holder.created, holder.pod))
+        return NoPreemption(tuple(bonds.kept(answer.forbidden)), answer.in_vain, decided=answer.proven)
     freed = {claim.key for claim in bonds.freed(answer.victims)}
     return Preemption(
         answer.placements,
-        tuple(_victim(holder, freed) for holder in chosen),
+        tuple(_victim(bonds.holders[uid], freed) for uid in answer.victims),
         _awaited(answer.placements, bonds),
         answer.proven,
     )

@@ -2,8 +2,8 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
@@ -12,7 +12,7 @@ from controller.preemption.least_set import Least
 from controller.preemption.node_classes import NodeClasses
 from controller.preemption.price import Price
 from controller.preemption.vacating import Vacating
-from controller.preemption.victim_search import Market, Uids, VictimSearch
+from controller.preemption.victim_search import Market, Uids, VictimSearch, in_order
 
 _MOST_EQUAL: Final = 64
 """Most sets of equal rank that are compared by age on nodes that are alike."""
@@ -20,16 +20,18 @@ _MOST_EQUAL: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The least victims, by UID, and the places that they make; no places if no victims make room.
+    """The least victims (UIDs, in order), and the places that they make; no places if no victims make room.
 
     Attributes:
         in_vain: number of pods that could be evicted, but whose end makes no room.
+        forbidden: pods whose end would make room, but who may not go together, by the reason.
         proven: whether no other set is better.
     """
 
-    victims: Uids = frozenset()
+    victims: tuple[str, ...] = ()
     placements: tuple[Placement, ...] = ()
     in_vain: int = 0
+    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
     proven: bool = True
 
 
@@ -38,11 +40,12 @@ def victims_for_pod(pod: PodDemand, market: Market, vacating: Vacating) -> Found
     search = _Search(pod, market, vacating)
     search.run()
     if search.best is None:
-        return Found(in_vain=search.in_vain, proven=search.proven)
+        return Found(in_vain=search.in_vain, forbidden=search.forbidden, proven=search.proven)
     _, node, victims = search.best
     placement = search.placed(node, victims)
     assert placement is not None
-    return Found(victims, (placement,), search.in_vain, search.proven)
+    order = in_order(victims, market.bonds, lambda uids: search.placed(node, uids) is not None)
+    return Found(tuple(order), (placement,), proven=search.proven)
 
 
 class _Search:
@@ -50,7 +53,7 @@ class _Search:
 
     Attributes:
         best: the best victims so far: their price, the node, and their UIDs.
-        in_vain, proven: as of ``Found``.
+        in_vain, forbidden, proven: as of ``Found``.
     """
 
     def __init__(self, pod: PodDemand, market: Market, vacating: Vacating):
@@ -61,6 +64,7 @@ class _Search:
         self._known: dict[Hashable, Least] = {}
         self.best: tuple[Price, str, Uids] | None = None
         self.in_vain = 0
+        self.forbidden: dict[str, set[str]] = {}
         self.proven = True
 
     def run(self) -> None:
@@ -98,6 +102,9 @@ class _Search:
             one = self._market.prices.of(victims), node, victims
             if self.best is None or one[:2] < self.best[:2]:
                 self.best = one
+        elif self.best is None and found.forbidden:
+            reason, pods = search.obstacle(found.forbidden)
+            self.forbidden.setdefault(reason, set()).update(pods)
         elif self.best is None:
             self.in_vain += len(candidates)
 

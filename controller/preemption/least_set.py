@@ -40,10 +40,12 @@ class Least:
     Attributes:
         sets: the sets, the cheapest first.
         proven: whether there is no better one.
+        forbidden: if there are no sets, one that would be sufficient, but is forbidden; 0 if none would.
     """
 
     sets: tuple[int, ...] = ()
     proven: bool = True
+    forbidden: int = 0
 
 
 class LeastSet:
@@ -84,9 +86,7 @@ class LeastSet:
             looked += 1
             answer = self._recall(chosen)
             if looked > _MOST_SETS or (answer is None and self._trials.are_used_up):
-                if not found and self._cost(spared) is not None:
-                    found.append(spared)
-                return Least(tuple(found), proven=False)
+                return Least(tuple(found) or self._if_allowed(spared), proven=False)
             if answer or (answer is None and self._learn(chosen)):
                 found.append(chosen)
                 bound = cost[:rank]
@@ -95,7 +95,10 @@ class LeastSet:
                 more = chosen | 1 << at
                 if (its := self._cost(more)) is not None:
                     heapq.heappush(heap, (its, more, at))
-        return Least(tuple(found))
+        return Least(tuple(found), forbidden=0 if found or self._if_allowed(spared) else spared)
+
+    def _if_allowed(self, chosen: int) -> tuple[int, ...]:
+        return () if self._cost(chosen) is None else (chosen,)
 
     def _recall(self, chosen: int) -> bool | None:
         """Whether the set is sufficient, as far as it is known."""

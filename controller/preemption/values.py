@@ -111,8 +111,9 @@ class Preemption:
 
     Attributes:
         placements: node and devices of each pod once the others are gone, in the order of the pods.
-        victims: the pods to evict, in this order: the lowest priority first, then the youngest. None if there is room
-            without.
+        victims: the pods to evict, in this order; none if there is room without. Those come first whose end makes no
+            room, and who go only because others do; so the room is not there before all are asked to go. Otherwise, the
+            lowest priority comes first, then the youngest.
         awaited: pods that are being deleted already, on whose nodes or claims the placements rely.
         least: whether no other set of victims is better. If not, the search ended early; then still none of the victims
             could be spared.

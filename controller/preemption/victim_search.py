@@ -57,6 +57,11 @@ class VictimSearch:
         """The pods that go with a set of candidates."""
         return self._pods(chosen)[0]
 
+    def obstacle(self, chosen: int) -> tuple[str, Uids]:
+        """Why a forbidden set of candidates cannot go, as a clause about pods; and these pods."""
+        together = self._market.bonds.closure(self._pods(chosen)[0])
+        return together if isinstance(together, Blocked) else "", self._pods(chosen)[0]
+
     def _pods(self, chosen: int) -> tuple[Uids, Price | None]:
         """The pods that go with a set of candidates, and their price; no price if they cannot go."""
         known = self._chosen.get(chosen)
@@ -90,3 +95,17 @@ class VictimSearch:
             return -(price[0] if price else 0), *fullest, -at
 
         return sorted(range(len(self._candidates)), key=key)
+
+
+def in_order(victims: Uids, bonds: Bonds, suffices: Callable[[Uids], bool]) -> Sequence[str]:
+    """The victims in the order in which they are evicted (``Preemption.victims``)."""
+    holders = [bonds.holders[uid] for uid in victims]
+    holders.sort(key=lambda holder: (holder.priority, -holder.created, holder.pod))
+    order = [holder.uid for holder in holders]
+    if not any(map(bonds.is_bound, holders)):
+        return order
+    needed = victims
+    for uid in order:
+        if suffices(needed - {uid}):
+            needed -= {uid}
+    return sorted(order, key=needed.__contains__)

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.allocation import Fleet
-from controller.placement import Needs, NodeFacts, Nodes, PodDemand
+from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
 from driver.model import Claim, Consumer, Device
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, pool, want
 
 CPU = Quantity.parse("1").nanos
+NO_LABELS = PodLabels()
 WHOLE, HALF, THIRD, PART, SMALL = "whole", "half", "third", "part", "small"
 _WANTS = {
     WHOLE: want("gpu"),
@@ -60,6 +61,7 @@ class Cluster:
         created: float = 0,
         cpus: int = 0,
         claims: Sequence[Claim] = (),
+        labels: PodLabels = NO_LABELS,
         **more: object,
     ) -> bool:
         """Let a pod hold devices on a node: one claim of its own, or these. Returns whether it fits."""
@@ -68,10 +70,15 @@ class Cluster:
             found = self.fleet.allocate(node, {}, [asked(*kinds, name=name)])
             if not isinstance(found, tuple):
                 return False
-            own.append(replace(asked(*kinds, name=name), allocation=found[0], reserved_for=(_consumer(name),)))
+            own.append(
+                replace(
+                    asked(*kinds, name=name), allocation=found[0], reserved_for=(Consumer("pods", name, f"uid-{name}"),)
+                )
+            )
         for one in own:
             self.fleet.upsert_claim(one)
-        self.nodes.count(f"ns/{name}", Needs({"cpu": cpus * CPU} if cpus else {}, priority=priority), node)
+        needs = Needs({"cpu": cpus * CPU} if cpus else {}, pod=labels, priority=priority)
+        self.nodes.count(f"ns/{name}", needs, node)
         holder = Holder(f"ns/{name}", f"uid-{name}", node, priority, created, tuple(own), **more)  # type: ignore[arg-type]
         self.holders[name] = holder
         return True
@@ -93,10 +100,6 @@ class Cluster:
     @property
     def versions(self) -> Mapping[str, object]:
         return {name: (self.nodes.version_of(name), dict(self.nodes[name].held())) for name in self.nodes}
-
-
-def _consumer(name: str) -> Consumer:
-    return Consumer("pods", name, f"uid-{name}")
 
 
 def _devices(card: int) -> Sequence[Device]:
