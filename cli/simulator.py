@@ -208,7 +208,8 @@ class Simulator:
     def _apply(self, key: str, decision: Decision) -> bool:
         """Apply the decision to the claims; returns whether it changes any."""
         pod = self._state.pods[key]
-        updates = claim_updates(decision, partial(self._state.consumer, pod), rfc3339(self._now))
+        consumer, devices = partial(self._state.consumer, pod), self._state.device_statuses
+        updates = claim_updates(decision, consumer, devices, rfc3339(self._now))
         for update in updates:
             claim, raw = self._state.claims[update.claim].claim, self._snapshot.claims[update.claim]
             status = patched_status(raw.get("status") or {}, update.status_patch(claim))

@@ -1,6 +1,7 @@
 """Shared by both programs: the model of devices and claims, the Kubernetes API, settings, logs and metrics.
 
-kube               the Kubernetes API: the port, its client, the reflector
+device_facts       what ``status.devices`` of a claim says about its devices
+| kube             the Kubernetes API: the port, its client, the reflector
 cel                CEL expressions that select devices; stands alone, with a README of its own
 | label_selectors  label selectors of meta/v1
 node_selectors     matches NodeSelectors of core/v1 with nodes

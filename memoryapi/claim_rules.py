@@ -5,6 +5,7 @@ from typing import Any
 
 from driver.errors import Fault
 from driver.kube.api import Object
+from driver.kube.codec import encode_object
 from memoryapi import rules
 from memoryapi.kind_rules import at
 from memoryapi.rules import invalid, required
@@ -13,6 +14,9 @@ MAX_CONSUMERS = 256
 MAX_REQUESTS = MAX_CONSTRAINTS = MAX_RESULTS = 32
 MAX_SUBREQUESTS = 8
 MAX_ALLOCATION_CONFIGS = 64
+MAX_CONDITIONS = 8
+MAX_DATA_BYTES = 10 * 1024
+"""Bytes of ``data`` of a device's status, as JSON."""
 
 
 def request_names(spec: Object) -> set[str]:
@@ -85,10 +89,21 @@ def status_faults(new: Object, old: Object) -> Iterator[Fault]:
     elif allocation is not None and allocation != former:
         yield invalid("status.allocation", "...", "field is immutable")
     yield from _reservation_faults(new, before)
-    allocated = [_device(item) for item in results(status)]
-    for i, device in enumerate(status.get("devices", [])):
+    yield from _device_faults(status)
+
+
+def _device_faults(status: Object) -> Iterator[Fault]:
+    allocated, devices = [_device(item) for item in results(status)], status.get("devices", [])
+    yield from rules.distinct("status.devices", [_device(device) for device in devices])
+    for i, device in enumerate(devices):
+        path, data = f"status.devices[{i}]", device.get("data")
         if _device(device) not in allocated:
-            yield invalid(f"status.devices[{i}]", _device(device), "must be an allocated device in the claim")
+            yield invalid(path, _device(device), "must be an allocated device in the claim")
+        if data is not None and not isinstance(data, dict):
+            yield invalid(f"{path}.data", "<value omitted>", "must be a valid JSON object")
+        if len(encode_object(data)) > MAX_DATA_BYTES:
+            yield Fault(f"{path}.data", f"Too long: may not be more than {MAX_DATA_BYTES} bytes")
+        yield from rules.conditions(f"{path}.conditions", device.get("conditions", []), MAX_CONDITIONS)
 
 
 def results(status: Object) -> list[Object]:

@@ -154,6 +154,18 @@ def tolerations(path: str, items: Sequence[Object]) -> Iterator[Fault]:
             yield invalid(f"{where}.value", item["value"], "must be empty for operator Exists")
 
 
+def conditions(path: str, items: Sequence[Object], most: int) -> Iterator[Fault]:
+    """Conditions (metav1.Condition), of distinct types."""
+    yield from at_most(path, items, most)
+    yield from distinct(path, [item.get("type") for item in items], ".type")
+    for i, item in enumerate(items):
+        yield from label_key(f"{path}[{i}].type", item.get("type"))
+        yield from one_of(f"{path}[{i}].status", item.get("status"), ("True", "False", "Unknown"))
+        for name in ("lastTransitionTime", "reason"):
+            if not item.get(name):
+                yield required(f"{path}[{i}].{name}")
+
+
 def opaque(path: str, config: Object) -> Iterator[Fault]:
     """Opaque configuration for a driver."""
     if "opaque" not in config:

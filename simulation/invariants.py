@@ -45,6 +45,8 @@ class Catalogue:
     def __init__(self, names: Names):
         self._names = names
         self.devices: dict[DeviceId, Device] = {}
+        self.uuids: dict[DeviceId, set[object]] = defaultdict(set)
+        """The uuids that each device was published with: cards may be exchanged."""
         self.counter_sets: dict[tuple[str, str], CounterSet] = {}
         self._learned: dict[str, tuple[object, object]] = {}
 
@@ -57,7 +59,9 @@ class Catalogue:
         self._learned[name] = content
         part = slice_from(raw)
         for device in part.devices:
-            self.devices[DeviceId(part.driver, part.pool, device.name)] = device
+            name_in_cluster = DeviceId(part.driver, part.pool, device.name)
+            self.devices[name_in_cluster] = device
+            self.uuids[name_in_cluster].add(device.attributes.get(self._names.attribute("uuid")))
         for counters in part.counter_sets:
             key = part.pool, counters.name
             self.counter_sets[key] = _most(counters, self.counter_sets.get(key, counters))
@@ -264,6 +268,7 @@ class Invariants:
                 yield f"{claim.key} is allocated without the finalizer {FINALIZER}"
             if claim.allocation:
                 yield from self._allocation_violations(claim.key, claim.allocation)
+                yield from self._fact_violations(claim)
 
     def _allocation_violations(self, key: str, allocation: Allocation) -> Iterator[str]:
         if not allocation.timestamp:
@@ -271,6 +276,14 @@ class Invariants:
         pools = {r.device.pool for r in allocation.results if r.device.driver == self._names.driver}
         if pools != {self._names.pool(allocation.node_name)}:
             yield f"{key} is allocated for node {allocation.node_name!r}, with devices of {sorted(pools)}"
+
+    def _fact_violations(self, claim: Claim) -> Iterator[str]:
+        """What is said about devices is about those that the claim has, and names a card that was there."""
+        raw = self._raw_claims.get(claim.namespace, claim.name) or {}
+        for entry in (raw.get("status") or {}).get("devices") or ():
+            device, uuid = DeviceId(entry["driver"], entry["pool"], entry["device"]), entry["data"].get("uuid")
+            if uuid not in self._catalogue.uuids[device] and device.driver == self._names.driver:
+                yield f"{claim.key}: status.devices says that {device} is {uuid!r}, which was never published"
 
     def _pod_violations(self) -> Iterator[str]:
         for pod in self._pods.all():

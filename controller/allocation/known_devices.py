@@ -6,7 +6,7 @@ from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.pools import PoolKey
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
-from driver.model import Allocation, Claim, DeviceId, Slice, Taint, TaintRule
+from driver.model import Allocation, Claim, Device, DeviceId, Slice, Taint, TaintRule
 
 
 class KnownDevices:
@@ -114,6 +114,11 @@ class KnownDevices:
             card = card_of(device, result)
             found[card] = found.get(card, 0) + card_parts(device, result)
         return found
+
+    def published_as(self, device: DeviceId) -> Device | None:
+        """The device as its slice has it; None if no slice publishes it."""
+        found = self._index.device(device)
+        return found.spec if found else None
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""

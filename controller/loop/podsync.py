@@ -147,7 +147,8 @@ class PodSync:
         if isinstance(decision, PlacePod) and decision.allocations:
             self._waits.retried.placed(pod.key, decision.shape, decision.node)
         timestamp = rfc3339(self._clock.now())
-        updates = claim_updates(decision, partial(self._state.consumer, pod), timestamp)
+        consumer, devices = partial(self._state.consumer, pod), self._state.device_statuses
+        updates = claim_updates(decision, consumer, devices, timestamp)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
         if isinstance(decision, TakeBack) and not pod.node_name:
             steps = (unbound_step(self._state, pod), *steps)

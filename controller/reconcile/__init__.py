@@ -23,7 +23,6 @@ history             the nodes where kube-scheduler refused a pod
 | updates           turns a decision into changes of the ``status`` of claims
 | verdicts          reads the messages of kube-scheduler about pods that it does not bind
 decisions           decisions, as values
-| enforcement       says how containers are kept within their part of a shared card
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from controller.reconcile.decisions import Decision, PlacePod, Release, TakeBack
-from controller.reconcile.enforcement import device_statuses
 from driver.kube.api import Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
@@ -24,6 +23,8 @@ class Allocate:
     consumer: Consumer
     sharers: tuple[Consumer, ...] = ()
     """Further consumers that start together with the first one."""
+    devices: tuple[Object, ...] = ()
+    """The entries of ``status.devices``: which card each device is. A write of its own could be lost."""
 
     @property
     def consumers(self) -> tuple[Consumer, ...]:
@@ -34,8 +35,7 @@ class Allocate:
         """Return the merge patch of the claim's status."""
         reserved = [consumer_to(consumer) for consumer in self.consumers]
         patch: Object = {"allocation": allocation_to(self.allocation), "reservedFor": reserved}
-        devices = device_statuses(self.allocation)
-        return {**patch, "devices": devices} if devices else patch
+        return {**patch, "devices": [*self.devices]} if self.devices else patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,17 @@ class Deallocate:
 ClaimUpdate = Allocate | Reserve | Unreserve | Deallocate
 
 
-def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], timestamp: str) -> tuple[ClaimUpdate, ...]:
+def claim_updates(
+    decision: Decision,
+    consumer: Callable[[str], Consumer],
+    devices: Callable[[Allocation], tuple[Object, ...]],
+    timestamp: str,
+) -> tuple[ClaimUpdate, ...]:
     """Return the updates of claims that carry the decision out, in order.
 
     Args:
         consumer: returns the consumer of a claim (key) for the pod of the decision.
+        devices: returns the entries of ``status.devices`` for an allocation (``State.device_statuses``).
         timestamp: of allocations, RFC 3339 in whole seconds.
     """
     match decision:
@@ -93,7 +99,7 @@ def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], times
             sharers = dict(decision.sharers)
             stamped = ((key, replace(value, timestamp=timestamp)) for key, value in allocations)
             return (
-                *(Allocate(key, value, consumer(key), sharers.get(key, ())) for key, value in stamped),
+                *(Allocate(key, value, consumer(key), sharers.get(key, ()), devices(value)) for key, value in stamped),
                 *(Reserve(key, consumer(key)) for key in reserve),
             )
         case Release(claims):

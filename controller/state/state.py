@@ -48,6 +48,7 @@ from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObjects
 from controller.state.versions import Arrival, ObjectVersions
 from controller.state.workloads import GroupHandler, JobSetHandler, TemplateHandler, WorkloadHandler
+from driver.device_facts import device_statuses
 from driver.kube.api import (
     CSI_NODES,
     DEVICE_CLASSES,
@@ -69,7 +70,7 @@ from driver.kube.api import (
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Missing, Restored, Synced, Unreadable
-from driver.model import Claim, Consumer
+from driver.model import Allocation, Claim, Consumer
 from driver.names import Names
 
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
@@ -311,6 +312,10 @@ class State:
     def consumer(self, pod: PodView, claim: str) -> Consumer:
         """Return the consumer of the claim (``namespace/name``) when the pod uses it: the pod, or its PodGroup."""
         return consumer_of(pod, claim, self.gangs.objects)
+
+    def device_statuses(self, allocation: Allocation) -> tuple[Object, ...]:
+        """Return the entries of ``status.devices`` for an allocation of devices as they are published now."""
+        return device_statuses(allocation, self.names, self.devices.published_as)
 
     def holds_ours(self, claim: Claim) -> bool:
         """Return whether the claim's allocation contains a device of our driver."""

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from controller.reconcile.updates import Allocate, Deallocate
+from driver.device_facts import device_statuses
 from driver.model import Consumer, OpaqueConfig
+from driver.names import Names
 from driver.wire import allocation_from, claim_from
 from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object, Response
 from tests.contract.installed import (
@@ -189,7 +191,7 @@ def test_of_devices_it_writes_the_status_of_its_own(admin: Identity, controller:
     assert "resourceclaims/driver" in refused.message
 
 
-def test_what_limits_a_share_is_written_with_its_allocation_and_goes_with_it(
+def test_which_card_it_is_is_written_with_the_allocation_and_goes_with_it(
     admin: Identity, controller: Identity
 ) -> None:
     stored = admin.request("POST", CLAIMS, claim()).must()
@@ -199,12 +201,14 @@ def test_what_limits_a_share_is_written_with_its_allocation_and_goes_with_it(
     allocation = allocation_from(wanted["status"]["allocation"])
     parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "sharing": "mps"}
     config = OpaqueConfig(OUR_DRIVER, parameters, source="FromClaim")
-    update = Allocate("default/c", replace(allocation, config=(config,)), consumer(user))
+    limited = replace(allocation, config=(config,))
+    facts = device_statuses(limited, Names(OUR_DRIVER), lambda _: None)
+    update = Allocate("default/c", limited, consumer(user), devices=facts)
     path = f"{CLAIMS}/{wanted['metadata']['name']}/status"
     status = update.status_patch(claim_from(wanted))
     written = controller.request("PATCH", path, {"status": status}).must()
     (entry,) = written["status"]["devices"]
-    assert entry["data"]["sharing"] == "mps"
+    assert (entry["data"]["kind"], entry["data"]["sharing"]) == ("DeviceFacts", "mps")
     left = controller.request(
         "PATCH", path, {"status": Deallocate("default/c").status_patch(claim_from(written))}
     ).must()

@@ -31,6 +31,7 @@ from driver.wire import allocation_from
 from simulation.kubernetes.other_drivers import is_for_driver
 from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
+from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.gang_write_checks import GangWriteChecks
 
 T = TypeVar("T")
@@ -231,6 +232,7 @@ class WriteChecks(ApiDecorator):
         others = {result["driver"] for result in results} - {self._names.driver}
         if others:
             yield f"devices of other drivers are allocated: {sorted(others)}"
+        yield from device_status_problems(claim, self._names.driver)
 
     def _may_run(self, pod: Object) -> bool:
         return not is_terminal(pod) and not is_deleting(pod) and not self._is_gated(pod)

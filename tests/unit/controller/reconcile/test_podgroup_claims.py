@@ -1,6 +1,7 @@
 """Claims that the pods of a PodGroup share: reserved for the PodGroup, and so for any number of pods."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,7 +63,8 @@ class Grouped(FilledState):
     def written(self, key: str, decision: Any) -> list[Object]:
         """What is written to claims about the pod."""
         view = self.state.pods[key]
-        updates = claim_updates(decision, lambda name: self.state.consumer(view, name), "2027-01-15T08:00:00Z")
+        consumer, devices = partial(self.state.consumer, view), self.state.device_statuses
+        updates = claim_updates(decision, consumer, devices, "2027-01-15T08:00:00Z")
         return [update.status_patch(self.state.claims[update.claim].claim) for update in updates]
 
 
