@@ -103,7 +103,7 @@ def _device_faults(status: Object) -> Iterator[Fault]:
             yield invalid(f"{path}.data", "<value omitted>", "must be a valid JSON object")
         if len(encode_object(data)) > MAX_DATA_BYTES:
             yield Fault(f"{path}.data", f"Too long: may not be more than {MAX_DATA_BYTES} bytes")
-        yield from rules.conditions(f"{path}.conditions", device.get("conditions", []), MAX_CONDITIONS)
+        yield from rules.conditions(f"{path}.conditions", device.get("conditions") or [], MAX_CONDITIONS)
 
 
 def results(status: Object) -> list[Object]:

@@ -23,6 +23,8 @@ def default_spec(spec: Object) -> None:
 def _default_claim(write: Write) -> None:
     if write.subresource:
         _drop_deallocated_devices(write)
+        for device in at(write.new, "status.devices") or ():
+            device.setdefault("conditions", None)  # the API server writes the field even if there are none
         return
     default_spec(write.new.setdefault("spec", {}))
     if write.old is None:
