@@ -6,6 +6,7 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | explain          ``lode explain``: its options
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
+| top              ``lode top``: its options, and in its modules the subjects
 | uninstall        ``lode uninstall``: its options
 simulate_run       reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints

@@ -16,6 +16,7 @@ PROGRAMS = {
     "release": ("kubeletplugin.release", "give up a claim on this node that the kubelet has forgotten"),
     "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
+    "top": ("cli.top", "show what is used of the cards: which card each claim has, and how much of it"),
     "uninstall": ("cli.uninstall", "take Lode out of a cluster: gates, programs, slices and policies, in this order"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }

@@ -22,6 +22,8 @@ HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
         ["explain", "--help"],
         ["inventory", "--help"],
         ["doctor", "--help"],
+        ["top", "--help"],
+        ["top", "claims", "--help"],
         ["uninstall", "--help"],
     ],
 )
@@ -53,7 +55,8 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
 
 
 @pytest.mark.parametrize(
-    "command", ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor", "uninstall"]
+    "command",
+    ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor", "top", "uninstall"],
 )
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
     code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"

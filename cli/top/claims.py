@@ -1,0 +1,107 @@
+"""``lode top claims``: which card each claim has, and how much of it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from cli import live
+from cli.top.report import Column, Item, Report
+from driver.errors import LodeError
+from driver.kube.api import RESOURCE_CLAIMS, Api, Object
+from driver.limits import MAX_ATTRIBUTE_BYTES
+from driver.model import Claim, Consumer, Result
+from driver.names import Names
+from driver.wire import claim_from
+
+COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("CLAIM", "claim"),
+    Column("POD", "usedBy"),
+    Column("NODE", "node"),
+    Column("DEVICE", "device"),
+    Column("UUID", "uuid"),
+    Column("TYPE", "type"),
+    Column("MEMORY", "memory"),
+    Column("CORES", "cores"),
+    Column("PROFILE", "profile", wide=True),
+    Column("PCI", "pciBusID", wide=True),
+    Column("SHARING", "sharing", wide=True),
+    Column("ENFORCES", "enforces", wide=True),
+)
+_TEXTS: Final = ("uuid", "type", "memory", "profile", "pciBusID", "sharing")
+"""Fields of ``DeviceFacts`` that are shown as they are, if they can be."""
+_AMOUNTS: Final = ("time", "memory", "cores")
+_UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
+"""What decoding raises about objects that make no sense."""
+
+
+def report(api: Api, namespace: str, names: Names) -> Report:
+    """Report on the claims of the namespace ("" for all) that hold devices of the driver.
+
+    Raises:
+        OperatorFault: see ``live.list_all``.
+    """
+    return report_on(live.list_all(api, RESOURCE_CLAIMS, namespace), names)
+
+
+def report_on(claims: Iterable[Object], names: Names) -> Report:
+    """Report on these claims, one row for each device, by namespace and name."""
+    items: list[Item] = []
+    notes: list[str] = []
+    for raw in sorted(claims, key=_place):
+        try:
+            items += _items(raw, claim_from(raw), names)
+        except _UNREADABLE as error:
+            namespace, name = _place(raw)
+            notes.append(f"ResourceClaim {namespace}/{name} is left out, it cannot be read: {error!r}"[:1024])
+    return Report(tuple(items), tuple(notes))
+
+
+def _place(raw: Object) -> tuple[str, str]:
+    metadata = raw["metadata"]
+    return str(metadata.get("namespace") or ""), str(metadata["name"])
+
+
+def _items(raw: Object, claim: Claim, names: Names) -> Iterator[Item]:
+    facts = {_key(entry): entry.get("data") for entry in (raw.get("status") or {}).get("devices") or ()}
+    for result in claim.allocation.results if claim.allocation else ():
+        if result.device.driver == names.driver:
+            known = facts.get((result.device.driver, result.device.pool, result.device.device, result.share_id))
+            item = {
+                "namespace": claim.namespace,
+                "claim": claim.name,
+                "usedBy": [_user(consumer) for consumer in claim.reserved_for],
+                "node": claim.allocation.node_name if claim.allocation else "",
+                "device": result.device.device,
+                **_facts(known if isinstance(known, dict) else {}, result),
+            }
+            yield {key: value for key, value in item.items() if value not in (None, "")}
+
+
+def _key(entry: Object) -> tuple[Any, ...]:
+    return tuple(entry.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
+
+
+def _user(consumer: Consumer) -> str:
+    """A pod by its name, and another consumer with its kind."""
+    is_pod = consumer.resource == "pods" and not consumer.api_group
+    return consumer.name if is_pod else f"{consumer.resource}/{consumer.name}"
+
+
+def _facts(data: Object, result: Result) -> dict[str, Any]:
+    """What the entry of the device says, as far as it can be shown. Amounts of a share are those of its allocation."""
+    cores, enforces = data.get("cores"), data.get("enforces")
+    facts: dict[str, Any] = {name: data[name] for name in _TEXTS if _is_readable(data.get(name))}
+    facts["cores"] = cores if isinstance(cores, int) else None
+    if isinstance(enforces, list):
+        facts["enforces"] = [amount for amount in _AMOUNTS if amount in enforces]
+    if result.admin_access:
+        return facts | {"memory": None, "cores": None, "adminAccess": True}
+    for name in ("memory", "cores") if result.share_id else ():
+        found = result.consumed.get(name)
+        facts[name] = None if found is None else str(found) if name == "memory" else found.value
+    return facts
+
+
+def _is_readable(value: object) -> bool:
+    """Whether it is a short text that a terminal shows as it is: others may have written it."""
+    return isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_BYTES and value.isprintable()
