@@ -1,4 +1,4 @@
-"""The rows of a subject of ``lode top``, as a table, as JSON and as YAML. Pure."""
+"""The rows of a subject of ``lode top``, as a table, as JSON and as YAML."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
