@@ -28,6 +28,7 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     Api,
     ApiError,
@@ -150,7 +151,7 @@ def fault_of_api_error(error: ApiError) -> OperatorFault:
 
 
 def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRight]]:
-    """Read the kinds that only choose nodes or give gangs their size, as far as the user may.
+    """Read the kinds that only choose nodes, give gangs their size or limit namespaces, as far as the user may.
 
     Returns:
         the objects, and the missing rights.
@@ -160,7 +161,7 @@ def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRigh
     """
     objects: list[InputObject] = []
     missing: list[MissingRight] = []
-    for resource in (*CHOOSING_NODES, *GANG_RESOURCES):
+    for resource in (*CHOOSING_NODES, *GANG_RESOURCES, RESOURCE_QUOTAS):
         try:
             objects += stored(resource, list_all(api, resource))
         except NoRights as error:
@@ -174,6 +175,8 @@ def consequences(missing: Iterable[MissingRight], state: State) -> Iterator[str]
     for right in missing:
         if right.resource == NAMESPACES:
             said[f"{right}: terms of pod affinity that select namespaces by labels are taken to select none"] = None
+        elif right.resource == RESOURCE_QUOTAS:
+            said[f"{right}: quotas in memory and cores of cards are taken to limit no namespace"] = None
         elif right.resource not in GANG_RESOURCES:
             said[f"{right}: volumes exclude no node"] = None
         elif pods := [key for key, pod in state.pods.items() if _is_described_by(right.resource, pod, state)]:

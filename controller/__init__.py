@@ -13,4 +13,5 @@ state         the state of the cluster, indexed
 gangs         pods that start together, in one domain of the topology
 placement     a plan: the node of each pod of a group
 allocation    devices of a node for claims, or the reasons why not
+| quotas      limits of namespaces in memory and cores of cards
 """

@@ -5,6 +5,7 @@ What the API server must allow its service account (each write is one of these):
     nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
     namespaces, persistentvolumeclaims, persistentvolumes           list watch
     storageclasses, csinodes of storage.k8s.io                      list watch
+    resourcequotas                                                  list watch
     jobs, statefulsets, jobsets, podgroups of three API groups      list watch
     resourceclaimtemplates                                          list watch
     resourceclaims                                                  get list watch patch update (the finalizer)

@@ -36,6 +36,7 @@ _KINDS = (
     simple_kinds.EVENT_RULES,
     simple_kinds.LEASE_RULES,
     simple_kinds.JOB_RULES,
+    simple_kinds.QUOTA_RULES,
     *simple_kinds.VOLUME_RULES,
     claims.CLAIM_RULES,
     claims.CLAIM_TEMPLATE_RULES,

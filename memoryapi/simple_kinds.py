@@ -1,4 +1,4 @@
-"""The kinds with few rules: Nodes, Namespaces, Events, Leases, Jobs, and those of volumes."""
+"""The kinds with few rules: Nodes, Namespaces, Events, Leases, Jobs, ResourceQuotas, and those of volumes."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,12 @@ from driver.kube.api import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    RESOURCE_QUOTAS,
     STORAGE_CLASSES,
     Resource,
 )
 from driver.limits import MAX_EVENT_MESSAGE
+from driver.quantity import NANO, Quantity
 from memoryapi.kind_rules import COMMON_FIELDS, KindRules, Write, at, selectable
 
 
@@ -45,6 +47,16 @@ def _lease_faults(write: Write) -> Iterable[Fault]:
         yield Fault("spec.leaseDurationSeconds", "Invalid value: must be greater than 0")
     if spec.get("leaseTransitions", 0) < 0:
         yield Fault("spec.leaseTransitions", "Invalid value: must be greater than or equal to 0")
+
+
+def _quota_faults(write: Write) -> Iterable[Fault]:
+    for part in ("spec", "status"):
+        for name, value in (at(write.new, f"{part}.hard") or {}).items():
+            amount, path = Quantity.parse(str(value)), f"{part}.hard[{name}]"
+            if amount.nanos < 0:
+                yield Fault(path, f"Invalid value: {value!r}: must be greater than or equal to 0")
+            elif "/" in name and amount.nanos % NANO:
+                yield Fault(path, f"Invalid value: {value!r}: must be an integer")
 
 
 def _default_node(write: Write) -> None:
@@ -90,6 +102,7 @@ LEASE_RULES = KindRules(LEASES, unconditional_update=False, create_on_update=Tru
 JOB_RULES = KindRules(
     JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True, default=_default_job
 )
+QUOTA_RULES = KindRules(RESOURCE_QUOTAS, has_status=True, faults=_quota_faults)
 VOLUME_RULES = (
     KindRules(PERSISTENT_VOLUMES, has_status=True),
     KindRules(PERSISTENT_VOLUME_CLAIMS, has_status=True),

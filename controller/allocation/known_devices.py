@@ -125,6 +125,11 @@ class KnownDevices:
         found = self._index.device(device)
         return found.taints if found else ()
 
+    def published_device(self, device: DeviceId) -> Device | None:
+        """The device as it is published; None if no slice publishes it."""
+        found = self._index.device(device)
+        return found.spec if found else None
+
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         return self._index.free_counters()

@@ -49,7 +49,7 @@ _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
 """A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
 either, but counts as a member of its gang."""
 _MOST_LOGGED: Final = 100
-"""Most unreadable objects of a kind that are logged and reported on the object; a metric counts all."""
+"""Most unreadable objects of a kind, or quotas, that are logged and reported on the object; a metric counts all."""
 _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 
@@ -186,6 +186,8 @@ class Controller:
         self._deciding = True
         for found in self._state.unreadable.of()[:_MOST_LOGGED]:
             self._reporter.report_unreadable(found)
+        for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
+            self._reporter.report_invalid_quota(quota)
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -364,6 +366,9 @@ class Controller:
             return
         for found in changes.unreadable[:_MOST_LOGGED]:
             self._reporter.report_unreadable(found)
+        for quota in changes.invalid_quotas[:_MOST_LOGGED]:
+            self._log.warning("quota allows nothing", quota=quota.key, faults=quota.faults)
+            self._reporter.report_invalid_quota(quota)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:

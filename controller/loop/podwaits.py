@@ -1,11 +1,12 @@
 """The pods that wait: wakes them, has their reasons reported, and holds nodes back for them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from controller.loop.shared import Shared
 from controller.reconcile import (
+    LAST_RESORT_SECONDS,
     NodeRestrictions,
     Reason,
     Unallocatable,
@@ -39,12 +40,19 @@ _HELP: Final = {
     Reason.MIXED_CLAIM: Help.CLUSTER,
     Reason.UNKNOWN_CLASS: Help.CLUSTER,
     Reason.NODE_UNUSABLE: Help.NODES,
+    Reason.QUOTA_EXCEEDED: Help.QUOTA,
+    Reason.QUOTA_INVALID: Help.QUOTA,
     Reason.REFUSED: Help.NODES,
 }
 """The change that helps pods which wait for these reasons; for all others, a change of the pod or of its claims."""
 _REPORT_AGAIN_SECONDS: Final = 10.0
 _TERMS: Final = "terms of other pods"
 """Stands beside names of nodes for a change of pods that affinity and spread look at."""
+_QUOTAS: Final = "quotas of the namespace"
+"""Stands beside names of nodes for room in the quotas of the pod's namespace."""
+_OTHER_DEVICES_SECONDS: Final = LAST_RESORT_SECONDS
+"""Time after which the first pod that waits for a quota is tried without a change: it might get other devices than
+before, such as those of a later alternative, which take less."""
 
 
 @dataclass(slots=True)
@@ -124,7 +132,11 @@ class PodWaits:
             self.end(pod.key)
         else:
             self._end_hold(pod.key)
-            self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
+            helps = _HELP.get(wait.reason, Help.OWN)
+            self._park(pod, None, helps, wait.group)
+            if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
+                gang = self._state.gangs.of(pod.key)
+                self._queue.add(("gang", gang) if gang else ("pod", pod.key), now + _OTHER_DEVICES_SECONDS)
             self._report(pod, wait, event)
         return wait.reason
 
@@ -196,11 +208,11 @@ class PodWaits:
         if pod in self._parked:
             self._queue.add(("pod", pod), self._clock.monotonic() + _REPORT_AGAIN_SECONDS)
 
-    def _park(self, pod: PodView, answer: Unallocatable | None, by: Help) -> None:
+    def _park(self, pod: PodView, answer: Unallocatable | None, by: Help, together: Hashable = None) -> None:
         waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))
         waiting.answer = answer
         # A node that is held back is closed to one pod and open to another that ends sooner.
-        group = (answer.group, pod.limit_seconds) if answer else pod.key
+        group = (answer.group, pod.limit_seconds) if answer else (pod.namespace, together or pod.key)
         self._try_soon(self._parked.park(rank_of(self._state, pod), by, group))
 
     def end(self, pod: str, *, placed: bool = False) -> None:
@@ -241,6 +253,8 @@ class PodWaits:
     def wake(self, changes: Changes) -> None:
         """Have those pods tried that the changes can help, and those for which a changed node is held back."""
         self._wake_on([*changes.favoured, *([_TERMS] if changes.terms else [])])
+        for namespace in changes.quotas:
+            self._have_looked_at(self._parked.woken_by_quota(namespace), [_QUOTAS])
         for node in changes.favoured:
             for pod in self._held.holders(node):
                 if not self._serves(pod):
@@ -250,7 +264,10 @@ class PodWaits:
 
     def _wake_on(self, changed: Collection[str]) -> None:
         """Have the pods looked at that changes of these nodes may help, each in the turn of its namespace."""
-        for pod in self._parked.woken(changed):
+        self._have_looked_at(self._parked.woken(changed), changed)
+
+    def _have_looked_at(self, pods: Collection[str], changed: Collection[str]) -> None:
+        for pod in pods:
             self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
             self._queue.add(("wake", pod), self._clock.monotonic())
 
@@ -267,6 +284,8 @@ class PodWaits:
         answer, view = self._waiting[pod].answer, self._state.pods.get(pod)
         if answer is None or view is None:
             return True
+        if node == _QUOTAS:
+            return False
         return node not in self._held_from(view) and could_take(self._state, answer, node)
 
     def _depends_on_others(self, key: str) -> bool:

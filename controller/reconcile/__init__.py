@@ -5,7 +5,8 @@ The caller keeps the memory between decisions: a ``PlacementHistory`` for each p
 deadlines           predicts the latest end of pods, and from these the start of a gang
 prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
-later               the demands of gang members that do not exist yet
+gangplaces          turns the places of a gang's plan into decisions
+| later             the demands of gang members that do not exist yet
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 | claims            decides about a claim that nobody uses
@@ -20,6 +21,7 @@ examined            a pod that is about to be placed
 history             the nodes where kube-scheduler refused a pod
 | nodes             the nodes that a pod may be placed on, and its demand
 | podclaims         the claims of a pod, and their faults
+| quotas            decides whether the quotas of a namespace allow what would be allocated
 | updates           turns a decision into changes of the ``status`` of claims
 | verdicts          reads the messages of kube-scheduler about pods that it does not bind
 decisions           decisions, as values
@@ -63,6 +65,7 @@ from controller.reconcile.prospects import (
     node_to_hold,
     start_without,
 )
+from controller.reconcile.quotas import quota_wait
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all
 from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
 from controller.reconcile.updates import (
@@ -134,6 +137,7 @@ __all__ = [
     "node_to_hold",
     "patched_status",
     "predicted_start",
+    "quota_wait",
     "refusal_summary",
     "relevant_reason",
     "rests_on_memory",

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     NODE_UNUSABLE = "NodeUnusable"
     OTHER_GATES = "OtherGates"
     PREEMPTING = "Preempting"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    QUOTA_INVALID = "QuotaInvalid"
     REFUSED = "Refused"
     UNALLOCATABLE = "Unallocatable"
     UNKNOWN_CLASS = "UnknownClass"
@@ -56,6 +58,9 @@ class Wait:
     """True if the pod gets a condition and an Event. False if the wait passes without anybody acting."""
     after: float | None = None
     """Seconds after which to try again; None leaves it to the back-off."""
+    group: Hashable = None
+    """Equal for pods of a namespace that wait for its quotas together: if the first in the order is refused, so are
+    the others."""
 
     def __post_init__(self) -> None:
         # Users write parts of it, and each pod of a claim gets it in its condition, its Event and the log.

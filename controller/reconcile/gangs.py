@@ -22,6 +22,10 @@ Sub-groups
     One that begins when the gang has started goes through the same two phases. If it cannot become whole any more, what
     its members hold is taken back.
 
+Quotas
+    A gang counts whole, with the members to come. If the quotas of its namespace do not allow that, it waits, and holds
+    nothing. After the start, members count one by one, and a sub-group whole.
+
 After the start
     A member that kube-scheduler refuses is moved by the rules for one pod (``controller.reconcile.pods``), but within
     the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: a
@@ -45,20 +49,20 @@ from controller.gangs import (
     TaskMinimums,
 )
 from controller.gangs import render as render_gang
-from controller.placement import Placement, PodDemand
+from controller.placement import PodDemand
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Unallocatable, Wait
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangdecision import GangDecision
+from controller.reconcile.gangplaces import places
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
 from controller.reconcile.nodes import demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
-from controller.reconcile.pods import place
+from controller.reconcile.quotas import members_beyond_quota
 from controller.state import State
-from driver.model import Consumer
 
 QUIET_SECONDS = 2.0
 """Least time without a new member before a gang starts with fewer than all its members.
@@ -303,12 +307,21 @@ class _GangDecider:
         """Decide from a plan that has a place for at least as many members as must have one."""
         found = self._found
         halves = found.halves([one.pod for one in plan.placements])
-        placed = self._places(one for one in plan.placements if one.pod in found.open and one.pod not in halves)
-        left = [key for key in found.open if key not in placed]
+        own = (one for one in plan.placements if one.pod in found.open and one.pod not in halves)
+        placed = places(self._state, found.open, own)
+        starts = not (found.running or self._stands(terms))
+        to_come = [one for one in plan.placements if one.pod not in found.pods]
+        beyond = members_beyond_quota(
+            self._state, self._gang.key, placed, to_come, together=starts or bool(terms.sub_groups)
+        )
+        if beyond and starts:
+            return self._give_up(next(iter(beyond.values())))
+        placed = {key: one for key, one in placed.items() if key not in beyond}
+        left = [key for key in found.open if key not in placed and key not in beyond]
         count = f"{len(placed) + len(self._standing)} of {terms.size or len(found.pods)} members placed"
         more = "more, or for no whole sub-group," if terms.sub_groups else "more"
         wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for {more} in {plan.domain}")
-        decisions: dict[str, Decision] = dict.fromkeys(left, wait)
+        decisions: dict[str, Decision] = {**dict.fromkeys(left, wait), **beyond}
         first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
         # In the first phase no gate is removed, of the gang or of a sub-group.
         carried = first if first and not found.started else self._one_by_one(placed, first)
@@ -324,30 +337,6 @@ class _GangDecider:
     def _first_phase(self, key: str, decision: PlacePod) -> PlacePod:
         """Return the decision without letting the member go: its gate stays."""
         return replace(decision, admit=self._state.names.gate not in self._found.open[key].pod.gates)
-
-    def _places(self, placements: Iterable[Placement]) -> dict[str, PlacePod]:
-        """Return the placement of each member, gated members first.
-
-        The first of the members that share a claim gets it for all of them.
-        """
-        gate = self._state.names.gate
-        chosen = sorted(placements, key=lambda one: gate not in self._found.open[one.pod].pod.gates)
-        users: dict[str, dict[Consumer, None]] = {}
-        for one in chosen:
-            found = self._found.open[one.pod]
-            for record in found.unallocated:
-                consumer = self._state.consumer(found.pod, record.claim.key)
-                users.setdefault(record.claim.key, {})[consumer] = None
-        places: dict[str, PlacePod] = {}
-        given: set[str] = set()
-        for one in chosen:
-            found = self._found.open[one.pod]
-            decision = place(self._state, found, one)
-            own = tuple((key, value) for key, value in decision.allocations if key not in given)
-            sharers = tuple((key, tuple(users[key])[1:]) for key, _ in own if len(users[key]) > 1)
-            given |= {key for key, _ in own}
-            places[one.pod] = replace(decision, allocations=own, sharers=sharers)
-        return places
 
     def _refused(self, terms: GangTerms, refusal: GangRefusal) -> GangDecision:
         """Decide when no domain takes as many members as must be placed."""

@@ -57,6 +57,7 @@ from controller.reconcile.podclaims import (
     node_of,
     unreserved,
 )
+from controller.reconcile.quotas import quota_wait
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
 
@@ -223,14 +224,17 @@ def allocate(
             answer = plan([demand], state.devices, state.nodes)
     if isinstance(answer, Plan):
         (placement,) = answer.placements
-        return place(state, found, placement)
+        # Others of the shape may get other devices where the nodes differ that they can go to.
+        group = shape, pod.limit_seconds, pod.key if own_answer else ""
+        over = quota_wait(state, pod.namespace, placement.allocations, group)
+        if over is None:
+            return place(state, found, placement)
+        return _taken_back(state, found, f"the pod's other claims cannot be allocated: {over.message}") or over
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
-    own = exclusive(state, found.held(state), pod)
-    if own and not pod.node_name:
-        taken = tuple(record.claim.key for record in own)
-        return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
+    if taken_back := _taken_back(state, found, "the pod's other claims cannot be allocated there"):
+        return taken_back
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
     return Unallocatable(
@@ -244,6 +248,14 @@ def allocate(
         after=after,
         bound_to=pod.node_name,
     )
+
+
+def _taken_back(state: State, found: NeedsDevices, message: str) -> TakeBack | None:
+    """Take back the devices that an unbound pod holds alone while its other claims have none; None if it holds none."""
+    own = exclusive(state, found.held(state), found.pod)
+    if not own or found.pod.node_name:
+        return None
+    return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
 
 
 def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:

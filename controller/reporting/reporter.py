@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from controller.quotas import Quota, Unusable
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
 from controller.reporting.events import Note, warning
 from controller.reporting.last_reports import LastReports
@@ -12,7 +13,7 @@ from controller.writing import Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, pod_target
 from controller.writing.steps import ObjectKey, PatchPodStatus, ReadObject, Step, Target
 from driver.clock import Clock, rfc3339
-from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, Object
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, Object
 from driver.observe import Logger
 
 _CONDITION: Final = "condition"
@@ -133,6 +134,10 @@ class Reporter:
         if found.resource.namespaced and found.uid:
             message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
             self._say(Note(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message))
+
+    def report_invalid_quota(self, quota: Quota) -> None:
+        """Report on a quota that it cannot be understood."""
+        self._say(Note(RESOURCE_QUOTAS, quota.key, quota.uid, Reason.QUOTA_INVALID.value, str(Unusable((quota,)))))
 
     def stop_reminding(self, pod: str) -> None:
         """Stop repeating Events about a pod that does not wait now."""

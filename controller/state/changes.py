@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from controller.quotas import Quota
 from controller.state.unreadable import UnreadableObject
 
 
@@ -21,6 +22,10 @@ class Changes:
     """Nodes of pods whose latest end is known now, or is earlier than before, in order."""
     terms: bool = False
     """True if pods came or went that affinity between pods or topology spread looks at, on whichever node."""
+    quotas: dict[str, None] = field(default_factory=dict)
+    """Namespaces whose quotas may have room now that they had not before, in order."""
+    invalid_quotas: list[Quota] = field(default_factory=list)
+    """Quotas with faults that are new."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
     """The objects that cannot be decoded, each once for each reason. The last known version goes on counting."""
 
@@ -36,4 +41,6 @@ class Changes:
         self.favoured.update(later.favoured)
         self.ends.update(later.ends)
         self.terms |= later.terms
+        self.quotas.update(later.quotas)
+        self.invalid_quotas += later.invalid_quotas
         self.unreadable += later.unreadable

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
 from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
+from controller.quotas import Quota, quota_from, unreadable_quota
 from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
@@ -33,6 +34,7 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -106,6 +108,7 @@ class Decoder:
             DEVICE_TAINT_RULES: taint_rule_from,
             DEVICE_TAINT_RULES_BETA: taint_rule_from,
             NAMESPACES: namespace_from,
+            RESOURCE_QUOTAS: lambda obj: quota_from(obj, names),
             PERSISTENT_VOLUME_CLAIMS: volume_claim_from,
             PERSISTENT_VOLUMES: volume_from,
             STORAGE_CLASSES: storage_class_from,
@@ -127,9 +130,11 @@ class Decoder:
 
     def object(self, resource: Resource, obj: Object, listed: int = 0) -> Decoded:
         """Decode an object that was read or written. Never fails, as ``delta``."""
-        metadata, value, problem = obj["metadata"], None, ""
+        metadata, problem = obj["metadata"], ""
+        value: Any = None
         if isinstance(obj, Undecoded):
             problem = obj.problem
+            value = unreadable_quota(obj, problem) if resource == RESOURCE_QUOTAS else None
         else:
             try:
                 value = self._decode[resource](obj)
@@ -139,8 +144,13 @@ class Decoder:
         key, uid = object_key(obj), metadata.get("uid", "")
         return Decoded(resource, key, uid, version_of(metadata), value, problem=problem, listed=listed)
 
-    def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | None:
-        """Return the record of a claim that cannot be decoded, with its devices; None for other kinds."""
+    def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | Quota | None:
+        """Return what still counts of an object that cannot be decoded; None if nothing does.
+
+        That is a claim with its devices, and a quota that allows nothing.
+        """
+        if resource == RESOURCE_QUOTAS:
+            return unreadable_quota(obj, problem)
         if resource != RESOURCE_CLAIMS:
             return None
         try:

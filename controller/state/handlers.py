@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
 from controller.placement import Needs, NodeFacts, Nodes
+from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
@@ -51,6 +52,7 @@ class Indexes:
     gangs: Gangs
     slices: SliceNodes
     kinds: DeviceKinds
+    quotas: QuotaLedger
 
 
 class PodCounter:
@@ -227,6 +229,7 @@ class ClaimHandler:
         self._slices = indexes.slices
         self._devices = indexes.devices
         self._driver = indexes.names.driver
+        self._quotas = indexes.quotas
         self._counter = counter
 
     def on_update(self, record: ClaimRecord, changes: Changes) -> None:
@@ -250,11 +253,13 @@ class ClaimHandler:
             changes.claims[key] = None
             self._devices.remove_claim(claim.uid)
             self._mark_nodes(claim, None, changes)
+            self._count(claim, None, changes)
             self._recount_pods(key, changes)
 
     def _changed(self, before: Claim | None, claim: Claim, changes: Changes) -> None:
         self._devices.upsert_claim(claim)
         self._mark_nodes(before, claim, changes)
+        self._count(before, claim, changes)
         self._recount_pods(claim.key, changes)
         changes.claims[claim.key] = None
 
@@ -271,6 +276,13 @@ class ClaimHandler:
                 self._revisions.advance(node)
             if claim is before:
                 changes.favour(node)
+
+    def _count(self, before: Claim | None, after: Claim | None, changes: Changes) -> None:
+        """Count what the claim takes of the quotas of its namespace. Less than before makes room for others."""
+        old, new = before.allocation if before else None, after.allocation if after else None
+        claim = after or before
+        if old is not new and claim and self._quotas.count(claim.key, new) and old is not None:
+            changes.quotas[claim.namespace] = None
 
     def _recount_pods(self, claim: str, changes: Changes) -> None:
         pods = self._pods.using(claim)
@@ -292,11 +304,14 @@ class SliceHandler:
         self._nodes = indexes.nodes
         self._revisions = indexes.revisions
         self._devices = indexes.devices
+        self._quotas = indexes.quotas
 
     def on_update(self, part: Slice, changes: Changes) -> None:
         """See ``Handler``."""
         self._devices.upsert_slice(part)
-        changes.claims.update(dict.fromkeys(self._claims.holding(part.driver, part.pool)))
+        holding = self._claims.holding(part.driver, part.pool)
+        changes.claims.update(dict.fromkeys(holding))
+        changes.quotas.update(dict.fromkeys(self._quotas.published(holding)))
         self._kinds.put(part)
         self._mark_nodes(self._slices.put(part), changes)
 
@@ -337,6 +352,26 @@ class ClassHandler:
         self._nodes.extended_resources = self._classes.extended_resources
         self._nodes.mark_changed("")
         changes.favour("")
+
+
+class QuotaHandler:
+    """Quotas of namespaces in memory and cores of cards."""
+
+    def __init__(self, quotas: QuotaLedger, claims: Claims):
+        self._quotas = quotas
+        self._claims = claims
+
+    def on_update(self, quota: Quota, changes: Changes) -> None:
+        """See ``Handler``."""
+        if self._quotas.put(quota, (record.claim for record in self._claims.values())):
+            changes.quotas[quota.namespace] = None
+            if quota.faults:
+                changes.invalid_quotas.append(quota)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        if self._quotas.remove(key):
+            changes.quotas[key.partition("/")[0]] = None
 
 
 class TaintRuleHandler:

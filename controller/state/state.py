@@ -11,6 +11,7 @@ from typing import Any, Final
 from controller.allocation import Fleet
 from controller.gangs import Tiers
 from controller.placement import Needs, Nodes, volume_facts
+from controller.quotas import QuotaLedger
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
@@ -34,6 +35,7 @@ from controller.state.handlers import (
     NodeHandler,
     PodCounter,
     PodHandler,
+    QuotaHandler,
     SliceHandler,
     TaintRuleHandler,
 )
@@ -62,6 +64,7 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -81,6 +84,7 @@ OPTIONAL_RESOURCES: Final = (
     DEVICE_TAINT_RULES,
     DEVICE_TAINT_RULES_BETA,
     NAMESPACES,
+    RESOURCE_QUOTAS,
     *VOLUME_RESOURCES,
     *GANG_RESOURCES,
 )
@@ -102,6 +106,7 @@ class State:
         revisions: how often others have changed each node.
         gangs: the pods that belong together, and the terms on which they start.
         templates: the claims of pods that do not exist yet.
+        quotas: the limits of namespaces in memory and cores, and what is used of them.
         unreadable: the objects that cannot be decoded.
     """
 
@@ -123,6 +128,7 @@ class State:
         self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)
         self.templates = ClaimTemplates()
+        self.quotas = QuotaLedger(names, devices.published_device)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
@@ -141,6 +147,7 @@ class State:
             gangs=self.gangs,
             slices=self._slices,
             kinds=self._kinds,
+            quotas=self.quotas,
         )
         self._claim_handler = ClaimHandler(indexes, counter)
         volumes = PodsWithVolumes()
@@ -158,6 +165,7 @@ class State:
                 for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
             },
             NAMESPACES: NamespaceHandler(self.nodes),
+            RESOURCE_QUOTAS: QuotaHandler(self.quotas, self.claims),
             PERSISTENT_VOLUME_CLAIMS: VolumeClaimHandler(self.nodes, volumes),
             PERSISTENT_VOLUMES: VolumeHandler(self.nodes, volumes, storage.put_volume, storage.remove_volume),
             STORAGE_CLASSES: VolumeHandler(self.nodes, volumes, storage.put_class, storage.remove_class),

@@ -12,6 +12,7 @@ class Help(Enum):
 
     NODES = "a node or device that can be used now"
     CLUSTER = "a change that concerns every node, such as a device class"
+    QUOTA = "room in the quotas of the pod's namespace"
     OWN = "a change of the pod or its claims"
 
 
@@ -21,7 +22,7 @@ _Group = tuple[Help, Hashable]
 class ParkedPods(Collection[str]):
     """Pods that wait, in groups. One answer holds for a whole group, so only its first pod is tried.
 
-    Only ``Help.NODES`` and ``Help.CLUSTER`` need a wake-up: a change of a pod or its claims always leads to a decision.
+    All but ``Help.OWN`` need a wake-up: a change of a pod or its claims always leads to a decision.
     """
 
     def __init__(self) -> None:
@@ -61,10 +62,10 @@ class ParkedPods(Collection[str]):
             del self._groups[by][known[0]]
         return ranks[0].pod if ranks and position == 0 else None
 
-    def is_first(self, pod: str) -> bool:
-        """Return whether the pod waits for nodes and no pod of its group comes before it."""
+    def is_first(self, pod: str, by: Help = Help.NODES) -> bool:
+        """Return whether the pod waits for this kind of change and no pod of its group comes before it."""
         known = self._parked.get(pod)
-        return known is not None and known[0][0] is Help.NODES and self._groups[Help.NODES][known[0]][0].pod == pod
+        return known is not None and known[0][0] is by and self._groups[by][known[0]][0].pod == pod
 
     def first_for_nodes(self) -> list[str]:
         """Return the first pod of each group that waits for nodes."""
@@ -76,3 +77,8 @@ class ParkedPods(Collection[str]):
             return []
         more = self._groups[Help.CLUSTER].values() if "" in changed else ()
         return [*self.first_for_nodes(), *(ranks[0].pod for ranks in more)]
+
+    def woken_by_quota(self, namespace: str) -> list[str]:
+        """Return the pods that room in the quotas of a namespace may help: the first of each of its groups."""
+        ranks = (ranks[0] for ranks in self._groups[Help.QUOTA].values())
+        return [rank.pod for rank in ranks if rank.namespace == namespace]

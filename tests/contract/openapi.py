@@ -16,7 +16,7 @@ SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DOCUMENTS = {
     "/openapi/v3/api/v1": (
         "core.v1",
-        ("Node", "Namespace", "Pod", "Event", "PersistentVolume", "PersistentVolumeClaim"),
+        ("Node", "Namespace", "Pod", "Event", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota"),
     ),
     "/openapi/v3/apis/batch/v1": ("batch.v1", ("Job",)),
     "/openapi/v3/apis/coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),

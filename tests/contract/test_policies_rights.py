@@ -42,6 +42,7 @@ CLUSTER_WIDE = {
     CONTROLLER: rights("list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
     | rights("list watch", "", "nodes pods namespaces persistentvolumeclaims persistentvolumes")
     | rights("list watch", "storage.k8s.io", "storageclasses csinodes")
+    | rights("list watch", "", "resourcequotas")
     | rights("list watch", "apps", "statefulsets")
     | rights("list watch", "batch", "jobs")
     | rights("list watch", "jobset.x-k8s.io", "jobsets")

@@ -17,6 +17,7 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
     VOLCANO_POD_GROUPS,
@@ -37,6 +38,7 @@ _BUILT_IN: Final = (
     NODES,
     NAMESPACES,
     JOBS,
+    RESOURCE_QUOTAS,
     STATEFUL_SETS,
 )
 _KINDS: Final = {

@@ -33,6 +33,7 @@ from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
 from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.gang_write_checks import GangWriteChecks
+from tests.simulation.quota_write_checks import QuotaWriteChecks
 
 T = TypeVar("T")
 
@@ -59,6 +60,7 @@ class WriteChecks(ApiDecorator):
         self._found = found
         self._controller = controller
         self._gangs = GangWriteChecks(reader, names, self._read, clock)
+        self._quotas = QuotaWriteChecks(reader, names, clock)
         self._writes = 0
         self._let_go: dict[str, tuple[str, str, int]] = {}
         """Namespace and name of the pods that this process let go, and the number of that write; by uid."""
@@ -202,6 +204,7 @@ class WriteChecks(ApiDecorator):
         if has and not had:
             self._chosen.setdefault(after["metadata"]["uid"], self._writes)
             yield from self._new_allocation_problems(after)
+            yield from self._quotas.problems(after)
         elif had and not has:
             self._chosen.pop(after["metadata"]["uid"], None)
         lost = self._consumers_that_may_run(before) - set(_consumers(after))

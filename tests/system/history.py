@@ -29,6 +29,7 @@ from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
+from tests.system.quota_incidents import QuotaIncidents
 from tests.system.restore_incidents import RestoreIncidents
 from tests.system.sub_groups import TIERS, RandomSubGroups
 from tests.system.thread_incidents import ThreadIncidents
@@ -180,7 +181,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
-    namesakes = NamesakeIncidents(seed, cluster, start.faults)
+    namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -197,6 +198,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         access.act()
         restores.act()
         namesakes.act()
+        quotas.act()
         threads.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
@@ -207,6 +209,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     if faults.network.silence:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS
+    quotas.undo()
     gangs.restore_fabrics()
     workload.operators.undo()
     disks.undo()

@@ -5,7 +5,7 @@ import random
 from functools import partial
 from typing import Any, Final
 
-from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES, STATEFUL_SETS, Object, Resource
+from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_QUOTAS, RESOURCE_SLICES, STATEFUL_SETS, Object, Resource
 from tests.fuzz.hostile import Path, encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
@@ -90,6 +90,7 @@ def _harmless(resource: Resource, obj: Object) -> Object:
 _SCENE: Final = [
     (resource, _harmless(resource, obj))
     for resource, obj in SCENE
-    # A rule that nobody can read stops all decisions: what it drains must not be handed out.
-    if resource != DEVICE_TAINT_RULES
+    # A rule that nobody can read stops all decisions: what it drains must not be handed out. Quotas have incidents of
+    # their own.
+    if resource not in (DEVICE_TAINT_RULES, RESOURCE_QUOTAS)
 ]

@@ -21,7 +21,8 @@ class RestoreIncidents:
     def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"restored in {seed}")
         self._cluster = cluster
-        self._left = MOST if self._random.random() < SEEDS else 0
+        self.happen = self._random.random() < SEEDS
+        self._left = MOST if self.happen else 0
         self._backup: Backup | None = None
 
     def act(self) -> None:

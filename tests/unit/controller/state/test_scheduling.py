@@ -115,7 +115,7 @@ def test_volumes_exclude_no_node_until_all_that_belongs_to_them_can_be_read(reso
 
 
 def test_only_these_kinds_are_read_to_choose_nodes() -> None:
-    others = {resource.plural for resource in GANG_RESOURCES} | {"devicetaintrules"}
+    others = {resource.plural for resource in GANG_RESOURCES} | {"devicetaintrules", "resourcequotas"}
     read = {resource.plural for resource in OPTIONAL_RESOURCES} - others
     assert read == {"namespaces", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"}
 

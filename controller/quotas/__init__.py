@@ -1,0 +1,28 @@
+"""Quotas of namespaces in memory and cores of cards: what each allows, and what allocations take of it. Pure.
+
+A quota is an ordinary ResourceQuota with names of our domain in ``spec.hard``: ``<driver>/memory`` in bytes and
+``<driver>/cores`` in percent of a card, and both for one type of card (``<driver>/memory.<type>``). A namespace without
+such a quota has no limit, and costs nothing.
+
+ledger      the quotas of each namespace, and what its claims take
+limits      decodes a ResourceQuota
+amounts     what an allocation takes
+"""
+
+from controller.quotas.amounts import Amounts, Price, price
+from controller.quotas.ledger import Beyond, Excess, QuotaLedger, QuotaUse, Unusable
+from controller.quotas.limits import Quota, quota_from, unreadable_quota
+
+__all__ = [
+    "Amounts",
+    "Beyond",
+    "Excess",
+    "Price",
+    "Quota",
+    "QuotaLedger",
+    "QuotaUse",
+    "Unusable",
+    "price",
+    "quota_from",
+    "unreadable_quota",
+]
