@@ -8,7 +8,8 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | top              ``lode top``: its options, and in its modules the subjects
 | uninstall        ``lode uninstall``: its options
-simulate_run       reads the input of ``simulate``, decides, prints
+cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
+| simulate_run     reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints
 | inventory_run    asks the hardware, prints or records
 | uninstall_run    the steps of ``uninstall``, each of which may be repeated

@@ -17,10 +17,14 @@ PROGRAMS = {
     "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "top": ("cli.top", "show what is used of the cards: which card each claim has, and how much of it"),
+    "cordon": ("cli.cards.commands:cordon", "take a card, or all cards of a node, out of service for new claims"),
+    "uncordon": ("cli.cards.commands:uncordon", "undo cordon or drain"),
+    "drain": ("cli.cards.commands:drain", "cordon a card and evict the pods whose claims hold it"),
+    "reset": ("cli.cards.commands:reset", "say how to reset a card by hand, unless somebody holds it"),
     "uninstall": ("cli.uninstall", "take Lode out of a cluster: gates, programs, slices and policies, in this order"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }
-"""Subcommand to the module whose ``main(argv) -> int`` it runs, and the help for it."""
+"""Subcommand to the ``module`` whose ``main(argv) -> int`` it runs, or ``module:function``, and the help for it."""
 _LEFT_OUT_OF_IMAGE = {"demo": "simulation"}
 """Subcommand to a package that it needs and that the cluster image leaves out."""
 _BEFORE_THE_VERB = (("-n", "--namespace"), ("--context",), ("--kubeconfig",))
@@ -54,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"`lode {chosen.command}` from a checkout (make demo) or install the wheel of lode-dra on this machine\n"
         )
         return _NOT_INSTALLED
-    module, _ = PROGRAMS[chosen.command]
+    module, _, function = PROGRAMS[chosen.command][0].partition(":")
     try:
-        status: int = importlib.import_module(module).main(rest)
+        status: int = getattr(importlib.import_module(module), function or "main")(rest)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the pipe has ended, as head does. What is still buffered must not cause an error at exit.

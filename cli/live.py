@@ -87,7 +87,7 @@ def cluster(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
         client.close()
 
 
-def list_all(api: Api, resource: Resource, namespace: str = "") -> list[Object]:
+def list_all(api: Api, resource: Resource, namespace: str = "", field_selector: str = "") -> list[Object]:
     """Every object of the kind, in one namespace or in all; none if the API does not serve an optional kind.
 
     Raises:
@@ -95,7 +95,7 @@ def list_all(api: Api, resource: Resource, namespace: str = "") -> list[Object]:
         OperatorFault: the API server cannot be reached or does not answer; the message says what to do.
     """
     try:
-        return list(_pages(api, resource, namespace))
+        return list(_pages(api, resource, namespace, field_selector))
     except NotFound:
         if resource == DEVICE_TAINT_RULES:
             return list_all(api, DEVICE_TAINT_RULES_BETA)
@@ -126,10 +126,10 @@ def get_one(api: Api, resource: Resource, name: str, namespace: str) -> Object |
         raise fault_of_api_error(error) from error
 
 
-def _pages(api: Api, resource: Resource, namespace: str) -> Iterable[Object]:
+def _pages(api: Api, resource: Resource, namespace: str, field_selector: str) -> Iterable[Object]:
     token = ""
     while True:
-        page = api.list(resource, namespace=namespace, continue_token=token)
+        page = api.list(resource, namespace=namespace, field_selector=field_selector, continue_token=token)
         yield from page.items
         token = page.continue_token
         if not token:

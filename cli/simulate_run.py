@@ -5,6 +5,7 @@ import gc
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cli import live
 from cli.checks import InputObject, check
@@ -35,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _simulate(arguments: argparse.Namespace) -> int:
     try:
-        snapshot = _snapshot(arguments)
+        snapshot = read_input(arguments).snapshot
     except BadInput as error:
-        _print_faults(error, arguments.output)
+        print_faults(error, arguments.output)
         return FAILED
     except LodeError as error:
         sys.stderr.write(f"lode simulate: {error}\n")
@@ -45,8 +46,21 @@ def _simulate(arguments: argparse.Namespace) -> int:
     return _print_outcomes(snapshot, arguments)
 
 
-def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
-    """Everything read, checked and completed.
+@dataclass(frozen=True, slots=True)
+class ClusterInput:
+    """What was read.
+
+    Attributes:
+        namespace: of the kubeconfig's context, or ``default``.
+    """
+
+    snapshot: ClusterSnapshot
+    objects: Sequence[InputObject]
+    namespace: str
+
+
+def read_input(arguments: argparse.Namespace) -> ClusterInput:
+    """Everything read, checked and completed, as ``--file``, ``--live`` and the options of the cluster say.
 
     Raises:
         BadInput: files cannot be used; carries every fault.
@@ -57,7 +71,7 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         objects, notes = _read_files(arguments.file, arguments.namespace or "default")
         snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers or {})
         snapshot.notes += notes
-        return snapshot
+        return ClusterInput(snapshot, objects, "default")
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
         from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
         objects, live_notes = live.read_all(api, from_files)
@@ -67,7 +81,7 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         tiers, unknown = (tiers, ()) if tiers is not None else tiers_of_cluster(api, every)
         snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, tiers=tiers)
         snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state), *notes]
-        return snapshot
+        return ClusterInput(snapshot, every, namespace)
 
 
 def _read_files(files: Sequence[str], namespace: str) -> tuple[list[InputObject], list[str]]:
@@ -123,7 +137,8 @@ def _table(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
     return "\n\n".join(parts)
 
 
-def _print_faults(error: BadInput, output: str) -> None:
+def print_faults(error: BadInput, output: str) -> None:
+    """Print what is wrong with the input, for JSON also to the output."""
     if output == "json":
         faults = [
             {

@@ -55,7 +55,7 @@ _MAX_WAIT_SECONDS: Final = 60.0
 """Longest wait of the simulated controller. Everything happens at one moment, so longer waits never end."""
 _STEPS: Final = 100_000
 """Steps of a search for the domain of a gang: as many as the controller takes after several tries."""
-_LATER: Final = 3600.0
+LATER: Final = 3600.0
 """Seconds after the time stamp of the youngest object; by then the controller would wait for nothing any more."""
 _LAST: Final = "~"
 """Sorts after every time stamp."""
@@ -66,7 +66,7 @@ def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome
 
     Pods and claims that ask for no devices of our driver are left out. Adds a note if the controller knows more.
     """
-    simulator = Simulator(snapshot, _latest_time(snapshot.state) + _LATER)
+    simulator = Simulator(snapshot, latest_time(snapshot.state) + LATER)
     pods = simulator.pods()
     state = snapshot.state
     withheld = [one for one in pods if one.result == "placed" and knows_more(state.pods[one.key].allocated)]
@@ -256,7 +256,8 @@ def _probe(claim: Claim) -> Object:
     }
 
 
-def _latest_time(state: State) -> float:
+def latest_time(state: State) -> float:
+    """Return the time stamp of the youngest pod or allocation, in seconds since the epoch; 0 without any."""
     allocations = (record.claim.allocation for record in state.claims.values())
     timestamps = {pod.created for pod in state.pods.values()}
     timestamps |= {allocation.timestamp for allocation in allocations if allocation}

@@ -25,6 +25,8 @@ HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
         ["top", "--help"],
         ["top", "claims", "--help"],
         ["uninstall", "--help"],
+        ["cordon", "--help"],
+        ["drain", "--help"],
     ],
 )
 def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:
@@ -56,7 +58,21 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
 
 @pytest.mark.parametrize(
     "command",
-    ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor", "top", "uninstall"],
+    [
+        "controller",
+        "kubeletplugin",
+        "release",
+        "simulate",
+        "explain",
+        "inventory",
+        "doctor",
+        "top",
+        "uninstall",
+        "cordon",
+        "uncordon",
+        "drain",
+        "reset",
+    ],
 )
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
     code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"
@@ -115,7 +131,14 @@ def test_every_command_for_a_cluster_takes_a_context(tmp_path: Path, capsys: pyt
         "{kind: Config, current-context: one, contexts: [{name: one, context: {cluster: c, user: u}}], "
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
     )
-    for command in (["explain", "p"], ["simulate", "--live"], ["doctor"], ["uninstall"]):
+    for command in (
+        ["explain", "p"],
+        ["simulate", "--live"],
+        ["doctor"],
+        ["uninstall"],
+        ["cordon", "n"],
+        ["drain", "n"],
+    ):
         assert lode(["--context", "nowhere", "--kubeconfig", str(path), *command]) == 2
         assert "nowhere" in capsys.readouterr().err
 

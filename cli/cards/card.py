@@ -1,0 +1,159 @@
+"""The cards of a node, found in its slices by name, index or uuid. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from driver.errors import OperatorFault
+from driver.kube.api import Object
+from driver.model import Device, Slice, Taint
+from driver.names import Names
+from driver.wire import slice_from
+
+_MOST_NAMED: Final = 20
+"""Candidates that a message names."""
+_SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card of a node, as its devices tell.
+
+    Attributes:
+        devices: the names of its devices, in the order of the slices, with the taints that each has there.
+    """
+
+    node: str
+    name: str
+    index: int = -1
+    uuid: str = ""
+    vendor: str = ""
+    type: str = ""
+    devices: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """``node/card``."""
+        return f"{self.node}/{self.name}"
+
+    @property
+    def shared_name(self) -> str:
+        """The name of the device of its shares."""
+        return f"{self.name}-share"
+
+    def has(self, device: str) -> bool:
+        """Return whether a device of that name is part of the card, whether it is published or not."""
+        return card_of(device) == self.name
+
+    def __str__(self) -> str:
+        facts = ", ".join(part for part in (self.type, self.uuid) if part)
+        return f"{self.name} ({facts})" if facts else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command is about: a card, or all cards of a node.
+
+    Attributes:
+        card: None for all cards of the node.
+        cards: the cards, as far as the node publishes them.
+    """
+
+    node: str
+    card: Card | None
+    cards: tuple[Card, ...]
+
+    def has(self, device: str) -> bool:
+        """Return whether a device of the node's pool, by its name, is meant."""
+        return self.card is None or self.card.has(device)
+
+    def __str__(self) -> str:
+        return f"card {self.card.key}" if self.card else f"all cards of node {self.node}"
+
+
+def card_of(device: str) -> str:
+    """Return the card that a device is part of: names of devices begin with it, such as ``gpu-0`` or ``npu-3``."""
+    return "-".join(device.split("-")[:2])
+
+
+def parse(what: str) -> tuple[str, str]:
+    """Return node and card of ``NODE[/CARD]``; the card is "" for all of them.
+
+    Raises:
+        OperatorFault: the text names none.
+    """
+    node, slash, card = what.removeprefix("node/").partition("/")
+    if not node or (slash and not card):
+        raise OperatorFault(f"{what!r} names no card; write NODE/CARD, such as node-1/gpu-3, or NODE for all its cards")
+    return node, card
+
+
+def cards_of(node: str, slices: Iterable[Object], names: Names) -> tuple[Card, ...]:
+    """Return the cards that the node publishes, in the order of its slices; only the newest generation counts.
+
+    A slice that cannot be decoded has no cards.
+    """
+    parts = [part for raw in slices if (part := _decoded(raw)) and _is_of(part, node, names)]
+    newest = max((part.generation for part in parts), default=0)
+    devices: dict[str, dict[str, Device]] = {}
+    for part in sorted(parts, key=lambda part: part.name):
+        for device in part.devices if part.generation == newest else ():
+            devices.setdefault(card_of(device.name), {})[device.name] = device
+    return tuple(_card(node, name, found, names) for name, found in sorted(devices.items(), key=_by_number))
+
+
+def find(node: str, wanted: str, cards: Sequence[Card]) -> Card:
+    """Return the card of the node that is named: by a device, its index, its uuid, or the beginning of the uuid.
+
+    Raises:
+        OperatorFault: none is, or several are; the message has the candidates.
+    """
+    exact = [card for card in cards if wanted in card.devices or wanted == card.name]
+    found = exact or [card for card in cards if _is_meant(card, wanted)]
+    if len(found) == 1:
+        return found[0]
+    some = ", ".join(map(str, (found or cards)[:_MOST_NAMED])) or "none"
+    if found:
+        raise OperatorFault(f"{wanted!r} names several cards of node {node}: {some}; write more of it, or a name")
+    raise OperatorFault(f"node {node} has no card {wanted!r}; its cards: {some}")
+
+
+def _is_meant(card: Card, wanted: str) -> bool:
+    if wanted.isdecimal():
+        return card.index == int(wanted)
+    return bool(card.uuid) and card.uuid.lower().startswith(wanted.lower())
+
+
+def _is_of(part: Slice, node: str, names: Names) -> bool:
+    return (part.driver, part.pool) == (names.driver, names.pool(node))
+
+
+def _decoded(raw: Object) -> Slice | None:
+    try:
+        return slice_from(raw)
+    except _SENSELESS:
+        return None
+
+
+def _card(node: str, name: str, devices: Mapping[str, Device], names: Names) -> Card:
+    attributes = next(iter(devices.values())).attributes
+
+    def text(attribute: str) -> str:
+        value = attributes.get(names.attribute(attribute))
+        return value if isinstance(value, str) else ""
+
+    index = attributes.get(names.attribute("index"))
+    return Card(
+        node=node,
+        name=name,
+        index=index if isinstance(index, int) else -1,
+        uuid=text("uuid"),
+        vendor=text("vendor"),
+        type=text("type"),
+        devices={device: found.taints for device, found in devices.items()},
+    )
+
+
+def _by_number(named: tuple[str, object]) -> tuple[str, int, str]:
+    unit, _, number = named[0].partition("-")
+    return unit, int(number) if number.isdecimal() else -1, named[0]
