@@ -1,10 +1,11 @@
-"""Making room: which pods have to go so that a pod of higher priority has a place, or why none can. Pure.
+"""Making room: which pods have to go so that a pod or gang of higher priority has a place, or why none can. Pure.
 
-``preempt`` is the entry: a pod, whoever has a place, and a snapshot in; placements and victims out, or a refusal.
-Nothing is evicted here.
+``preempt`` is the entry: a pod or gang, whoever has a place, and a snapshot in; placements and victims out, or a
+refusal. Nothing is evicted here.
 
-decision        decides whom to evict for pods that no node takes
-for_pod         the least victims on one node for one pod
+decision        decides whom to evict for a pod that no node takes, or a gang that no domain takes
+for_gang        the least victims anywhere for a gang
+| for_pod       the least victims on one node for one pod
 node_classes    nodes that are alike for a pod, also when some of their pods go
 victim_search   the least victims among some pods
 | vacating      fleet and nodes as if pods had gone, on trial
@@ -14,7 +15,7 @@ bonds           which pods may be victims, and who goes with whom
 values          holders, budgets, victims and refusals as values
 """
 
-from controller.preemption.decision import TRIALS, preempt
+from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt
 from controller.preemption.values import (
     GangMember,
     Holder,
@@ -27,6 +28,7 @@ from controller.preemption.values import (
 )
 
 __all__ = [
+    "GANG_TRIALS",
     "TRIALS",
     "GangMember",
     "Holder",

@@ -1,10 +1,13 @@
-"""Decides whom to evict for pods that no node takes."""
+"""Decides whom to evict for a pod that no node takes, or a gang that no domain takes."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from controller.allocation import Fleet
-from controller.placement import Nodes, Placement, Plan, PodDemand, plan
+from controller.allocation import ClaimFault, Fleet
+from controller.gangs import Gang, GangPlan, choose
+from controller.placement import Needs, Nodes, Placement, Plan, PodDemand, plan
 from controller.preemption.bonds import Bonds
+from controller.preemption.for_gang import victims_for_gang
 from controller.preemption.for_pod import victims_for_pod
 from controller.preemption.least_set import Trials
 from controller.preemption.price import Prices
@@ -12,39 +15,53 @@ from controller.preemption.vacating import Vacating
 from controller.preemption.values import Holder, NoPreemption, Occupancy, Preemption, Victim
 from controller.preemption.victim_search import Market
 
-TRIALS = 1000
-"""Most trials of one decision: with whom gone is there room?"""
+TRIALS: Final = 1000
+"""Most trials of one decision about a pod: with whom gone does a node take it?"""
+GANG_TRIALS: Final = 64
+"""The same about a gang, beyond those for the first answer: with whom gone does a domain take it?"""
+_GANG_NODES: Final = 20_000
+"""Most nodes that are looked at in these trials."""
+_LEAST_TRIALS: Final = 8
 
 
 def preempt(
-    pod: PodDemand, occupancy: Occupancy, fleet: Fleet, nodes: Nodes, trials: int = TRIALS
+    wanted: PodDemand | Gang, occupancy: Occupancy, fleet: Fleet, nodes: Nodes, trials: int | None = None
 ) -> Preemption | NoPreemption:
-    """Decide which pods have to go so that the pod has a place, or why none of them can.
+    """Decide which pods have to go so that a pod or gang has its places, or why none of them can.
 
     A way without victims comes first: room as it is, then room that pods leave which are being deleted. Sets of victims
     compare by the highest priority (lower is better), the cards that are lost, the number of pods, and the ages (the
-    oldest pod of the set counts first, younger is better). Only pods of lower priority go. The same input gives the
-    same answer. Fleet and nodes are unchanged afterwards; meanwhile no event may reach them.
+    oldest pod of the set counts first, younger is better). Only pods of lower priority go: lower than that of every
+    member of a gang. The same input gives the same answer. Fleet and nodes are unchanged afterwards; meanwhile no event
+    may reach them.
 
     Args:
+        wanted: a pod, or a gang with members to place.
         occupancy: whoever has a place. Pods that are not in it stay, whatever their priority.
-        trials: bounds the search. It does not bound the first look at each node, which is cheap.
+        trials: bounds the search; None for ``TRIALS`` or ``GANG_TRIALS``.
     """
-    found = plan([pod], fleet, nodes)
-    if isinstance(found, Plan):
+    found = _place(wanted, fleet, nodes)
+    if isinstance(found, tuple):
+        return NoPreemption(faults=found)
+    if found is not None:
         return Preemption(found.placements)
-    if found.faults:
-        return NoPreemption(faults=found.faults)
-    bonds = Bonds(occupancy, pod.needs.priority, _spared(pod, occupancy, nodes))
+    needs = [member.demand.needs for member in wanted.members] if isinstance(wanted, Gang) else [wanted.needs]
+    bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, nodes))
     vacating = Vacating(fleet, nodes, bonds)
     with vacating.going():
-        found = plan([pod], fleet, nodes) if bonds.going else found
-        if isinstance(found, Plan):
+        found = _place(wanted, fleet, nodes) if bonds.going else None
+        if isinstance(found, Plan | GangPlan):
             return Preemption(found.placements, awaited=_awaited(found.placements, bonds))
-        if not pod.needs.preempts:
+        if not all(one.preempts for one in needs):
             return NoPreemption(never="its preemptionPolicy is Never")
-        market = Market(bonds, Prices(fleet, bonds), Trials(trials))
-        answer = victims_for_pod(pod, market, vacating)
+        prices = Prices(fleet, bonds)
+        if isinstance(wanted, Gang):
+            most = min(GANG_TRIALS, max(_LEAST_TRIALS, _GANG_NODES // max(1, len(nodes))))
+            limit = Trials(most if trials is None else trials, is_strict=True)
+            answer = victims_for_gang(wanted, Market(bonds, prices, limit), vacating)
+        else:
+            limit = Trials(TRIALS if trials is None else trials)
+            answer = victims_for_pod(wanted, Market(bonds, prices, limit), vacating)
     if not answer.placements:
         return NoPreemption(tuple(bonds.kept(answer.forbidden)), answer.in_vain, decided=answer.proven)
     freed = {claim.key for claim in bonds.freed(answer.victims)}
@@ -56,13 +73,23 @@ def preempt(
     )
 
 
-def _spared(pod: PodDemand, occupancy: Occupancy, nodes: Nodes) -> Mapping[str, str]:
-    """Pods that are never victims for this pod, and why: itself, and pods that it has to be beside."""
-    spared = {pod.key: "are the pod itself"}
-    for term in pod.needs.pod_affinity:
+def _place(wanted: PodDemand | Gang, fleet: Fleet, nodes: Nodes) -> Plan | GangPlan | tuple[ClaimFault, ...] | None:
+    """Places without victims; None if there are none; the faults of claims for which there can be none."""
+    found = choose(wanted, fleet, nodes) if isinstance(wanted, Gang) else plan([wanted], fleet, nodes)
+    return found if isinstance(found, Plan | GangPlan) else found.faults or None
+
+
+def _spared(wanted: PodDemand | Gang, needs: Sequence[Needs], occupancy: Occupancy, nodes: Nodes) -> Mapping[str, str]:
+    """Pods that are never victims for this pod or gang, and why: itself, and pods that it has to be beside."""
+    if isinstance(wanted, Gang):
+        own = [*(member.demand.key for member in wanted.members), *(one.pod for one in wanted.standing)]
+        spared = dict.fromkeys(own, "are members of the gang itself")
+    else:
+        spared = {wanted.key: "are the pod itself"}
+    for term in dict.fromkeys(term for one in needs for term in one.pod_affinity):
         for holder in occupancy.holders:
-            needs = nodes.view(holder.node).holds(holder.pod)
-            if needs is not None and nodes.pods.selects((term.pods,), needs.pod):
+            its = nodes.view(holder.node).holds(holder.pod)
+            if its is not None and nodes.pods.selects((term.pods,), its.pod):
                 spared.setdefault(holder.pod, "are selected by its affinity to pods")
     return spared
 

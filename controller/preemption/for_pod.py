@@ -2,8 +2,7 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -12,27 +11,10 @@ from controller.preemption.least_set import Least
 from controller.preemption.node_classes import NodeClasses
 from controller.preemption.price import Price
 from controller.preemption.vacating import Vacating
-from controller.preemption.victim_search import Market, Uids, VictimSearch, in_order
+from controller.preemption.victim_search import Found, Market, Uids, VictimSearch, in_order, needed
 
 _MOST_EQUAL: Final = 64
 """Most sets of equal rank that are compared by age on nodes that are alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The least victims (UIDs, in order), and the places that they make; no places if no victims make room.
-
-    Attributes:
-        in_vain: number of pods that could be evicted, but whose end makes no room.
-        forbidden: pods whose end would make room, but who may not go together, by the reason.
-        proven: whether no other set is better.
-    """
-
-    victims: tuple[str, ...] = ()
-    placements: tuple[Placement, ...] = ()
-    in_vain: int = 0
-    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
-    proven: bool = True
 
 
 def victims_for_pod(pod: PodDemand, market: Market, vacating: Vacating) -> Found:
@@ -44,8 +26,12 @@ def victims_for_pod(pod: PodDemand, market: Market, vacating: Vacating) -> Found
     _, node, victims = search.best
     placement = search.placed(node, victims)
     assert placement is not None
-    order = in_order(victims, market.bonds, lambda uids: search.placed(node, uids) is not None)
-    return Found(tuple(order), (placement,), proven=search.proven)
+
+    def suffices(uids: Uids) -> bool:
+        return search.placed(node, uids) is not None
+
+    order = in_order(victims, market.bonds, lambda every: needed(every, suffices))
+    return Found(order, (placement,), proven=search.proven)
 
 
 class _Search:

@@ -22,10 +22,16 @@ _MOST_SETS: Final = 4096
 
 
 class Trials:
-    """A limit on trials, over all searches of a decision."""
+    """A limit on trials, over all searches of a decision.
 
-    def __init__(self, most: int):
+    Args:
+        most: the trials that may be made.
+        is_strict: whether a search may end without any answer; if not, it may use more trials for the first one.
+    """
+
+    def __init__(self, most: int, *, is_strict: bool = False):
         self.left = most
+        self.is_strict = is_strict
 
     @property
     def are_used_up(self) -> bool:
@@ -98,7 +104,7 @@ class LeastSet:
         return Least(tuple(found), forbidden=0 if found or self._if_allowed(spared) else spared)
 
     def _if_allowed(self, chosen: int) -> tuple[int, ...]:
-        return () if self._cost(chosen) is None else (chosen,)
+        return () if not chosen or self._cost(chosen) is None else (chosen,)
 
     def _recall(self, chosen: int) -> bool | None:
         """Whether the set is sufficient, as far as it is known."""
@@ -122,16 +128,31 @@ class LeastSet:
 
     def _enlarged(self, chosen: int) -> int:
         """The set, with further elements as long as it stays insufficient: those first that are spared last."""
-        for at in reversed(self._worth):
-            more = chosen | 1 << at
-            if more != chosen and not self._trials.are_used_up and not self._try(more):
-                chosen = more
-        return chosen
+        order = tuple(reversed(self._worth))
+        return _change(chosen, order, int.__or__, lambda more: not self._trials.are_used_up and not self._try(more))
 
     def _spare(self, chosen: int) -> int:
-        """The set without all elements that it can do without."""
-        for at in self._worth:
-            less = chosen & ~(1 << at)
-            if less and self._try(less):
-                chosen = less
-        return chosen
+        """The set without all elements that it can do without; 0 if the trials did not last."""
+        trials = self._trials
+        strict = trials.is_strict
+        found = _change(
+            chosen,
+            self._worth,
+            lambda one, bits: one & ~bits,
+            lambda less: bool(less) and not (strict and trials.are_used_up) and self._try(less),
+        )
+        return 0 if strict and trials.are_used_up else found
+
+
+def _change(chosen: int, order: Sequence[int], change: Callable[[int, int], int], goes: Callable[[int], bool]) -> int:
+    """The set after all changes that go, element by element in this order; many at once where many go."""
+    at, step = 0, 1
+    while at < len(order):
+        after = change(chosen, sum([1 << one for one in order[at : at + step]]))
+        if after == chosen or goes(after):
+            chosen, at, step = after, at + step, 2 * step
+        elif step > 1:
+            step //= 2
+        else:
+            at += 1
+    return chosen

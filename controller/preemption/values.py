@@ -110,13 +110,14 @@ class Preemption:
     """A way to place the pods.
 
     Attributes:
-        placements: node and devices of each pod once the others are gone, in the order of the pods.
+        placements: node and devices of each pod once the others are gone, in the order of the pods. Members of a gang
+            beyond its minimum may have none.
         victims: the pods to evict, in this order; none if there is room without. Those come first whose end makes no
             room, and who go only because others do; so the room is not there before all are asked to go. Otherwise, the
             lowest priority comes first, then the youngest.
         awaited: pods that are being deleted already, on whose nodes or claims the placements rely.
         least: whether no other set of victims is better. If not, the search ended early; then still none of the victims
-            could be spared.
+            could be spared in these places.
     """
 
     placements: tuple[Placement, ...]
@@ -147,7 +148,7 @@ class NoPreemption:
     Attributes:
         kept: the pods that are not evicted, by reason, the most frequent reason first.
         in_vain: number of pods that could be evicted, but whose end makes no room.
-        never: why the pod preempts nobody, whoever there is; "" if it may.
+        never: why the pod or gang preempts nobody, whoever there is; "" if it may.
         faults: faults of the claims, with which no node can ever fit.
         decided: False if the search ended early, so that there may be a way.
     """

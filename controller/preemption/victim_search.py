@@ -1,10 +1,11 @@
 """Finds the least victims among some pods. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from controller.allocation import Card
+from controller.placement import Placement
 from controller.preemption.bonds import Blocked, Bonds
 from controller.preemption.least_set import Least, LeastSet, Trials
 from controller.preemption.price import RANK, Price, Prices
@@ -28,6 +29,23 @@ class Market:
         """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
         found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), Blocked)}
         return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The least victims (UIDs, in order), and the places that they make; no places if no victims make room.
+
+    Attributes:
+        in_vain: number of pods that could be evicted, but whose end makes no room.
+        forbidden: pods whose end would make room, but who may not go together, by the reason.
+        proven: whether no other set is better.
+    """
+
+    victims: tuple[str, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    in_vain: int = 0
+    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
+    proven: bool = True
 
 
 class VictimSearch:
@@ -97,15 +115,26 @@ class VictimSearch:
         return sorted(range(len(self._candidates)), key=key)
 
 
-def in_order(victims: Uids, bonds: Bonds, suffices: Callable[[Uids], bool]) -> Sequence[str]:
-    """The victims in the order in which they are evicted (``Preemption.victims``)."""
+def needed(parts: Iterable[Uids], suffices: Callable[[Uids], bool]) -> Sequence[Uids]:
+    """The parts without those that can be spared, the first ones first; all of them together suffice."""
+    kept = dict.fromkeys(parts)
+    for one in tuple(kept):
+        del kept[one]
+        if not suffices(frozenset[str]().union(*kept)):
+            kept[one] = None
+    return tuple(kept)
+
+
+def in_order(victims: Uids, bonds: Bonds, needed_of: Callable[[Sequence[Uids]], Iterable[Uids]]) -> tuple[str, ...]:
+    """The victims in the order in which they are evicted (``Preemption.victims``).
+
+    Args:
+        needed_of: of single victims, the ones that have to go to make room.
+    """
     holders = [bonds.holders[uid] for uid in victims]
     holders.sort(key=lambda holder: (holder.priority, -holder.created, holder.pod))
     order = [holder.uid for holder in holders]
-    if not any(map(bonds.is_bound, holders)):
-        return order
-    needed = victims
-    for uid in order:
-        if suffices(needed - {uid}):
-            needed -= {uid}
-    return sorted(order, key=needed.__contains__)
+    if any(map(bonds.is_bound, holders)):
+        in_the_way = frozenset[str]().union(*needed_of([frozenset((uid,)) for uid in order]))
+        order.sort(key=in_the_way.__contains__)
+    return tuple(order)

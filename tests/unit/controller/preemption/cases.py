@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.allocation import Fleet
+from controller.gangs import Gang, Level, Member
 from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
 from driver.model import Claim, Consumer, Device
@@ -50,7 +51,8 @@ class Cluster:
             for part in pool(*devices, sets=sets, node=name):
                 self.fleet.upsert_slice(part)
             amounts = {"pods": self.pods * CPU, "cpu": self.cpus * CPU}
-            self.nodes.upsert(NodeFacts(name, ready=True, labels={"host": name}, allocatable=amounts))
+            labels = {"host": name, "rack": "odd" if number % 2 else "even"}
+            self.nodes.upsert(NodeFacts(name, ready=True, labels=labels, allocatable=amounts))
 
     def hold(
         self,
@@ -91,7 +93,7 @@ class Cluster:
     def occupancy(self) -> Occupancy:
         return Occupancy(tuple(self.holders.values()), self.gangs, self.budgets)
 
-    def preempt(self, pod: PodDemand, trials: int = 1000) -> Preemption | NoPreemption:
+    def preempt(self, pod: PodDemand | Gang, trials: int | None = None) -> Preemption | NoPreemption:
         before = self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions
         answer = preempt(pod, self.occupancy, self.fleet, self.nodes, trials)
         assert (self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions) == before
@@ -138,6 +140,16 @@ def pod(
     """A pod that needs one claim for devices of these kinds."""
     needs = Needs({"cpu": cpus * CPU} if cpus else {}, priority=priority, preempts=preempts)
     return PodDemand(f"ns/{name}", needs, (asked(*kinds, name=name),) if kinds else (), **more)  # type: ignore[arg-type]
+
+
+RACK = Level("rack", "nodeLabel")
+
+
+def gang(*members: PodDemand, minimum: int = 0, levels: tuple[Level, ...] = (), **more: object) -> Gang:
+    """A gang of these pods, all of which have to start unless there is a minimum."""
+    every = tuple(Member(one, rank) for rank, one in enumerate(members))
+    least = minimum or len(every)
+    return Gang("ns/important", "uid-gang", every, minimum=least, levels=levels, **more)  # type: ignore[arg-type]
 
 
 def victims(answer: Preemption | NoPreemption) -> list[str]:

@@ -10,10 +10,11 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import SubGroups
+from controller.gangs import Gang, GangPlan, SubGroups, choose
 from controller.placement import Plan, PodDemand, plan
 from controller.preemption import GangMember, Holder, NoPreemption, Preemption, RunningGang
-from tests.unit.controller.preemption.cases import HALF, PART, SMALL, THIRD, WHOLE, Cluster, pod
+from driver.model import Claim
+from tests.unit.controller.preemption.cases import HALF, PART, RACK, SMALL, THIRD, WHOLE, Cluster, gang, pod
 
 KINDS = (WHOLE, HALF, THIRD, PART, SMALL)
 CARDS = {WHOLE: Fraction(1), HALF: Fraction(1, 2), THIRD: Fraction(1, 3), PART: Fraction(1, 2), SMALL: Fraction(1, 7)}
@@ -146,27 +147,52 @@ def ended(cluster: Cluster, holders: Collection[Holder]) -> Iterator[None]:
         cluster.fleet.upsert_claim(claim)
 
 
-def fits(cluster: Cluster, important: PodDemand, *, alone: bool = True) -> bool:
-    """Whether the pod fits; ``alone`` if kube-scheduler shall not have to evict others for it."""
+def priority_of(important: PodDemand | Gang) -> int:
+    if isinstance(important, Gang):
+        return min(member.demand.needs.priority for member in important.members)
+    return important.needs.priority
+
+
+def fits(cluster: Cluster, important: PodDemand | Gang, *, alone: bool = True) -> bool:
+    """Whether the pod or gang fits; ``alone`` if kube-scheduler shall not have to evict others for the pod."""
+    if isinstance(important, Gang):
+        return isinstance(choose(important, cluster.fleet, cluster.nodes), GangPlan)
     needs = replace(important.needs, preempts=important.needs.preempts and not alone)
     return isinstance(plan([replace(important, needs=needs)], cluster.fleet, cluster.nodes), Plan)
 
 
-def best(cluster: Cluster, held: Held, important: PodDemand) -> tuple[object, ...] | None:
-    """The lowest price of all sets of pods without which the pod fits."""
+def best(cluster: Cluster, held: Held, important: PodDemand | Gang) -> tuple[object, ...] | None:
+    """The lowest price of all sets of pods without which the pod or gang fits."""
     sets = chain.from_iterable(combinations(cluster.holders, size) for size in range(len(cluster.holders) + 1))
     going = [one for one in cluster.holders.values() if one.going]
     prices = []
     for names in sets:
-        if may_go(cluster, names, important.needs.priority):
+        if may_go(cluster, names, priority_of(important)):
             with ended(cluster, [*going, *(cluster.holders[name] for name in names)]):
                 if fits(cluster, important, alone=bool(names)):
                     prices.append(price(cluster, held, names))
     return min(prices, default=None)
 
 
-@given(clusters(), PODS)
-def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important: PodDemand) -> None:
+GANGS = st.builds(
+    lambda pods, minimum, levels: gang(
+        *(replace(one, key=f"ns/{number}", claims=(renamed(one, number),)) for number, one in enumerate(pods)),
+        minimum=min(minimum, len(pods)),
+        levels=levels,
+    ),
+    st.lists(PODS, min_size=2, max_size=3),
+    st.integers(1, 3),
+    st.sampled_from([(), (RACK,)]),
+)
+
+
+def renamed(one: PodDemand, number: int) -> Claim:
+    """The claim of the pod with a name of its own."""
+    return replace(one.claims[0], name=f"c{number}", uid=f"uid-c{number}")
+
+
+@given(clusters(), st.one_of(PODS, GANGS))
+def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important: PodDemand | Gang) -> None:
     cluster, held = case
     answer = cluster.preempt(important)
     expected = best(cluster, held, important)
@@ -176,7 +202,7 @@ def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important
         return
     assert answer.least
     names = [victim.pod.removeprefix("ns/") for victim in answer.victims]
-    assert may_go(cluster, names, important.needs.priority)
+    assert may_go(cluster, names, priority_of(important))
     assert price(cluster, held, names) == expected
 
 
