@@ -13,7 +13,7 @@ from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of
-from driver.kube.api import EVENTS, LEASES, NODES, PODS, Object
+from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
@@ -69,6 +69,8 @@ def _check_nobody_was_forgotten(cluster: SimulatedCluster, waiting: Mapping[str,
     if not waiting or any(controller.held_nodes for controller in cluster.controllers()):
         return
     gated = {"/".join(name_key(pod)) for pod in cluster.invariants.pods() if pod["spec"].get("schedulingGates")}
+    # One that waits for a quota is tried again after a while, because it may get other devices by then.
+    gated -= {"/".join(name_key(pod)) for pod in cluster.invariants.pods() if "ResourceQuota" in _said(pod)}
     if forgotten := {pod: node for pod, node in waiting.items() if pod in gated}:
         raise Violation(f"pods were not woken, though they could run: {forgotten}")
 
@@ -132,7 +134,9 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         return
     refused = sum(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in pods if _is_pending(pod))
     if refused:
-        _check_few_writes(cluster, refused)
+        # While such a pod is tried, there may be no room for one that waits for a quota otherwise.
+        limited = bool(cluster.api.list(RESOURCE_QUOTAS).items)
+        _check_few_writes(cluster, sum(map(_is_pending, pods)) if limited else refused)
         return
     # Other words of a reason that was told are told after a pause.
     cluster.idle(REWORD_SECONDS)
