@@ -2,6 +2,7 @@
 
 run         reads a subject, prints its report
 claims      which card each claim has, and how much of it
+| namespaces  what the claims of each namespace hold, what its quotas allow, and how many pods wait
 report      rows of a subject, as a table, JSON and YAML
 """
 
@@ -12,7 +13,10 @@ from typing import Final
 from cli.options import cluster_options
 from driver.names import DEFAULT_DRIVER
 
-SUBJECTS: Final = {"claims": "which card each claim has, and how much of it"}
+SUBJECTS: Final = {
+    "claims": "which card each claim has, and how much of it",
+    "namespaces": "what the claims of each namespace hold, what its quotas allow, and how many pods wait",
+}
 """What can be asked for, each with its help. The module of the same name has ``COLUMNS`` and ``report``."""
 _DESCRIPTION: Final = "Show what is used of the cards in the cluster. Nothing is written."
 _EPILOG: Final = """\

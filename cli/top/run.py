@@ -7,14 +7,15 @@ from typing import Final
 
 from cli import live
 from cli.exitcodes import FAILED
-from cli.top import claims
+from cli.top import claims, namespaces
 from cli.top.report import Column, Report, rendered
 from driver.errors import LodeError
 from driver.kube.api import Api
 from driver.names import Names
 
 _SUBJECTS: Final[Mapping[str, tuple[Sequence[Column], Callable[[Api, str, Names], Report]]]] = {
-    "claims": (claims.COLUMNS, claims.report)
+    "claims": (claims.COLUMNS, claims.report),
+    "namespaces": (namespaces.COLUMNS, namespaces.report),
 }
 
 

@@ -9,11 +9,12 @@ limits      decodes a ResourceQuota
 amounts     what an allocation takes
 """
 
-from controller.quotas.amounts import Amounts, Price, price
-from controller.quotas.ledger import Beyond, Excess, QuotaLedger, QuotaUse, Unusable
+from controller.quotas.amounts import MEASURES, Amounts, Price, price
+from controller.quotas.ledger import Beyond, Excess, QuotaLedger, QuotaUse, Unusable, amount_text
 from controller.quotas.limits import Quota, quota_from, unreadable_quota
 
 __all__ = [
+    "MEASURES",
     "Amounts",
     "Beyond",
     "Excess",
@@ -22,6 +23,7 @@ __all__ = [
     "QuotaLedger",
     "QuotaUse",
     "Unusable",
+    "amount_text",
     "price",
     "quota_from",
     "unreadable_quota",
