@@ -291,18 +291,17 @@ def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str
         if not any(_comes_first(rebuilt, other, pod) for other in holders):
             possible = [node for node in nodes if _can_be_on(pod, node, pods)]
             own = _claims_of(pod, claims)
-            if (node := _feasible_node(rebuilt.devices, own, possible)) and not _is_limited(rebuilt, own, possible):
+            if (node := _feasible_node(rebuilt.devices, own, possible)) and not _is_limited(rebuilt, own):
                 found["/".join(name_key(pod))] = node
     return found
 
 
-def _is_limited(state: State, claims: list[Claim | None], nodes: list[Object]) -> bool:
+def _is_limited(state: State, claims: list[Claim | None]) -> bool:
     """Whether a quota of the namespace may keep the pod waiting: it does for the devices of some node."""
     new = [claim for claim in claims if claim is not None and claim.allocation is None]
     if not new or not state.quotas.limits(new[0].namespace):
         return False
-    names = [node["metadata"]["name"] for node in nodes]
-    given = (state.devices.allocate(name, state.nodes.labels_of(name), new) for name in names)
+    given = (state.devices.allocate(name, state.nodes.labels_of(name), new) for name in state.nodes)
     return any(isinstance(one, tuple) and state.quotas.beyond(new[0].namespace, one) is not None for one in given)
 
 
