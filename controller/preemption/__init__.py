@@ -11,11 +11,13 @@ victim_search   the least victims among some pods
 | vacating      fleet and nodes as if pods had gone, on trial
 least_set       the least of all sets that are sufficient
 | price         the order in which sets of victims are compared
+| render        who would be evicted, or why nobody, in words
 bonds           which pods may be victims, and who goes with whom
 values          holders, budgets, victims and refusals as values
 """
 
 from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt
+from controller.preemption.render import render
 from controller.preemption.values import (
     GangMember,
     Holder,
@@ -39,4 +41,5 @@ __all__ = [
     "RunningGang",
     "Victim",
     "preempt",
+    "render",
 ]

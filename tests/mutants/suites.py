@@ -14,6 +14,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/controller/gangs",
     ),
     "controller/placement": ("tests/unit/controller/placement", *_CONTROLLER),
+    "controller/preemption": ("tests/unit/controller/preemption",),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
     "kubeletplugin/prepare": ("tests/unit/kubeletplugin/prepare", "tests/system/test_death_at_every_call.py"),
     "kubeletplugin/publish": ("tests/unit/kubeletplugin/publish", _HISTORIES),
