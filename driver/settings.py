@@ -155,6 +155,15 @@ class HoldSettings(_Section):
     """The part of the nodes with devices that is held back at a time; one gang that needs more may have it alone."""
 
 
+class AutoscalingSettings(_Section):
+    """Settings for clusters whose nodes an autoscaler makes and removes."""
+
+    enabled: bool = False
+    """Whether pods with our gate ask autoscalers for a node."""
+    unknown_kinds: bool = True
+    """Whether pods also ask for devices of which no node has any, as in a cluster whose groups have no nodes yet."""
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -163,6 +172,7 @@ class ControllerSettings(_Section):
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
     hold: HoldSettings = HoldSettings()
+    autoscaling: AutoscalingSettings = AutoscalingSettings()
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

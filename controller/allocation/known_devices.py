@@ -1,12 +1,13 @@
 """All devices of the cluster and their use, kept up to date by events."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.pools import PoolKey
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
-from driver.model import Allocation, Claim, Device, DeviceId, Slice, Taint, TaintRule
+from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Slice, Taint, TaintRule
 
 
 class KnownDevices:
@@ -87,6 +88,19 @@ class KnownDevices:
     def put_back(self, uid: str) -> None:
         """End a ``lift``."""
         self._index.note(self._usage.put_back(uid))
+
+    def copy_nodes(self, to: "KnownDevices", copies: Mapping[str, str]) -> None:
+        """Add copies of nodes to other devices: by name of the node, the name of its copy.
+
+        They have the pools of the one node. Taint rules that name a pool or a device are left out. The nodes themselves
+        are not added: their labels are for ``upsert_node``.
+        """
+        for rule in self._index.taint_rules:
+            if not rule.pool and not rule.device:
+                to.upsert_taint_rule(rule)
+        for node, copy in copies.items():
+            for part in self._index.slices_of(node):
+                to.upsert_slice(replace(part, scope=NodeScope(copy)))
 
     # What is known
 

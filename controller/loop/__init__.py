@@ -12,7 +12,8 @@ podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
-metrics            the controller's metrics
+nodewishes         finds the pods that ask autoscalers for a node
+| metrics          the controller's metrics
 | queue            keys with due times
 | timeline         time stamps of objects, on the clock of this program
 """

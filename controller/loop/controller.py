@@ -19,6 +19,7 @@ from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.gangsync import GangSync
 from controller.loop.metrics import ControllerMetrics
+from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key
@@ -143,6 +144,7 @@ class Controller:
             log=log,
             max_wait=settings.max_retry_seconds,
             limits=_limits_of(settings.hold),
+            wishes=NodeWishes(state, settings.autoscaling),
         )
         self._waits = PodWaits(shared)
         self._pods = PodSync(shared, self._waits)

@@ -1,5 +1,7 @@
 """Decides about one gang at a time, and has the decisions about its members carried out."""
 
+from collections.abc import Mapping
+
 from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
 from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
@@ -40,6 +42,7 @@ class GangSync:
         self._queue = shared.queue
         self._clock = shared.clock
         self._max_wait = shared.max_wait
+        self._wishes = shared.wishes
         self._waits = waits
         self._pods = pods
         self._holds = GangHolds(shared, waits)
@@ -83,7 +86,7 @@ class GangSync:
             changes.add(freed)
         else:
             self._expect(key, decision.plan)
-        self._carry_out(key, decision, changes)
+        self._carry_out(key, decision, changes, self._wishes.of_gang(gang, decision))
         self._try_again(key, decision)
         runs = any(pod.node_name for pod in pods)
         if gang.later and (decision.started or (self._holds.reserves(key) and not decision.lacking)):
@@ -130,7 +133,7 @@ class GangSync:
         options = SearchOptions(budget, self._memory, unfinished)
         return lambda gang: choose(gang, self._state.devices, self._state.nodes, options)
 
-    def _carry_out(self, key: str, decision: GangDecision, changes: Changes) -> None:
+    def _carry_out(self, key: str, decision: GangDecision, changes: Changes, wishes: Mapping[str, str]) -> None:
         """Carry out each member's decision; set one condition per member, and write one Event per gang."""
         if decision.plan is not None:
             self._taken_back.discard(key)
@@ -143,7 +146,8 @@ class GangSync:
             elif isinstance(one, TakeBack) and not one.unschedulable:
                 event = key not in self._taken_back
                 self._taken_back.add(key)
-            self._pods.carry_out_decision(self._state.pods[name], one, changes, event=event)
+            pod, wish = self._state.pods[name], wishes.get(name, "")
+            self._pods.carry_out_decision(pod, one, changes, event=event, wish=wish)
         for answer in decision.lacking:
             self._waits.wait_in_gang(answer)
 

@@ -1,6 +1,6 @@
 """Decides about one pod at a time, and has decisions carried out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from controller.loop.writes_in_flight import Progress
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
+    ClaimUpdate,
     Decision,
     DecisionContext,
     Idle,
@@ -32,6 +33,7 @@ from controller.writing import WriteSequence
 from controller.writing.sequences import (
     admit_steps,
     claim_steps,
+    end_wish_step,
     gate_steps,
     promises_of,
     unbound_step,
@@ -115,12 +117,13 @@ class PodSync:
         return retry.history if retry and pod and retry.uid == pod.uid else NO_HISTORY
 
     def carry_out_decision(
-        self, pod: PodView, decision: Decision, changes: Changes, *, event: bool = True
+        self, pod: PodView, decision: Decision, changes: Changes, *, event: bool = True, wish: str = ""
     ) -> DecisionOutcome | Reason | None:
         """Have a decision about the pod carried out; return as ``sync``.
 
         Args:
             event: whether an Event reports the wait (``Reporter.report_wait``), or the loss of devices.
+            wish: by which a member of a gang asks autoscalers for a node (``Reporter.set_wish``).
         """
         retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
@@ -129,7 +132,7 @@ class PodSync:
             return self._waits.wait_for_node(pod, decision)
         if isinstance(decision, Wait):
             retry.history = retry.history.after(decision, self._clock.monotonic())
-            return self._waits.wait(pod, decision, event=event)
+            return self._waits.wait(pod, decision, event=event, wish=wish)
         retry.event = event
         self._waits.end(pod.key, placed=isinstance(decision, PlacePod))
         if isinstance(decision, Idle):
@@ -149,11 +152,13 @@ class PodSync:
         timestamp = rfc3339(self._clock.now())
         consumer, devices = partial(self._state.consumer, pod), self._state.device_statuses
         updates = claim_updates(decision, consumer, devices, timestamp)
+        wishing = self._wishing(pod, updates)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
         if isinstance(decision, TakeBack) and not pod.node_name:
             steps = (unbound_step(self._state, pod), *steps)
         elif isinstance(decision, PlacePod) and decision.outdates_verdict:
             steps = (verdict_step(pod, timestamp), *steps)
+        steps = (*(end_wish_step(one, timestamp) for one in wishing), *steps)
         if not steps:
             self._carried_out(pod.key, retry, decision)
             return _OUTCOMES[type(decision)]
@@ -163,7 +168,15 @@ class PodSync:
             return None
         retry.carrying_out = decision
         changes.add(self._in_flight.submit(sequence, promises_of(self._state, updates)))
+        for one in wishing:
+            self._reporter.end_wish(one.key)
         return None
+
+    def _wishing(self, pod: PodView, updates: Iterable[ClaimUpdate]) -> Sequence[PodView]:
+        """Return the pods that must ask autoscalers for a node no more: this one, and others that share its claims."""
+        sharers = (user for update in updates for user in self._state.pods.using(update.claim))
+        pods = [self._state.pods[key] for key in dict.fromkeys((pod.key, *sharers)) if key in self._state.pods]
+        return [one for one in pods if one.gates and self._reporter.may_wish(one)]
 
     def _pod_steps(self, pod: PodView, decision: Written, timestamp: str) -> Iterable[Step]:
         match decision:

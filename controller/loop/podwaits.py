@@ -78,6 +78,11 @@ class PodWaits:
         self._clock = shared.clock
         self._log = shared.log
         self._limits = shared.limits
+        self._wishes = shared.wishes
+        self._look_for_wishes = False
+        """True if anything may have changed since the pods that ask for a node were looked at."""
+        self._wishes_as_of: object = None
+        """``NodeWishes.version`` then."""
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
         """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
@@ -123,13 +128,15 @@ class PodWaits:
 
     # Waiting
 
-    def wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> Reason:
-        """Let the pod wait for something else than a node; arguments as of ``Reporter.report_wait``."""
+    def wait(self, pod: PodView, wait: Wait, *, event: bool = True, wish: str = "") -> Reason:
+        """Let the pod wait for something else than a node of its own; arguments as of ``Reporter.report_wait``."""
         now = self._clock.monotonic()
         if wait.after is not None:
             self._queue.add(("pod", pod.key), now + wait.after)
         if not wait.report:
             self.end(pod.key)
+            if wait.reason is not Reason.EVALUATING:
+                self._reporter.set_wish(pod, "")
         else:
             self._end_hold(pod.key)
             helps = _HELP.get(wait.reason, Help.OWN)
@@ -137,7 +144,7 @@ class PodWaits:
             if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
                 gang = self._state.gangs.of(pod.key)
                 self._queue.add(("gang", gang) if gang else ("pod", pod.key), now + _OTHER_DEVICES_SECONDS)
-            self._report(pod, wait, event)
+            self._report(pod, wait, event, wish)
         return wait.reason
 
     def wait_in_gang(self, answer: Unallocatable) -> None:
@@ -158,14 +165,18 @@ class PodWaits:
 
     @property
     def has_unexplained(self) -> bool:
-        """True if there is a pod for ``explain_next``."""
-        return bool(self._unexplained)
+        """True if there is a pod for ``explain_next``, or there may be one."""
+        return bool(self._unexplained) or self._look_for_wishes
 
     def explain_next(self) -> bool:
         """Report to one more pod why no node takes it, or go on finding that; return False if there is no such pod.
 
         Called when no decision is due. Namespaces take turns: finding the reasons may cost more than deciding.
         """
+        if self._look_for_wishes and not self._unexplained:
+            self._look_for_wishes, before, self._wishes_as_of = False, self._wishes_as_of, self._wishes.version
+            if self._wishes_as_of != before:
+                self._look_again()
         if not self._unexplained:
             return False
         namespace, key = next((name, next(iter(pods))) for name, pods in self._unexplained.items())
@@ -177,6 +188,16 @@ class PodWaits:
                 self._unexplained[namespace] = others
         return True
 
+    def _look_again(self) -> None:
+        """Look at all pods that wait for a node again: others may ask for one, because nodes or devices changed."""
+        for key, waiting in self._waiting.items():
+            if waiting.answer is None:
+                continue
+            if gang := self._state.gangs.of(key):
+                self._queue.add(("gang", gang), self._clock.monotonic())
+            else:
+                self._unexplained.setdefault(key.partition("/")[0], {})[key] = None
+
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
         """Report why no node takes the pod, if that is news; return False if finding that takes further turns."""
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
@@ -185,6 +206,7 @@ class PodWaits:
         )
         if shown and (reword := self._reporter.reword_at(pod, shown)) is not None and now < reword:
             self._reporter.keep_said(pod, shown)
+            self._reporter.set_wish(pod, self._wishes.of(answer))
             if waiting.reported_at != generation:
                 self._queue.add(("pod", pod.key), reword)
             return True
@@ -192,13 +214,13 @@ class PodWaits:
         if found is None:
             return False
         wait, waiting.reported_at = found
-        self._reporter.report_wait(pod, wait)
+        self._reporter.report_wait(pod, wait, wish=self._wishes.of(answer))
         if waiting.reported_at != generation and (reword := self._reporter.reword_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), reword)
         return True
 
-    def _report(self, pod: PodView, wait: Wait, event: bool) -> None:
-        reword = self._reporter.report_wait(pod, wait, event=event)
+    def _report(self, pod: PodView, wait: Wait, event: bool, wish: str) -> None:
+        reword = self._reporter.report_wait(pod, wait, event=event, wish=wish)
         if reword is not None:
             self._queue.add(("pod", pod.key), reword)
 
@@ -240,6 +262,7 @@ class PodWaits:
         """Forget the pod, which is bound, has ended or is gone."""
         self.end(pod)
         self._reporter.forget(pod)
+        self._reporter.end_wish(pod)
         self.retried.settled(pod)
 
     def _try_soon(self, pod: str | None) -> None:
@@ -259,6 +282,7 @@ class PodWaits:
             for pod in self._held.holders(node):
                 if not self._serves(pod):
                     self._try_soon(pod)
+        self._look_for_wishes |= self._wishes.enabled
         for gang in self.domains.on({**changes.favoured, **changes.ends}):
             self._queue.add(("gang", gang), self._clock.monotonic())
 

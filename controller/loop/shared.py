@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from controller.loop.metrics import ControllerMetrics
+from controller.loop.nodewishes import NodeWishes
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
@@ -20,6 +21,7 @@ class Shared:
     Attributes:
         memory: the nodes that refused pods.
         max_wait: the longest back-off in seconds.
+        wishes: the pods that ask autoscalers for a node.
         limits: how long, how often and how many nodes may be held back.
     """
 
@@ -33,3 +35,4 @@ class Shared:
     log: Logger
     max_wait: float
     limits: HoldLimits
+    wishes: NodeWishes

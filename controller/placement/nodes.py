@@ -153,6 +153,8 @@ class Nodes(Mapping[str, NodeView]):
         """Grows with every change that can change an answer for any node."""
         self.topology = 0
         """Grows when nodes come, go, or change their labels or taints, which may change any domain of a topology."""
+        self.described = 0
+        """Grows when nodes come, go, or change in any field that predicates read."""
         self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
         """For ``spread``: the domain of each node, and the ``topology`` as of which it was found."""
         self.pods = PodIndex()
@@ -245,6 +247,7 @@ class Nodes(Mapping[str, NodeView]):
             insort(self._order, facts.name)
         if before is None or (before.labels, before.taints) != (facts.labels, facts.taints):
             self.topology += 1
+        self.described += 1
         self._note_host(facts.name, before, facts)
         self._note_taints(facts.name, facts.taints)
         self.mark_changed(facts.name)
@@ -260,6 +263,7 @@ class Nodes(Mapping[str, NodeView]):
             view.facts = None
             self._note_taints(name, ())
             self.topology += 1
+            self.described += 1
             self.mark_changed(name)
             self._forget_view(view)
         return view

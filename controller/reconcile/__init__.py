@@ -3,6 +3,7 @@
 The caller keeps the memory between decisions: a ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
 deadlines           predicts the latest end of pods, and from these the start of a gang
+newnodes            finds pods that a new node would take, for autoscalers
 prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
 gangplaces          turns the places of a gang's plan into decisions
@@ -56,6 +57,7 @@ from controller.reconcile.history import (
     WriteRefusal,
 )
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
+from controller.reconcile.newnodes import NodeKinds, kinds_of, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import (
@@ -105,6 +107,7 @@ __all__ = [
     "KnownGang",
     "KnownMember",
     "LetGo",
+    "NodeKinds",
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",
@@ -131,6 +134,7 @@ __all__ = [
     "double_use",
     "explanation_of",
     "fits_without_later_pods",
+    "kinds_of",
     "known_gang",
     "latest_end",
     "latest_end_of_new",
@@ -144,4 +148,6 @@ __all__ = [
     "room_for_later",
     "start_without",
     "unhealthy_use",
+    "wish_of",
+    "wishes_of_gang",
 ]

@@ -1,6 +1,6 @@
 """Reports why pods wait: a condition on the pod, an Event on the pod and on claims that have a fault."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from controller.quotas import Quota, Unusable
@@ -10,13 +10,15 @@ from controller.reporting.last_reports import LastReports
 from controller.reporting.reminders import Reminders
 from controller.state import PodView, State, UnreadableObject
 from controller.writing import Lane, WriteResult, Writes, WriteSequence
-from controller.writing.sequences import condition, pod_target
+from controller.writing.sequences import condition, is_about_wish, is_wish, no_wish, pod_target
+from controller.writing.sequences import wish as asking
 from controller.writing.steps import ObjectKey, PatchPodStatus, ReadObject, Step, Target
 from driver.clock import Clock, rfc3339
-from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, Object
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, Object, Unavailable
 from driver.observe import Logger
 
 _CONDITION: Final = "condition"
+_WISH: Final = "wish"
 
 
 class Reporter:
@@ -36,6 +38,8 @@ class Reporter:
         self._identity = identity
         self._last = LastReports()
         self._reminders = Reminders()
+        self._wishing: set[str] = set()
+        """Pods whose wish for a node was submitted, and may not be known to be written."""
         self._log = log
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
@@ -48,11 +52,12 @@ class Reporter:
         """Return from when on (monotonic seconds) other words of the reason are reported; None if any words are now."""
         return self._last.reword_at(pod, reason.value, self._clock.monotonic())
 
-    def report_wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> float | None:
+    def report_wait(self, pod: PodView, wait: Wait, *, event: bool = True, wish: str = "") -> float | None:
         """Report why the pod waits if that is news; return when other words may be reported, if these are not yet.
 
         Args:
             event: whether there is an Event, too; not if another pod has it, because the wait is about several pods.
+            wish: as of ``set_wish``.
         """
         now, reason = self._clock.monotonic(), wait.reason.value
         if not self._last.report(pod, reason, wait.message, now):
@@ -61,12 +66,16 @@ class Reporter:
             else:
                 self._reminders.forget(pod.key)
             if not self.shows(pod, wait.reason):
-                self._set_condition(pod, reason, wait.message)
+                self._set_condition(pod, reason, wait.message, wish)
+            else:
+                self.set_wish(pod, wish)
             return None if self._last.words(pod) == wait.message else self._last.reword_at(pod, reason, now)
         self._log.info("pod waits", pod=pod.key, reason=reason, message=wait.message)
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
-            self._set_condition(pod, reason, wait.message)
+            self._set_condition(pod, reason, wait.message, wish)
+        else:
+            self.set_wish(pod, wish)
         notes = [*self._notes(pod, wait.claims, reason, wait.message)] if event else []
         for note in notes:
             self._say(note)
@@ -109,6 +118,12 @@ class Reporter:
             if answer.resource == EVENTS:
                 said_at = self._state.at(answer.object.get("lastTimestamp") or "") if answer.object else None
                 self._reminders.found(answer.key, said_at, self._clock.monotonic())
+        step = result.sequence.steps[0]
+        if result.error is None and is_about_wish(step):
+            self._wishing.discard(step.target.key)
+        elif is_wish(step) and not isinstance(result.error, Unavailable):
+            # Without an answer, it may yet be written.
+            self._wishing.discard(step.target.key)
         return result.error is None or isinstance(result.sequence.steps[0], ReadObject)
 
     def report_taken_back(self, pod: PodView, node: str, message: str) -> None:
@@ -148,14 +163,43 @@ class Reporter:
         self._last.forget(pod)
         self._reminders.forget(pod)
 
-    def _set_condition(self, pod: PodView, reason: str, message: str) -> None:
+    # What autoscalers read
+
+    def may_wish(self, pod: PodView) -> bool:
+        """Return whether the pod asks autoscalers for a node, or may do so once what was submitted is written."""
+        return pod.wishes_node or pod.key in self._wishing
+
+    def set_wish(self, pod: PodView, wish: str) -> None:
+        """Have the pod ask autoscalers for a node with these words; with "", have it ask no more.
+
+        A pod that asks already keeps its words.
+        """
+        if bool(wish) != self.may_wish(pod):
+            self._write((PODS, pod.key), _WISH, self._status_step(pod, [], wish))
+
+    def end_wish(self, pod: str) -> None:
+        """Take in that a placing write that is submitted ends the wish of the pod (key)."""
+        self._wishing.discard(pod)
+
+    def _status_step(self, pod: PodView, conditions: Sequence[Object], wish: str) -> PatchPodStatus:
+        """Return the write of these conditions, and of the wish if it has to be written."""
+        timestamp, version, written = rfc3339(self._clock.now()), "", [*conditions]
+        if wish and not pod.wishes_node:
+            # It is refused once anything else was written about the pod: it may be late.
+            version = self._state.version_of(PODS, pod.key)
+            written.append(asking(wish, timestamp))
+            self._wishing.add(pod.key)
+        elif not wish and self.may_wish(pod):
+            written.append(no_wish(timestamp))
+        return PatchPodStatus(pod_target(pod, version), {"conditions": written})
+
+    def _set_condition(self, pod: PodView, reason: str, message: str, wish: str) -> None:
         timestamp = rfc3339(self._clock.now())
-        status: Object = {
-            "conditions": [condition(self._state, pod, timestamp, status="False", reason=reason, message=message)]
-        }
+        own = condition(self._state, pod, timestamp, status="False", reason=reason, message=message)
+        step = self._status_step(pod, [own], wish)
         if pod.nominated:
-            status["nominatedNodeName"] = None
-        self._write((PODS, pod.key), _CONDITION, PatchPodStatus(pod_target(pod), status))
+            step.status["nominatedNodeName"] = None
+        self._write((PODS, pod.key), _CONDITION, step)
 
     def _say(self, note: Note) -> None:
         step = warning(

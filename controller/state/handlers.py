@@ -177,10 +177,10 @@ class PodHandler:
 
 
 def _is_only_told(before: PodView | None, after: PodView) -> bool:
-    """Return whether a pod with gates differs only in our condition. That changes no decision."""
+    """Return whether a pod with gates differs only in our words about it. They change no decision."""
     if before is None or not after.gates or after.allocated is None:
         return False
-    return replace(before, allocated=after.allocated) == after
+    return replace(before, allocated=after.allocated, wishes_node=after.wishes_node) == after
 
 
 def _limit(pod: PodView) -> tuple[str, int | None]:

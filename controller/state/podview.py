@@ -54,11 +54,16 @@ class PodView:
     unschedulable: str
     """kube-scheduler's message if it found no node for the pod since the pod's devices were last allocated, else "".
 
-    It is the message of the condition PodScheduled with reason Unschedulable, unless the condition has a
-    ``lastProbeTime``. The controller sets that field when it allocates devices for a pod that was found unschedulable
-    before. kube-scheduler leaves the field out whenever it writes the condition, and it compares the field to find out
-    whether it has to write (k8s.io/kubernetes pkg/api/v1/pod, UpdatePodCondition). So the field tells an old message
-    from a new one with the same words; ``lastTransitionTime`` and ``observedGeneration`` do not.
+    It is the message of the condition PodScheduled with reason Unschedulable, unless the pod has gates or the condition
+    has a ``lastProbeTime``. The controller sets that field when it allocates devices for a pod that was found
+    unschedulable before. kube-scheduler leaves the field out whenever it writes the condition, and it compares the
+    field to find out whether it has to write (k8s.io/kubernetes pkg/api/v1/pod, UpdatePodCondition). So the field tells
+    an old message from a new one with the same words; ``lastTransitionTime`` and ``observedGeneration`` do not.
+    """
+    wishes_node: bool
+    """True if the condition PodScheduled tells autoscalers, although the pod has gates, that no node takes it.
+
+    kube-scheduler never says so about a pod with gates: only this controller does (``controller.reconcile.newnodes``).
     """
     nominated: str
     """``status.nominatedNodeName``."""
@@ -104,7 +109,8 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
     conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
     unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
-    unschedulable = unschedulable and not scheduled.get("lastProbeTime")
+    gates = tuple(gate["name"] for gate in spec.get("schedulingGates") or ())
+    judged = unschedulable and not gates and not scheduled.get("lastProbeTime")
     disrupted = conditions.get("DisruptionTarget") or {}
     own = conditions.get(condition_type)
     gang = hints_of(raw, gang_label)
@@ -113,13 +119,14 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         name=metadata["name"],
         uid=metadata["uid"],
         node_name=spec.get("nodeName") or "",
-        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        gates=gates,
         terminal=status.get("phase") in ("Succeeded", "Failed"),
         deleting=bool(metadata.get("deletionTimestamp")),
         references=_references(spec, status),
         needs=needs_of(raw),
         allocated=_condition(own) if own else None,
-        unschedulable=(scheduled.get("message") or "no reason given") if unschedulable else "",
+        unschedulable=(scheduled.get("message") or "no reason given") if judged else "",
+        wishes_node=unschedulable and bool(gates),
         nominated=status.get("nominatedNodeName") or "",
         created=metadata.get("creationTimestamp") or "",
         priority=spec.get("priority") or 0,

@@ -317,6 +317,10 @@ class State:
         """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""
         return self.revisions.of(node), volume_facts(needs, self.nodes, node)
 
+    def version_of(self, resource: Resource, key: str) -> str:
+        """Return the resourceVersion of the object ``key`` that is known; "" if none is."""
+        return self._versions.version(resource, key)
+
     def consumer(self, pod: PodView, claim: str) -> Consumer:
         """Return the consumer of the claim (``namespace/name``) when the pod uses it: the pod, or its PodGroup."""
         return consumer_of(pod, claim, self.gangs.objects)

@@ -79,6 +79,10 @@ class ObjectVersions:
         """Return the uid of the known object ``key``; "" if none is known."""
         return self._known.get(resource, {}).get(key, ("", 0))[0]
 
+    def version(self, resource: Resource, key: str) -> str:
+        """Return the version of the known object ``key``; "" if none is known."""
+        return str(self._known.get(resource, {}).get(key, ("", 0))[1] or "")
+
     def known(self, resource: Resource) -> "list[str]":
         """Return the keys of the known objects."""
         return [*self._known.get(resource, ())]

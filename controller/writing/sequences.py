@@ -5,6 +5,7 @@ the gate. The gate comes last, so a pod without it has everything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from controller.allocation import small_amounts
 from controller.reconcile import Allocate, ClaimUpdate, PlacePod, Reserve
@@ -23,15 +24,18 @@ from driver.limits import listed
 from driver.model import Claim
 from driver.names import FINALIZER
 
+_SCHEDULED: Final = "PodScheduled"
+_UNSCHEDULABLE: Final = "Unschedulable"
+
 
 def claim_target(claim: Claim) -> Target:
     """Return the claim in the version that is known, as a target."""
     return Target(RESOURCE_CLAIMS, claim.key, claim.uid, claim.resource_version)
 
 
-def pod_target(pod: PodView) -> Target:
-    """Return the pod in any version, as a target."""
-    return Target(PODS, pod.key, pod.uid)
+def pod_target(pod: PodView, version: str = "") -> Target:
+    """Return the pod as a target, in any version if none is given."""
+    return Target(PODS, pod.key, pod.uid, version)
 
 
 def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
@@ -98,13 +102,64 @@ def verdict_step(pod: PodView, timestamp: str) -> Step:
 
     The mark is ``lastProbeTime`` of the condition PodScheduled; ``PodView.unschedulable`` says how it works.
     """
-    mark = {"type": "PodScheduled", "lastProbeTime": timestamp}
+    mark = {"type": _SCHEDULED, "lastProbeTime": timestamp}
     return PatchPodStatus(pod_target(pod), {"conditions": [mark]})
 
 
 def withdraw_step(pod: PodView) -> Step:
     """Nominate no node any more: kube-scheduler keeps the CPU and memory of a nominated node from other pods."""
     return PatchPodStatus(pod_target(pod), {"nominatedNodeName": None})
+
+
+def wish(message: str, timestamp: str) -> Object:
+    """Return the condition by which a gated pod asks autoscalers for a node (``PodView.wishes_node``).
+
+    ``lastProbeTime`` keeps it from being taken for kube-scheduler's own (``PodView.unschedulable``), should somebody
+    else remove the gate.
+    """
+    return {
+        "type": _SCHEDULED,
+        "status": "False",
+        "reason": _UNSCHEDULABLE,
+        "message": message,
+        "lastTransitionTime": timestamp,
+        "lastProbeTime": timestamp,
+    }
+
+
+def no_wish(timestamp: str) -> Object:
+    """Return the same condition as the API server writes it for a pod with gates.
+
+    The new time makes it another version of the pod, so that a wish that is still on its way is refused.
+    """
+    return {
+        "type": _SCHEDULED,
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastTransitionTime": timestamp,
+        "lastProbeTime": None,
+    }
+
+
+def end_wish_step(pod: PodView, timestamp: str) -> Step:
+    """Ask for no node any more: before anything is allocated, because autoscalers would not count it."""
+    return PatchPodStatus(pod_target(pod), {"conditions": [no_wish(timestamp)]})
+
+
+def is_wish(step: Step) -> bool:
+    """Return whether the step writes a ``wish``."""
+    return any(one.get("reason") == _UNSCHEDULABLE for one in _scheduled(step))
+
+
+def is_about_wish(step: Step) -> bool:
+    """Return whether the step writes a ``wish``, or ends one."""
+    return any(True for _ in _scheduled(step))
+
+
+def _scheduled(step: Step) -> Iterator[Object]:
+    conditions = (step.status.get("conditions") or ()) if isinstance(step, PatchPodStatus) else ()
+    return (one for one in conditions if one["type"] == _SCHEDULED)
 
 
 def unbound_step(state: State, pod: PodView) -> Step:

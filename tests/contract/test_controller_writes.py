@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controller.reconcile.updates import Allocate, Deallocate
+from controller.writing.sequences import no_wish, wish
 from driver.device_facts import device_statuses
 from driver.model import Consumer, OpaqueConfig
 from driver.names import Names
@@ -35,6 +36,7 @@ DEFAULTED = [
     for state in ("not-ready", "unreachable")
 ]
 """What the API server adds to the tolerations of every pod."""
+STAMP = "2027-01-01T00:00:00Z"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000000-0000-0000-0000-000000000000"}
 
@@ -56,6 +58,17 @@ def pod(admin: Identity) -> str:
     """The path of a gated pod that another queue holds back, too, and of which kube-scheduler has said something."""
     gated = pod_with_claim("none", schedulingGates=[QUEUE, GATE], tolerations=[TOLERATION])
     name = admin.request("POST", PODS, gated).must()["metadata"]["name"]
+    scheduler = admin.as_user(SCHEDULER)
+    scheduler.request("PATCH", f"{PODS}/{name}/status", {"status": {"conditions": [SCHEDULED]}}).must()
+    return f"{PODS}/{name}"
+
+
+@pytest.fixture(scope="module")
+def let_go(admin: Identity) -> str:
+    """The path of a pod without gates, of which kube-scheduler has said something."""
+    name = admin.request("POST", PODS, pod_with_claim("none", schedulerName="none")).must()["metadata"]["name"]
+    without = {"spec": {"schedulingGates": [{"$patch": "delete", **GATE}]}}
+    admin.request("PATCH", f"{PODS}/{name}", without, patch="strategic-merge").must()
     scheduler = admin.as_user(SCHEDULER)
     scheduler.request("PATCH", f"{PODS}/{name}/status", {"status": {"conditions": [SCHEDULED]}}).must()
     return f"{PODS}/{name}"
@@ -89,8 +102,6 @@ def test_of_a_pods_status_it_writes_its_words_the_node_and_a_time(
     [
         {"conditions": [{**SCHEDULED, "status": "True"}]},
         {"conditions": [{"type": "PodScheduled", "reason": "SchedulerError"}]},
-        {"conditions": [{"type": "PodScheduled", "message": "other words"}]},
-        {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2027-01-01T00:00:00Z"}]},
         {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
         {"conditions": [OURS, {"type": "Ready", "status": "True"}]},
         {"phase": "Succeeded"},
@@ -109,6 +120,28 @@ def test_of_a_pods_status_it_writes_its_words_the_node_and_a_time(
 )
 def test_of_a_pods_status_it_writes_nothing_else(controller: Identity, pod: str, status: Object) -> None:
     assert strategic(controller, f"{pod}/status", {"status": status}) == 403
+
+
+@pytest.mark.parametrize("condition", [wish("a new node would take it", STAMP), no_wish(STAMP)])
+def test_of_a_gated_pod_it_tells_autoscalers_whether_a_node_would_help(
+    controller: Identity, pod: str, condition: Object
+) -> None:
+    assert strategic(controller, f"{pod}/status", {"status": {"conditions": [condition]}}) == 200
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"type": "PodScheduled", "message": "other words"},
+        {"type": "PodScheduled", "lastTransitionTime": STAMP},
+        wish("a new node would take it", STAMP),
+        no_wish(STAMP),
+    ],
+)
+def test_of_a_pod_without_gates_it_leaves_what_kube_scheduler_says(
+    controller: Identity, let_go: str, condition: Object
+) -> None:
+    assert strategic(controller, f"{let_go}/status", {"status": {"conditions": [condition]}}) == 403
 
 
 def test_of_a_pods_spec_it_removes_its_gate(controller: Identity, pod: str) -> None:

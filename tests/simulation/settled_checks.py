@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
+from controller.reconcile import Unallocatable, decide, kinds_of, wish_of
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
@@ -54,6 +55,7 @@ def check_settled(cluster: SimulatedCluster) -> None:
     violations = [
         *_state_violations(cluster, restarted),
         *_pod_violations(cluster),
+        *_wish_violations(cluster, restarted.state),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
         *_node_violations(cluster),
     ]
@@ -251,6 +253,21 @@ def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:
             yield f"pod {namespace}/{name} is still being deleted"
         elif _is_pending(pod) and pod["spec"].get("nodeName") and _has_devices(pod, claims):
             yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']} and has devices, but does not run"
+
+
+def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
+    """Exactly those pods ask autoscalers for a node that no node takes and a new one would. Members of gangs may."""
+    settings = cluster.settings.controller.autoscaling
+    kinds = kinds_of(state)
+    for pod in state.pods.values():
+        if not pod.gates or (state.gangs.of(pod.key) and settings.enabled):
+            continue
+        decision = decide(state, pod.key, cluster.clock.now())
+        wish = ""
+        if settings.enabled and isinstance(decision, Unallocatable):
+            wish = wish_of(state, kinds, decision, unknown_kinds=settings.unknown_kinds)
+        if pod.wishes_node != bool(wish):
+            yield f"pod {pod.key} {'asks' if pod.wishes_node else 'does not ask'} for a node; by {decision}"
 
 
 def _is_pending(pod: Object) -> bool:

@@ -118,6 +118,8 @@ class WriteChecks(ApiDecorator):
             elsewhere = {where for _, _, where in self._devices_of(pod)} - {"", node}
             if elsewhere:
                 yield f"the pod is nominated for {node}, but its devices are on {sorted(elsewhere)}"
+        if any(condition.get("reason") == "Unschedulable" for condition in status.get("conditions") or []):
+            yield from self._wish_problems(pod)
         namespace, name = name_key(pod)
         own = {f"{namespace}/{claim_name(pod, entry)}" for entry in pod["spec"].get("resourceClaims") or []}
         for condition in status.get("conditions") or []:
@@ -128,6 +130,14 @@ class WriteChecks(ApiDecorator):
             named = {key for key in _CLAIM_OF_POD.findall(message) if not key.startswith(f"{namespace}/{name}-")}
             if strangers := sorted(named - own):
                 yield f"the message names claims that are not the pod's: {strangers}: {message}"
+
+    def _wish_problems(self, pod: Object) -> Iterator[str]:
+        """A pod that asks autoscalers for a node waits at our gate alone, and holds nothing."""
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+        if gates != [self._names.gate]:
+            yield f"the pod asks autoscalers for a node, with the gates {gates}"
+        if held := [name for name, claim, _ in self._devices_of(pod) if _allocation(claim or {})]:
+            yield f"the pod asks autoscalers for a node, but its claims {held} are allocated"
 
     def _devices_of(self, pod: Object) -> list[tuple[str, Object | None, str]]:
         """Name, object and node of each claim of the pod that is ours."""
@@ -227,6 +237,10 @@ class WriteChecks(ApiDecorator):
         return found
 
     def _new_allocation_problems(self, claim: Object) -> Iterator[str]:
+        for name in _consumers(claim).values():
+            pod = self._read(PODS, claim["metadata"]["namespace"], name)
+            if pod is not None and self._is_gated(pod) and asks_for_node(pod):
+                yield f"the claim is allocated, but pod {name} still asks autoscalers for a node"
         owner = controller_of(claim, "Pod")
         for consumer in claim["status"].get("reservedFor") or []:
             if owner and owner["uid"] != consumer["uid"]:
@@ -249,6 +263,12 @@ class WriteChecks(ApiDecorator):
             return self._reader.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def asks_for_node(pod: Object) -> bool:
+    """Whether the condition that autoscalers read says that no node takes the pod."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any((one["type"], one.get("reason")) == ("PodScheduled", "Unschedulable") for one in conditions)
 
 
 def _allocation(claim: Object) -> Any:

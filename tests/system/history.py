@@ -7,7 +7,7 @@ from functools import cache
 
 from driver.kinds import Offer
 from driver.kube.api import JOB_SETS, VOLCANO_POD_GROUPS
-from driver.settings import ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
+from driver.settings import AutoscalingSettings, ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
@@ -42,6 +42,8 @@ QUESTIONED = 0.2
 """How often controllers are questioned after an action."""
 QUESTIONS = 4
 LAST_LINES = 60
+NODES_ASKED_FOR = 0.2
+"""In how many histories pods that wait ask autoscalers for a node."""
 WALL_CLOCK_SET = 0.1
 """How often the wall clock of a program is set after an action."""
 WALL_CLOCKS = (-86_400.0, -3_600.0, -2.0, 0.0, 30.0, 3_600.0)
@@ -121,11 +123,17 @@ class HistoryStart:
                 controller=ControllerSettings(
                     lease_seconds=100,
                     hold=_holds_soon(seed) if deadlines else HoldSettings(),
+                    autoscaling=AutoscalingSettings(enabled=asks_for_nodes(seed)),
                     volcano_tiers=TIERS if with_gangs else {},
                 ),
             ),
             deadlines,
         )
+
+
+def asks_for_nodes(seed: int) -> bool:
+    """Whether pods that wait ask autoscalers for a node; in the others, nothing may be written about that."""
+    return random.Random(f"an autoscaler in {seed}").random() < NODES_ASKED_FOR
 
 
 def _holds_soon(seed: int) -> HoldSettings:

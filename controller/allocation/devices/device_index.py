@@ -1,6 +1,6 @@
 """All devices of the fleet and the nodes that reach them, kept up to date by events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.blueprint import PoolBlueprints
@@ -110,6 +110,18 @@ class DeviceIndex:
         """Remove a DeviceTaintRule."""
         if before := self._rules.pop(name, None):
             self._taint([before])
+
+    @property
+    def taint_rules(self) -> Iterable[TaintRule]:
+        """All DeviceTaintRules."""
+        return self._rules.values()
+
+    def slices_of(self, node: str) -> Iterator[Slice]:
+        """The slices of the pools that belong to this node alone."""
+        self.settle()
+        slot = self._slots.get(node)
+        for pool in slot.pools.values() if slot else ():
+            yield from pool.slices
 
     def note(self, changes: UsageChanges) -> None:
         """Take in changes to the use of devices."""
