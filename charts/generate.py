@@ -51,7 +51,7 @@ def generated() -> dict[str, str]:
     """
     variants = {name: built("controller-allocated", *components) for name, components in _COMPONENTS.items()}
     opted_in = {_key(obj): obj for obj in built("controller-allocated", "gate-opt-in")}
-    without_controller = {_key(obj) for obj in built("scheduler-allocated")}
+    without_controller = {_key(obj): obj for obj in built("scheduler-allocated")}
     files = {f"files/settings/{name}.yaml": _settings(objects, "kubeletplugin") for name, objects in variants.items()}
     files["files/settings/controller.yaml"] = _settings(variants["auto"], "controller")
     keys = list(dict.fromkeys(_key(obj) for objects in variants.values() for obj in objects))
@@ -62,7 +62,12 @@ def generated() -> dict[str, str]:
         if file in files:
             file = f"templates/generated/{kind}-{namespace}-{name}.yaml".lower()
         limited = opted_in.get(key, cases[0].obj)
-        files[file] = template(cases, controller_only=key not in without_controller, opted_in=limited)
+        files[file] = template(cases, "" if key in without_controller else "controller", limited)
+    for (kind, _, name), obj in without_controller.items():
+        if _key(obj) not in keys:
+            files[f"templates/generated/{kind}-{name}.yaml".lower()] = template(
+                [Case("auto", obj)], "kube-scheduler", obj
+            )
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

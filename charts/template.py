@@ -60,10 +60,10 @@ class Case:
     obj: Object
 
 
-def template(cases: Sequence[Case], controller_only: bool, opted_in: Object) -> str:
+def template(cases: Sequence[Case], allocator: str, opted_in: Object) -> str:
     """The template of an object; `cases` has it for every hardware.
 
-    `controller_only`: the object exists only where the controller allocates.
+    `allocator`: the object exists only where this program allocates; "" for both.
     `opted_in`: the object if only namespaces with a label have the gate; it differs in nothing but that selector.
     """
     texts = [_rendered(case.obj) for case in cases]
@@ -80,8 +80,8 @@ def template(cases: Sequence[Case], controller_only: bool, opted_in: Object) -> 
         body = f"{{{{- if .Values.gateOptIn }}}}\n{_rendered(opted_in)}{{{{- else }}}}\n{body}{{{{- end }}}}\n"
     if cases[0].obj["kind"] == "Namespace":
         body = f"{{{{- if .Values.createNamespaces }}}}\n{body}{{{{- end }}}}\n"
-    if controller_only:
-        body = f'{{{{- if eq .Values.allocator "controller" }}}}\n{body}{{{{- end }}}}\n'
+    if allocator:
+        body = f'{{{{- if eq .Values.allocator "{allocator}" }}}}\n{body}{{{{- end }}}}\n'
     return f"# Generated from manifests/ by `make chart`.\n{body}"
 
 

@@ -29,7 +29,7 @@ from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare import Preparer, Retiring
+from kubeletplugin.prepare import DeviceStatusWriter, Preparer, Retiring
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
@@ -156,12 +156,14 @@ class PluginProcess:
         )
         cards = with_memory_of_boot(node, plugin_directory(settings), guarded.finds)
         node = replace(node, hardware=HardwarePorts(cards, guarded))
-        release = threading.Event()
+        release, unwritten = threading.Event(), threading.Event()
+        device_status = DeviceStatusWriter(node, wake=unwritten.set)
         preparer = Preparer(
             replace(node, api=KnownNode(self._api, self._node_name, self._watched)),
             self._metrics,
             wake=release.set,
             kubelet_claims=partial(_kubelet_claims, settings, log),
+            device_status=device_status,
         )
         publisher = Publisher(
             node,
@@ -188,6 +190,7 @@ class PluginProcess:
         if self._server is None:
             return
         self._thread("retiring", partial(self._release, preparer.retiring, release))
+        self._thread("device status", partial(self._write_status, device_status, unwritten))
         if self._retry(recover):
             self._not_ready = ""
             publishing = self._publishing(publisher)
@@ -237,6 +240,14 @@ class PluginProcess:
             wake.clear()
             if not retiring.step():
                 wake.wait(min(LONGEST_PAUSE_SECONDS, max(0.0, retiring.next_due() - self._clock.monotonic())))
+
+    def _write_status(self, device_status: DeviceStatusWriter, wake: threading.Event) -> None:
+        while not self._stop.is_set():
+            wake.clear()
+            if not device_status.step():
+                due = device_status.next_due()
+                pause = LONGEST_PAUSE_SECONDS if due is None else due - self._clock.monotonic()
+                wake.wait(min(LONGEST_PAUSE_SECONDS, max(0.0, pause)))
 
     def _publish(self, publisher: Publisher) -> None:
         waited_for = True

@@ -8,7 +8,8 @@ assessor         decides the steps of a claim, and which claims must go first
 claim_usage      whether prepared claims are still allocated and used, as the API says
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk
-card_identity    the cards that a prepared claim may be using
+device_status    writes which cards claims have, where kube-scheduler allocates
+| card_identity  the cards that a prepared claim may be using
 | container      the files of a claim, and the result for the kubelet
 | exclusions     claims and partitions that exclude a claim from a card
 checkpoint       the checkpoint as bytes
@@ -22,7 +23,8 @@ claims           references to claims, and results, for the kubelet
 """
 
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareError, PrepareResult
+from kubeletplugin.prepare.device_status import DeviceStatusWriter
 from kubeletplugin.prepare.preparer import Preparer
 from kubeletplugin.prepare.retiring import Retiring
 
-__all__ = ["ClaimRef", "PrepareError", "PrepareResult", "PreparedDevice", "Preparer", "Retiring"]
+__all__ = ["ClaimRef", "DeviceStatusWriter", "PrepareError", "PrepareResult", "PreparedDevice", "Preparer", "Retiring"]

@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from driver.device_facts import device_statuses
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
-from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, nothing
-from driver.model import Result
+from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, Object, nothing
+from driver.model import Allocation, Device, DeviceId, NodeRequirement, NodeSelector, NodeSelectorTerm, Result
 from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Edits
 from kubeletplugin.inventory import Fabric, OfferedDevice
@@ -17,6 +18,7 @@ from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths
+from kubeletplugin.prepare.device_status import DeviceStatusWriter
 from kubeletplugin.prepare.plan import NO_FABRIC, ClaimPlan, NodeEnvironment, plan_claim
 from kubeletplugin.prepare.uses import UsesByDevice, uses_of
 
@@ -40,8 +42,9 @@ class NodeDevices:
     ApiError, TransientFault and HardwareRefusal. The other methods do no I/O.
     """
 
-    def __init__(self, node: NodeContext):
+    def __init__(self, node: NodeContext, device_status: DeviceStatusWriter | None = None):
         self._api = node.api
+        self._device_status = device_status
         self._hardware = node.hardware
         self._settings = node.settings
         self._names = node.settings.names
@@ -71,7 +74,20 @@ class NodeDevices:
             raise InvalidInput(str(ref), [Fault("", "does not exist; delete the pod that uses it")]) from error
         has_device = partial(inventory.has_device, cards=cards)
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
-        return plan_claim(claim, ref, environment), cards
+        plan = plan_claim(claim, ref, environment)
+        if self._device_status is not None:
+            self._device_status.note(ref, claim, self._statuses(plan, cards))
+        return plan, cards
+
+    def _statuses(self, plan: ClaimPlan, cards: Iterable[Card]) -> tuple[Object, ...]:
+        """The entries of ``status.devices`` for the claim's devices, as the controller writes them."""
+        here = NodeSelectorTerm(fields=(NodeRequirement("metadata.name", "In", (self._node_name,)),))
+        allocation, offered = Allocation(plan.results, plan.config, NodeSelector((here,))), self._offered(plan, cards)
+
+        def published_as(device: DeviceId) -> Device | None:
+            return offered[device.device].device if device.device in offered else None
+
+        return device_statuses(allocation, self._names, published_as)
 
     def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
         """The use of each device of the claim that the node has."""

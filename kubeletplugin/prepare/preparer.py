@@ -18,11 +18,12 @@ from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
-from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
+from kubeletplugin.prepare.calls import DEFECTS, Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
+from kubeletplugin.prepare.device_status import DeviceStatusWriter
 from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.recovery import Recovery
@@ -38,8 +39,6 @@ RETRY_TIMEOUT_SECONDS = 20.0
 again."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
-DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that defects of this program raise on unexpected content of a claim."""
 
 Operation = Literal["prepare", "unprepare"]
 _FAILED: Mapping[Operation, str] = {"prepare": "claim not prepared", "unprepare": "claim not unprepared"}
@@ -53,6 +52,7 @@ class Preparer:
     Args:
         wake: called, from any thread, when ``retiring`` has something to do.
         kubelet_claims: see ``Recovery``.
+        device_status: is told of each claim that is read; None writes nothing to claims.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Preparer:
         metrics: Metrics,
         wake: Callable[[], None] = lambda: None,
         kubelet_claims: Callable[[], Collection[KubeletClaim]] = lambda: (),
+        device_status: DeviceStatusWriter | None = None,
     ):
         self._api = node.api
         self._clock = node.clock
@@ -69,7 +70,7 @@ class Preparer:
         self._driver = node.settings.driver_name
         self._log = node.log
         self._storage = ClaimStorage(node.files, node.settings)
-        self._devices = NodeDevices(node)
+        self._devices = NodeDevices(node, device_status)
         self._recovery = Recovery(node, self._storage, self._devices, kubelet_claims)
         self._assessor = Assessor(self._devices, node.hardware.control, node.boot_id)
         self._transaction = Transaction(

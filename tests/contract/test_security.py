@@ -26,6 +26,8 @@ def rule_of(answer: Response) -> str:
         return policy[1]
     if 'requires resource="resourceclaims/binding"' in answer.message:
         return "binding"
+    if 'requires resource="resourceclaims/driver"' in answer.message:
+        return "driver"
     if re.search(r"can only (create|update) .*(ResourceSlice|pod status)", answer.message):
         return "NodeRestriction"
     return "RBAC" if answer.status == 403 and " cannot " in answer.message else answer.message

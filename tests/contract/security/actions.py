@@ -10,6 +10,7 @@ from tests.contract.security.attacked import (
     FOREIGN_USED,
     FREE,
     GATED,
+    ON,
     OTHERS,
     OWN,
     POD,
@@ -18,6 +19,7 @@ from tests.contract.security.attacked import (
     VICTIM,
     allocation_of,
     claim_path,
+    device_of,
     pod_path,
     slice_named,
 )
@@ -44,6 +46,12 @@ def _mark_allocated(claim: str) -> Action:
 
 def _clear(claim: str) -> Action:
     return _patch(claim_path(claim) + "/status", {"status": {"allocation": None, "reservedFor": None}})
+
+
+def _describe(node: str) -> Action:
+    """Say which card the claim on the node has."""
+    entry = {**device_of(node), "data": {"uuid": "GPU-forged"}}
+    return _patch(claim_path(ON[node]) + "/status", {"status": {"devices": [entry]}})
 
 
 def _publish(name: str, node: str, pool: str) -> Action:
@@ -76,6 +84,8 @@ ACTIONS: Mapping[str, Action] = {
     "allocate another driver's device": _allocate(FOREIGN_FREE, "gpu.example.com"),
     "mark another driver's claim as allocated without devices": _mark_allocated(FOREIGN_FREE),
     "clear another driver's allocation": _clear(FOREIGN_USED),
+    "say which card a claim on its own node has": _describe(ATTACKER),
+    "say which card a claim on another node has": _describe(VICTIM),
     "publish devices of its own node": _publish(f"{ATTACKER}-lode.dev-devices-000", ATTACKER, f"{ATTACKER}/lode.dev"),
     "publish devices of another node": _publish(f"{VICTIM}-lode.dev-devices-001", VICTIM, f"{VICTIM}/lode.dev"),
     "publish into the pool of another node": _publish(

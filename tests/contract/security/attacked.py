@@ -22,6 +22,8 @@ OWN, OTHERS = "team-a", "kube-system"
 VICTIM, ATTACKER = "n1", "n2"
 """The node that is attacked, and the one whose kubelet and plugin are compromised."""
 USED, FREE, FOREIGN_USED, FOREIGN_FREE = "used", "free", "foreign-used", "foreign-free"
+ON = {node: f"on-{node}" for node in (VICTIM, ATTACKER)}
+"""A claim that is allocated on each node."""
 POD, GATED = "victim", "gated"
 SLICE = f"{VICTIM}-lode.dev-devices-000"
 _RESTRICTED = {
@@ -62,6 +64,17 @@ def allocation_of(driver: str) -> Object:
     return {"devices": {"results": [{**_DEVICE, "driver": driver}]}}
 
 
+def device_of(node: str) -> Object:
+    """The device of the claim that is allocated on the node."""
+    return {"driver": "lode.dev", "pool": f"{node}/lode.dev", "device": "gpu-0"}
+
+
+def allocation_on(node: str) -> Object:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    results = [{"request": "card", **device_of(node)}]
+    return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+
+
 def claim_path(name: str, namespace: str = OWN) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 
@@ -96,6 +109,13 @@ def _create_objects(admin: Identity, flavor: Flavor) -> None:
             status = {"status": {"allocation": allocation_of(driver), "reservedFor": [user]}}
             who = allocator if driver == "lode.dev" else admin
             who.request("PATCH", claim_path(name) + "/status", status).must()
+    for node, name in ON.items():
+        wanted = installed.claim()
+        wanted["metadata"]["name"] = name
+        admin.request("POST", claim_path("").rstrip("/"), wanted).must()
+        user = {"resource": "pods", "name": "user", "uid": f"uid-of-user-of-{name}"}
+        status = {"status": {"allocation": allocation_on(node), "reservedFor": [user]}}
+        allocator.request("PATCH", claim_path(name) + "/status", status).must()
     for name, namespace, spec in (
         (POD, OTHERS, {"nodeName": VICTIM}),
         (GATED, OWN, {"schedulingGates": [installed.GATE]}),

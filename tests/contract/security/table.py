@@ -70,6 +70,12 @@ CONTROLLER_ALLOCATED: Final[Table] = {
     "clear another driver's allocation": _row(
         "RBAC | binding | RBAC | controller-writes | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
+    "say which card a claim on its own node has": _row(
+        "RBAC | yes: granted | RBAC | yes: task | yes: granted | driver | RBAC | yes: trusted"
+    ),
+    "say which card a claim on another node has": _row(
+        "RBAC | yes: granted | RBAC | yes: task | yes: granted | driver | RBAC | yes: trusted"
+    ),
     "publish devices of its own node": _row(
         "RBAC | RBAC | yes: task | RBAC | own-slices | RBAC | own-slices | own-slices"
     ),
@@ -101,12 +107,12 @@ CONTROLLER_ALLOCATED: Final[Table] = {
     "delete the binding of a policy": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
 }
 SCHEDULER_ALLOCATED: Final[Table] = {
-    "allocate a device of Lode": _row("RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"),
+    "allocate a device of Lode": _row("RBAC | binding | binding | yes: granted | yes: trusted | RBAC | yes: trusted"),
     "clear the allocation of a claim in use": _row(
-        "RBAC | binding | RBAC | claim-in-use | yes: trusted | RBAC | claim-in-use"
+        "RBAC | binding | binding | claim-in-use | yes: trusted | RBAC | claim-in-use"
     ),
     "remove the reservation of a claim in use": _row(
-        "RBAC | binding | RBAC | claim-in-use | yes: trusted | RBAC | claim-in-use"
+        "RBAC | binding | binding | claim-in-use | yes: trusted | RBAC | claim-in-use"
     ),
     "remove the finalizer of a claim in use": _row(
         "claim-in-use | claim-in-use | RBAC | claim-in-use | claim-in-use | RBAC | claim-in-use"
@@ -117,13 +123,19 @@ SCHEDULER_ALLOCATED: Final[Table] = {
         "yes: as any claim | yes: as any claim | RBAC | yes: as any claim | yes: as any claim | RBAC | yes: trusted"
     ),
     "allocate another driver's device": _row(
-        "RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"
+        "RBAC | binding | binding | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
     "mark another driver's claim as allocated without devices": _row(
-        "RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"
+        "RBAC | binding | binding | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
     "clear another driver's allocation": _row(
-        "RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"
+        "RBAC | binding | binding | yes: granted | yes: trusted | RBAC | yes: trusted"
+    ),
+    "say which card a claim on its own node has": _row(
+        "RBAC | yes: granted | yes: task | yes: granted | driver | RBAC | yes: trusted"
+    ),
+    "say which card a claim on another node has": _row(
+        "RBAC | yes: granted | driver | yes: granted | driver | RBAC | yes: trusted"
     ),
     "publish devices of its own node": _row("RBAC | RBAC | yes: task | own-slices | RBAC | own-slices | own-slices"),
     "publish devices of another node": _row(

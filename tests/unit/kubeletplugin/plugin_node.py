@@ -14,7 +14,7 @@ from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
+from kubeletplugin.prepare import ClaimRef, DeviceStatusWriter, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -92,9 +92,17 @@ class PluginNode:
         files: Files | None = None,
         hardware: Hardware | None = None,
         kubelet: Callable[[], Collection[KubeletClaim]] = lambda: (),
+        device_status: DeviceStatusWriter | None = None,
     ) -> Preparer:
+        node = self.context(api, files, hardware)
+        return Preparer(node, Metrics(), kubelet_claims=kubelet, device_status=device_status)
+
+    def context(
+        self, api: Api | None = None, files: Files | None = None, hardware: Hardware | None = None
+    ) -> NodeContext:
+        """What the parts of a plugin share."""
         cards = hardware or self.hardware
-        node = NodeContext(
+        return NodeContext(
             name=NODE,
             settings=self.settings,
             boot_id=self.boot_id,
@@ -104,7 +112,6 @@ class PluginNode:
             hardware=HardwarePorts(cards, cards),
             log=logger("test"),
         )
-        return Preparer(node, Metrics(), kubelet_claims=kubelet)
 
     def claim(
         self,
