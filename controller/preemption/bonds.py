@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from controller.preemption.values import Holder, KeptPods, Occupancy
@@ -39,7 +40,7 @@ class Bonds:
         self._priority = priority
         self._spared = spared
         self.holders = {holder.uid: holder for holder in occupancy.holders}
-        self.going = [holder for holder in occupancy.holders if holder.going]
+        self.going = sorted((holder for holder in occupancy.holders if holder.going), key=attrgetter("pod"))
         self._going = frozenset(holder.uid for holder in self.going)
         self._users: dict[str, list[str]] = defaultdict(list)
         for holder in occupancy.holders:

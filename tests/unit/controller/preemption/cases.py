@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.allocation import Fleet
 from controller.gangs import Gang, Level, Member
-from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
+from controller.placement import HostPort, Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
 from driver.model import Claim, Consumer, Device
 from driver.quantity import Quantity
@@ -14,7 +14,7 @@ from tests.unit.controller.allocation.small_fleets import claim, device, fleet, 
 CPU = Quantity.parse("1").nanos
 NO_LABELS = PodLabels()
 WHOLE, HALF, THIRD, PART, SMALL = "whole", "half", "third", "part", "small"
-_WANTS = {
+KINDS = {
     WHOLE: want("gpu"),
     HALF: want("share", capacity={"memory": "12Gi"}),
     THIRD: want("share", capacity={"memory": "8Gi"}),
@@ -25,7 +25,7 @@ _WANTS = {
 
 def asked(*kinds: str, name: str = "c") -> Claim:
     """One claim for devices of these kinds."""
-    return claim(*(_WANTS[kind] for kind in kinds), name=name)
+    return claim(*(KINDS[kind] for kind in kinds), name=name)
 
 
 @dataclass
@@ -62,6 +62,7 @@ class Cluster:
         priority: int = 0,
         created: float = 0,
         cpus: int = 0,
+        ports: tuple[HostPort, ...] = (),
         claims: Sequence[Claim] = (),
         labels: PodLabels = NO_LABELS,
         **more: object,
@@ -79,7 +80,7 @@ class Cluster:
             )
         for one in own:
             self.fleet.upsert_claim(one)
-        needs = Needs({"cpu": cpus * CPU} if cpus else {}, pod=labels, priority=priority)
+        needs = Needs({"cpu": cpus * CPU} if cpus else {}, ports, pod=labels, priority=priority)
         self.nodes.count(f"ns/{name}", needs, node)
         holder = Holder(f"ns/{name}", f"uid-{name}", node, priority, created, tuple(own), **more)  # type: ignore[arg-type]
         self.holders[name] = holder

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from controller.placement import HostPort, PodDemand
 from controller.preemption import NoPreemption, Preemption
-from tests.unit.controller.preemption.cases import HALF, PART, SMALL, THIRD, WHOLE, Cluster, pod, victims
+from tests.unit.controller.allocation.small_fleets import claim
+from tests.unit.controller.preemption.cases import HALF, KINDS, PART, SMALL, THIRD, WHOLE, Cluster, pod, victims
 
 
 def test_a_pod_of_lower_priority_goes_for_its_card() -> None:
@@ -110,3 +112,38 @@ def test_a_node_that_the_pod_may_not_use_loses_nobody() -> None:
     assert victims(cluster.preempt(pod(WHOLE))) == ["a"]
     assert victims(cluster.preempt(pod(WHOLE, avoid=frozenset({"n1"})))) == ["b"]
     assert victims(cluster.preempt(replace(pod(WHOLE), among=("n2",)))) == ["b"]
+
+
+def test_host_ports_of_the_victims_count() -> None:
+    port = HostPort("TCP", "0.0.0.0", 80)
+    cluster = Cluster([2])
+    cluster.hold("other", WHOLE, priority=0)
+    cluster.hold("listens", WHOLE, priority=1, ports=(port,))
+    listening = pod(WHOLE)
+    listening = replace(listening, needs=replace(listening.needs, ports=(port,)))
+    assert victims(cluster.preempt(pod(WHOLE))) == ["other"]
+    assert victims(cluster.preempt(listening)) == ["listens"]
+
+
+def first_of(*kinds: str) -> PodDemand:
+    """A pod that takes the first of these kinds that it can get."""
+    either = claim(tuple(replace(KINDS[kind], name=kind) for kind in kinds), name="either")
+    return replace(pod(), claims=(either,))
+
+
+def test_a_later_alternative_without_victims_comes_before_an_earlier_one_with_some() -> None:
+    cluster = Cluster([1])
+    cluster.hold("half", HALF)
+    answer = cluster.preempt(first_of(WHOLE, HALF))
+    assert victims(answer) == []
+    assert isinstance(answer, Preemption)
+    (result,) = answer.placements[0].allocations[0].results
+    assert result.request == "r0/half"
+
+
+def test_of_two_alternatives_with_victims_the_one_with_the_least_is_taken() -> None:
+    cluster = Cluster([1, 1])
+    cluster.hold("whole", WHOLE, node="n1")
+    for name in ("third", "half"):
+        assert cluster.hold(name, THIRD if name == "third" else HALF, node="n2")
+    assert victims(cluster.preempt(first_of(WHOLE, HALF))) == ["third"]
