@@ -13,6 +13,7 @@ What the API server must allow its service account (each write is one of these):
     resourceclaims/driver, of this driver                           arbitrary-node:patch (what limits shares)
     pods                                                            patch (removing the gate)
     pods/status                                                     patch (our condition, nominatedNodeName)
+    resourcequotas/status                                           patch (what is used of memory and cores)
     events                                                          create
     leases in its own namespace                                     get create update
     the admission policies and bindings of manifests               get

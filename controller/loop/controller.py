@@ -28,11 +28,11 @@ from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
-from controller.reporting import Reporter
+from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
-from controller.writing.steps import ReadPage, Target
+from controller.writing.steps import PatchQuotaUse, ReadPage, Target
 from driver.clock import Clock
 from driver.kube.api import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 from driver.kube.reflector import PAGE_SIZE, Reflector
@@ -133,6 +133,7 @@ class Controller:
         self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
         self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
         self._reporter = Reporter(self._writes, clock, state, log, self._identity)
+        self._quota_uses = QuotaUses(self._writes, clock, state)
         shared = Shared(
             state=state,
             queue=self._queue,
@@ -190,6 +191,8 @@ class Controller:
             self._reporter.report_unreadable(found)
         for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
             self._reporter.report_invalid_quota(quota)
+        for namespace in self._state.quotas.namespaces:
+            self._quota_uses.note(namespace)
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -218,7 +221,9 @@ class Controller:
             self._claims_read(result)
         elif kind == "reported":
             self._requeue(changes)
-            if not self._reporter.on_result(result):
+            if isinstance(result.sequence.steps[0], PatchQuotaUse):
+                self._quota_uses.on_result(result)
+            elif not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
                 self._waits.report_again(key)
         else:
@@ -253,7 +258,11 @@ class Controller:
             return False
         # Words come last: to find them may cost more than all decisions that are due.
         return (
-            self._in_flight.repeat_due() or self._decide(now) or self._waits.explain_next() or self._reporter.remind()
+            self._in_flight.repeat_due()
+            or self._decide(now)
+            or self._waits.explain_next()
+            or self._reporter.remind()
+            or self._quota_uses.report()
         )
 
     def _decide(self, now: float) -> bool:
@@ -281,6 +290,7 @@ class Controller:
         times = [self._read_at]
         if self.decides:
             times += [self._queue.next_due(), self._in_flight.next_due(), self._reporter.next_due()]
+            times += [self._quota_uses.next_due()]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 
@@ -371,6 +381,8 @@ class Controller:
         for quota in changes.invalid_quotas[:_MOST_LOGGED]:
             self._log.warning("quota allows nothing", quota=quota.key, faults=quota.faults)
             self._reporter.report_invalid_quota(quota)
+        for namespace in changes.quota_uses:
+            self._quota_uses.note(namespace)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:

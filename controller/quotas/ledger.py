@@ -179,6 +179,15 @@ class QuotaLedger:
         """Return the namespaces with a quota of memory or cores, sorted."""
         return sorted(self._namespaces)
 
+    def unreported(self, namespace: str) -> Iterator[tuple[Quota, Mapping[str, str]]]:
+        """Yield the quotas of a namespace whose ``status.used`` is not what is used, each with the values to write."""
+        known = self._namespaces.get(namespace)
+        uses = self.uses(namespace)
+        for key, quota in sorted(known.quotas.items()) if known else ():
+            right = {use.name: amount_text(use.name, use.used) for use in uses if use.quota == key}
+            if right != {self._names.attribute(name): value for name, value in quota.reported.items()}:
+                yield quota, right
+
     @property
     def invalid(self) -> Iterator[Quota]:
         """Yield the quotas with faults."""

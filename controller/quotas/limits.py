@@ -28,6 +28,8 @@ class Quota:
     limits: Amounts = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     """What is wrong with it, each with the field and the remedy. Such a quota allows nothing."""
+    reported: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """``status.used`` as the API has it, by name without the driver's domain."""
 
     @property
     def namespace(self) -> str:
@@ -61,7 +63,9 @@ def quota_from(obj: Object, names: Names) -> Quota:
             limits[name] = limit
         else:
             faults.append(f"spec.hard[{prefix}{name[:_LONGEST]}]: {limit}")
-    return Quota(object_key(obj), obj["metadata"].get("uid", ""), limits, tuple(faults))
+    used: Mapping[str, Any] = (obj.get("status") or {}).get("used") or {}
+    reported = {name: str(used[prefix + name])[:_LONGEST] for name in limits if prefix + name in used}
+    return Quota(object_key(obj), obj["metadata"].get("uid", ""), limits, tuple(faults), reported)
 
 
 def unreadable_quota(obj: Object, problem: str) -> Quota:

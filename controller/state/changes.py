@@ -24,6 +24,8 @@ class Changes:
     """True if pods came or went that affinity between pods or topology spread looks at, on whichever node."""
     quotas: dict[str, None] = field(default_factory=dict)
     """Namespaces whose quotas may have room now that they had not before, in order."""
+    quota_uses: dict[str, None] = field(default_factory=dict)
+    """Namespaces whose quotas, or what is used of them, may have changed, in order."""
     invalid_quotas: list[Quota] = field(default_factory=list)
     """Quotas with faults that are new."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
@@ -42,5 +44,6 @@ class Changes:
         self.ends.update(later.ends)
         self.terms |= later.terms
         self.quotas.update(later.quotas)
+        self.quota_uses.update(later.quota_uses)
         self.invalid_quotas += later.invalid_quotas
         self.unreadable += later.unreadable

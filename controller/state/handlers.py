@@ -281,7 +281,10 @@ class ClaimHandler:
         """Count what the claim takes of the quotas of its namespace. Less than before makes room for others."""
         old, new = before.allocation if before else None, after.allocation if after else None
         claim = after or before
-        if old is not new and claim and self._quotas.count(claim.key, new) and old is not None:
+        if old is new or claim is None or not self._quotas.count(claim.key, new):
+            return
+        changes.quota_uses[claim.namespace] = None
+        if old is not None:
             changes.quotas[claim.namespace] = None
 
     def _recount_pods(self, claim: str, changes: Changes) -> None:
@@ -311,7 +314,9 @@ class SliceHandler:
         self._devices.upsert_slice(part)
         holding = self._claims.holding(part.driver, part.pool)
         changes.claims.update(dict.fromkeys(holding))
-        changes.quotas.update(dict.fromkeys(self._quotas.published(holding)))
+        namespaces = dict.fromkeys(self._quotas.published(holding))
+        changes.quotas.update(namespaces)
+        changes.quota_uses.update(namespaces)
         self._kinds.put(part)
         self._mark_nodes(self._slices.put(part), changes)
 
@@ -363,6 +368,7 @@ class QuotaHandler:
 
     def on_update(self, quota: Quota, changes: Changes) -> None:
         """See ``Handler``."""
+        changes.quota_uses[quota.namespace] = None
         if self._quotas.put(quota, (record.claim for record in self._claims.values())):
             changes.quotas[quota.namespace] = None
             if quota.faults:

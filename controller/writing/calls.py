@@ -8,6 +8,7 @@ from controller.writing.steps import (
     ExpectUnbound,
     PatchClaimStatus,
     PatchPodStatus,
+    PatchQuotaUse,
     ReadObject,
     ReadPage,
     RecordEvent,
@@ -61,6 +62,8 @@ def _change(api: Api, step: Step) -> Object:
             return _patch_claim_status(api, step)
         case PatchPodStatus():
             return _patch_pod_status(api, step)
+        case PatchQuotaUse():
+            return _patch_quota_use(api, step)
         case RemoveGate():
             return _remove_gate(api, step)
         case ExpectUnbound():
@@ -124,6 +127,12 @@ def _patch_pod_status(api: Api, step: PatchPodStatus) -> Object:
         if current is not None and current["metadata"]["uid"] == target.uid:
             raise
         raise Conflict(str(error), status=error.status, reason=error.reason) from error
+
+
+def _patch_quota_use(api: Api, step: PatchQuotaUse) -> Object:
+    target = step.target
+    patch = {"metadata": target.preconditions, "status": {"used": {**step.used}}}
+    return api.patch(target.resource, target.name, patch, namespace=target.namespace, subresource="status")
 
 
 def _remove_gate(api: Api, step: RemoveGate) -> Object:

@@ -96,6 +96,15 @@ class ExpectUnbound:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchQuotaUse:
+    """Say in the status of a ResourceQuota what is used of the names that this program counts."""
+
+    target: Target
+    used: Mapping[str, str]
+    """By name, as in ``spec.hard``."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadObject:
     """Read an object as it is now."""
 
@@ -120,7 +129,15 @@ class RecordEvent:
 
 
 Step = (
-    AddFinalizer | PatchClaimStatus | PatchPodStatus | RemoveGate | ExpectUnbound | ReadObject | ReadPage | RecordEvent
+    AddFinalizer
+    | PatchClaimStatus
+    | PatchPodStatus
+    | PatchQuotaUse
+    | RemoveGate
+    | ExpectUnbound
+    | ReadObject
+    | ReadPage
+    | RecordEvent
 )
 
 

@@ -56,6 +56,7 @@ CLUSTER_WIDE = {
     | rights("update", DRA, "resourceclaims")
     | rights("arbitrary-node:patch", DRA, "resourceclaims/driver", "lode.dev")
     | rights("patch", "", "pods pods/status")
+    | rights("patch", "", "resourcequotas/status")
     | rights("create get patch", "", "events")
     | POLICIES,
     PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")

@@ -14,6 +14,7 @@ from tests.contract.security.attacked import (
     OTHERS,
     OWN,
     POD,
+    QUOTA,
     SLICE,
     USED,
     VICTIM,
@@ -21,6 +22,7 @@ from tests.contract.security.attacked import (
     claim_path,
     device_of,
     pod_path,
+    quota_path,
     slice_named,
 )
 
@@ -108,6 +110,13 @@ ACTIONS: Mapping[str, Action] = {
         pod_path(GATED, OWN) + "/status", {"status": {"conditions": [_CONDITION]}}, "strategic-merge"
     ),
     "remove the gate of a pod": _patch(pod_path(GATED, OWN), {"spec": {"schedulingGates": None}}),
+    "raise the limit of a quota in its status": _patch(
+        quota_path(QUOTA) + "/status", {"status": {"hard": {"lode.dev/cores": "1000"}}}
+    ),
+    "say how many pods a quota counts": _patch(quota_path(QUOTA) + "/status", {"status": {"used": {"pods": "0"}}}),
+    "say how much of its cards a quota counts": _patch(
+        quota_path(QUOTA) + "/status", {"status": {"used": {"lode.dev/cores": "0"}}}
+    ),
     "delete the binding of a policy": _delete(f"{_BINDINGS}/own-slices.lode.dev"),
 }
 """By the words of the table, in its order."""

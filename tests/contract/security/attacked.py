@@ -25,6 +25,7 @@ USED, FREE, FOREIGN_USED, FOREIGN_FREE = "used", "free", "foreign-used", "foreig
 ON = {node: f"on-{node}" for node in (VICTIM, ATTACKER)}
 """A claim that is allocated on each node."""
 POD, GATED = "victim", "gated"
+QUOTA = "cards"
 SLICE = f"{VICTIM}-lode.dev-devices-000"
 _RESTRICTED = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -75,6 +76,11 @@ def allocation_on(node: str) -> Object:
     return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
 
 
+def quota_path(name: str) -> str:
+    """The path of a quota in the tenant's namespace."""
+    return f"/api/v1/namespaces/{OWN}/resourcequotas/{name}"
+
+
 def claim_path(name: str, namespace: str = OWN) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 
@@ -116,6 +122,8 @@ def _create_objects(admin: Identity, flavor: Flavor) -> None:
         user = {"resource": "pods", "name": "user", "uid": f"uid-of-user-of-{name}"}
         status = {"status": {"allocation": allocation_on(node), "reservedFor": [user]}}
         allocator.request("PATCH", claim_path(name) + "/status", status).must()
+    quota = {"metadata": {"name": QUOTA}, "spec": {"hard": {"lode.dev/cores": "100", "pods": "10"}}}
+    admin.request("POST", quota_path("").rstrip("/"), quota).must()
     for name, namespace, spec in (
         (POD, OTHERS, {"nodeName": VICTIM}),
         (GATED, OWN, {"schedulingGates": [installed.GATE]}),

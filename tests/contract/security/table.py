@@ -104,6 +104,15 @@ CONTROLLER_ALLOCATED: Final[Table] = {
         "RBAC | RBAC | RBAC | yes: task | RBAC | yes: trusted | NodeRestriction | yes: trusted"
     ),
     "remove the gate of a pod": _row("yes: own | yes: own | RBAC | yes: task | RBAC | RBAC | RBAC | yes: trusted"),
+    "raise the limit of a quota in its status": _row(
+        "RBAC | RBAC | RBAC | controller-writes | RBAC | RBAC | RBAC | yes: trusted"
+    ),
+    "say how many pods a quota counts": _row(
+        "RBAC | RBAC | RBAC | controller-writes | RBAC | RBAC | RBAC | yes: trusted"
+    ),
+    "say how much of its cards a quota counts": _row(
+        "RBAC | RBAC | RBAC | yes: task | RBAC | RBAC | RBAC | yes: trusted"
+    ),
     "delete the binding of a policy": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
 }
 SCHEDULER_ALLOCATED: Final[Table] = {
@@ -159,6 +168,9 @@ SCHEDULER_ALLOCATED: Final[Table] = {
     ),
     "say that a pod has its devices": _row("RBAC | RBAC | RBAC | RBAC | yes: trusted | NodeRestriction | yes: trusted"),
     "remove the gate of a pod": _row("yes: own | yes: own | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "raise the limit of a quota in its status": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "say how many pods a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "say how much of its cards a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "delete the binding of a policy": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
 }
 

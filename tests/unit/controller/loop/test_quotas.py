@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, Conflict, Unavailable
+from driver.kube.api import (
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+    Conflict,
+    Forbidden,
+    Unavailable,
+)
 from tests.unit.controller.loop.gangworld import GangWorld
 from tests.unit.controller.loop.world import GATE, ControllerWorld, Killed, expect_kill
 
@@ -309,3 +318,56 @@ def test_pods_of_the_namespace_are_listed_once_more_when_they_end() -> None:
     limit(world, cores="100")
     world.settle(5)
     assert placed(world, "b") == ["b"]
+
+
+# What kubectl shows
+
+
+def used(world: ControllerWorld, name: str = "cards") -> Any:
+    return (world.api.get(RESOURCE_QUOTAS, name, "default").get("status") or {}).get("used")
+
+
+def test_what_is_used_is_written_where_kubectl_shows_it_and_only_if_it_differs(world: ControllerWorld) -> None:
+    limit(world, cores="300", memory="1Ti")
+    limit(world, name="pods")
+    world.settle(5)
+    assert used(world) == {"lode.dev/cores": "0", "lode.dev/memory": "0"}
+    assert used(world, "pods") is None
+    add(world, "a", "b")
+    world.settle(5)
+    assert used(world) == {"lode.dev/cores": "200", "lode.dev/memory": "0"}
+    writes = world.meddler.calls.count("patch resourcequotas/status")
+    world.settle(600)
+    assert world.meddler.calls.count("patch resourcequotas/status") == writes == 2
+    world.start()
+    world.settle(10)
+    assert "patch resourcequotas/status" not in world.meddler.calls, "a new run finds it written"
+    world.remove_pod("a")
+    world.settle(5)
+    assert used(world)["lode.dev/cores"] == "100"
+
+
+def test_use_that_somebody_else_overwrites_is_written_again(world: ControllerWorld) -> None:
+    limit(world, cores="300")
+    add(world, "a")
+    world.settle(5)
+    wrong = {"status": {"used": {"lode.dev/cores": "7"}}}
+    world.api.patch(RESOURCE_QUOTAS, "cards", wrong, namespace="default", subresource="status")
+    world.settle(5)
+    assert used(world) == {"lode.dev/cores": "100"}
+
+
+def test_use_that_cannot_be_written_is_tried_again_after_a_minute(world: ControllerWorld) -> None:
+    def refuse(what: str, about: Any) -> None:
+        if what == "patch resourcequotas/status":
+            raise Forbidden("no", status=403)
+
+    world.meddler.before = refuse
+    limit(world, cores="300")
+    add(world, "a")
+    world.settle(30)
+    assert placed(world, "a") == ["a"], "nothing is decided by it"
+    assert used(world) is None
+    world.meddler.before = None
+    world.settle(60)
+    assert used(world) == {"lode.dev/cores": "100"}
