@@ -191,8 +191,7 @@ class Controller:
             self._reporter.report_unreadable(found)
         for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
             self._reporter.report_invalid_quota(quota)
-        for namespace in self._state.quotas.namespaces:
-            self._quota_uses.note(namespace)
+        self._quota_uses.note(self._state.quotas.namespaces)
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -289,8 +288,8 @@ class Controller:
         """Return when ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
-            times += [self._queue.next_due(), self._in_flight.next_due(), self._reporter.next_due()]
-            times += [self._quota_uses.next_due()]
+            parts = (self._queue, self._in_flight, self._reporter, self._quota_uses)
+            times += [part.next_due() for part in parts]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 
@@ -379,10 +378,8 @@ class Controller:
         for found in changes.unreadable[:_MOST_LOGGED]:
             self._reporter.report_unreadable(found)
         for quota in changes.invalid_quotas[:_MOST_LOGGED]:
-            self._log.warning("quota allows nothing", quota=quota.key, faults=quota.faults)
             self._reporter.report_invalid_quota(quota)
-        for namespace in changes.quota_uses:
-            self._quota_uses.note(namespace)
+        self._quota_uses.note(changes.quota_uses)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:

@@ -1,5 +1,6 @@
 """Reports what is used of quotas in their ``status.used``, where kubectl shows it. Nothing is decided by it."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from controller.state import State
@@ -23,9 +24,10 @@ class QuotaUses:
         self._due: dict[str, float] = {}
         """Time at which the quotas of a namespace are looked at (monotonic seconds)."""
 
-    def note(self, namespace: str, after: float = PAUSE_SECONDS) -> None:
-        """Note that the quotas of the namespace, or what is used of them, may have changed."""
-        self._due.setdefault(namespace, self._clock.monotonic() + after)
+    def note(self, namespaces: Iterable[str], after: float = PAUSE_SECONDS) -> None:
+        """Note that the quotas of the namespaces, or what is used of them, may have changed."""
+        for namespace in namespaces:
+            self._due.setdefault(namespace, self._clock.monotonic() + after)
 
     def next_due(self) -> float | None:
         """Return when ``report`` has something to do (monotonic seconds); None if nothing has changed."""
@@ -47,4 +49,4 @@ class QuotaUses:
     def on_result(self, result: WriteResult) -> None:
         """Take in the result of a report; after a failure, the namespace is looked at once more."""
         if result.error is not None:
-            self.note(result.sequence.subject[1].partition("/")[0], AFTER_FAILURE_SECONDS)
+            self.note([result.sequence.subject[1].partition("/")[0]], AFTER_FAILURE_SECONDS)

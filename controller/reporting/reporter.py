@@ -152,6 +152,7 @@ class Reporter:
 
     def report_invalid_quota(self, quota: Quota) -> None:
         """Report on a quota that it cannot be understood."""
+        self._log.warning("quota allows nothing", quota=quota.key, faults=quota.faults)
         self._say(Note(RESOURCE_QUOTAS, quota.key, quota.uid, Reason.QUOTA_INVALID.value, str(Unusable((quota,)))))
 
     def stop_reminding(self, pod: str) -> None:
