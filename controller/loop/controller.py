@@ -23,14 +23,14 @@ from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key
-from controller.loop.shared import Shared
+from controller.loop.shared import Shared, limits_of
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
 from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
-from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import PatchQuotaUse, ReadPage, Target
 from driver.clock import Clock
@@ -38,7 +38,7 @@ from driver.kube.api import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, R
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
-from driver.settings import HoldSettings, Settings
+from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
@@ -144,7 +144,7 @@ class Controller:
             metrics=self._metrics,
             log=log,
             max_wait=settings.max_retry_seconds,
-            limits=_limits_of(settings.hold),
+            limits=limits_of(settings.hold),
             wishes=NodeWishes(state, settings.autoscaling),
         )
         self._waits = PodWaits(shared)
@@ -407,16 +407,6 @@ class Controller:
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())
-
-
-def _limits_of(hold: HoldSettings) -> HoldLimits:
-    return HoldLimits(
-        enabled=hold.enabled,
-        after=hold.after_seconds,
-        longest=hold.for_seconds,
-        pause=hold.pause_seconds,
-        share=hold.share,
-    )
 
 
 def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:

@@ -12,6 +12,7 @@ from controller.state import State
 from controller.waiting import HoldLimits
 from driver.clock import Clock
 from driver.observe import Logger
+from driver.settings import HoldSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,14 @@ class Shared:
     max_wait: float
     limits: HoldLimits
     wishes: NodeWishes
+
+
+def limits_of(hold: HoldSettings) -> HoldLimits:
+    """Return the limits of holds that the settings say."""
+    return HoldLimits(
+        enabled=hold.enabled,
+        after=hold.after_seconds,
+        longest=hold.for_seconds,
+        pause=hold.pause_seconds,
+        share=hold.share,
+    )
