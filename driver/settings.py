@@ -124,6 +124,8 @@ class KubeletPluginSettings(_Section):
     an hour."""
     health_resend_seconds: float = Field(default=10, gt=0, lt=30)
     """The kubelet discards health that was not reported for 30 s."""
+    claim_metrics: bool = False
+    """Whether /metrics has a series for each device of a prepared claim, with the claim's name and the card's uuid."""
 
 
 class TierLevel(_Section):

@@ -29,7 +29,7 @@ from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.daemon import Docker
-from testclusters.debian import installed
+from testclusters.debian import installed, promtool
 from testclusters.forwarder import Forwarder
 from testclusters.images import PREVIOUS, build_context, image_labels, previous_source, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
@@ -72,6 +72,7 @@ __all__ = [
     "kubectl_program",
     "previous_source",
     "progress_step",
+    "promtool",
     "software_bill",
     "start_process",
     "write_archive",

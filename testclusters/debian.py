@@ -18,6 +18,7 @@ from testclusters.programs import ProgramMissing
 RELEASE = "bookworm"
 
 _TOOLS = ("docker.io", "containerd", "runc", "tini", "iptables", "iproute2", "mmdebstrap", "busybox-static")
+_PROMETHEUS = ("prometheus",)
 _MIRROR = "http://deb.debian.org/debian"
 _EXCLUDED = ("doc", "man", "locale", "info", "lintian")
 """Folders of /usr/share that root file systems leave out: no program reads them."""
@@ -44,28 +45,46 @@ def environment() -> Mapping[str, str]:
     }
 
 
+def promtool() -> Path:
+    """The path of Prometheus' `promtool`: the one on PATH, else Debian's.
+
+    Raises `ProgramMissing` if the machine has no apt.
+    """
+    if found := shutil.which("promtool"):
+        return Path(found)
+    key = cache.content_key(Path("/etc/os-release"), *_PROMETHEUS)
+    return (
+        cache.cached_folder("debian-prometheus", key, lambda folder: _unpack(folder, _PROMETHEUS)) / "usr/bin/promtool"
+    )
+
+
 def _unpack_tools(folder: Path) -> None:
+    _unpack(folder, _TOOLS)
+    links = folder / "usr/local/sbin"
+    links.mkdir(parents=True)
+    for name in ("iptables", "ip6tables"):  # installing the package would create these links
+        for suffix in ("", "-save", "-restore"):
+            (links / f"{name}{suffix}").symlink_to("../../sbin/xtables-nft-multi")
+
+
+def _unpack(folder: Path, packages: Sequence[str]) -> None:
+    """Unpack the packages and what they depend on into the folder."""
     if not shutil.which("apt-get"):
-        raise ProgramMissing("no Docker daemon answers, and apt-get is not installed; start a Docker daemon")
+        raise ProgramMissing(f"apt-get is not installed, which fetches {', '.join(packages)}; install them yourself")
     archives = folder / "archives"
     (archives / "partial").mkdir(parents=True)
-    with progress.progress_step(f"fetching {', '.join(_TOOLS)} from Debian"):
+    with progress.progress_step(f"fetching {', '.join(packages)} from Debian"):
         settings = (f"Dir::Cache::archives={archives}", "Debug::NoLocking=true", "APT::Sandbox::User=root")
         options = [word for setting in settings for word in ("-o", setting)]
         # --reinstall fetches tools that are installed, too, so that only libraries depend on what the machine has.
         flags = ("-y", "--reinstall", "--download-only", "--no-install-recommends")
-        fetch = ["apt-get", "install", *flags, *options, *_TOOLS]
+        fetch = ["apt-get", "install", *flags, *options, *packages]
         if run(fetch, check=False, timeout=600).returncode:
             run(["apt-get", "update"], check=False, timeout=600)
             run(fetch, timeout=600)
         for archive in sorted(archives.glob("*.deb")):
             run(["dpkg", "-x", archive, folder])
     shutil.rmtree(archives)
-    links = folder / "usr/local/sbin"
-    links.mkdir(parents=True)
-    for name in ("iptables", "ip6tables"):  # installing the package would create these links
-        for suffix in ("", "-save", "-restore"):
-            (links / f"{name}{suffix}").symlink_to("../../sbin/xtables-nft-multi")
 
 
 def root_filesystem(name: str, packages: Sequence[str]) -> Path:

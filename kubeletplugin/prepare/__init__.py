@@ -5,7 +5,8 @@ recovery         repairs the node when the plugin starts
 | transaction    prepares one claim in six steps
 retiring         gives up claims: files at once, steps on the hardware when possible
 assessor         decides the steps of a claim, and which claims must go first
-claim_usage      whether prepared claims are still allocated and used, as the API says
+claim_metrics    which claims are prepared, as metrics
+| claim_usage    whether prepared claims are still allocated and used, as the API says
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk
 device_status    writes which cards claims have, where kube-scheduler allocates

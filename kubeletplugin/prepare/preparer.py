@@ -20,6 +20,7 @@ from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import DEFECTS, Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
+from kubeletplugin.prepare.claim_metrics import ClaimMetrics
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
@@ -87,7 +88,7 @@ class Preparer:
         self._errors = metrics.counter(
             "claim_operation_errors", "Claims not prepared or unprepared, by who must act.", "operation", "reason"
         )
-        self._claims = metrics.gauge("prepared_claims", "Claims that are prepared on this node.")
+        self._claims = ClaimMetrics(metrics, named=node.settings.kubeletplugin.claim_metrics)
 
     def tidy(self) -> None:
         """Undo the unfinished work of a killed instance. Calls neither the API nor the hardware.
@@ -332,7 +333,7 @@ class Preparer:
         )
 
     def _count(self, checkpoint: Checkpoint) -> None:
-        self._claims.set(sum(claim.state != "stopping" for claim in checkpoint.claims.values()))
+        self._claims.show(checkpoint)
 
     def _load(self) -> Checkpoint:
         try:
