@@ -58,7 +58,8 @@ class Throughput:
 
     ``pods`` is the number that was bound of the ``wanted`` ones, within ``seconds``. ``latencies`` are the sorted
     seconds from the creation of a bound pod to the event that shows it bound; ``cpu`` is the processor time that each
-    program used meanwhile, in seconds.
+    program used meanwhile, in seconds; ``described`` the part of the allocated claims whose ``status.devices`` has an
+    entry for each of their devices.
     """
 
     wanted: int
@@ -67,6 +68,7 @@ class Throughput:
     latencies: list[float]
     cpu: Mapping[str, float]
     faults: list[str]
+    described: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -160,7 +162,9 @@ def _bind(
         times = {name: bound[name] for name in names if name in bound}
     latencies = sorted(at - created[name] for name, at in times.items())
     seconds = (max(times.values()) if len(times) == count else ended) - began
-    return Throughput(count, len(times), seconds=seconds, latencies=latencies, cpu=used, faults=faults(api))
+    return Throughput(
+        count, len(times), seconds=seconds, latencies=latencies, cpu=used, faults=faults(api), described=described(api)
+    )
 
 
 def faults(api: Api) -> list[str]:
@@ -171,6 +175,18 @@ def faults(api: Api) -> list[str]:
     claims = [claim_from(raw) for raw in list_all(api, RESOURCE_CLAIMS)]
     results = [(claim.key, result) for claim in claims if claim.allocation for result in claim.allocation.results]
     return list(catalogue.conflicts(Holding(key, result) for key, result in results))
+
+
+def described(api: Api) -> float:
+    """The part of the allocated claims that say of each device which card it is."""
+    statuses = [raw.get("status") or {} for raw in list_all(api, RESOURCE_CLAIMS)]
+    allocated = [status for status in statuses if status.get("allocation")]
+    whole = [
+        status
+        for status in allocated
+        if len(status.get("devices") or ()) == len(status["allocation"]["devices"]["results"])
+    ]
+    return len(whole) / max(1, len(allocated))
 
 
 def _pod(name: str) -> Json:

@@ -9,6 +9,8 @@ from benchmarks.versions import CURRENT as VERSION
 
 CURRENT = VERSION.name
 PEER = "kube-scheduler"
+MOST_LOSS = 0.03
+"""The part of the rate before that the current version may lose."""
 PROGRAMS = (CONTROLLER, *CONTROL_PLANE, BENCHMARK)
 """Whose processor time a pod is told."""
 
@@ -59,6 +61,22 @@ def _times(one: Row) -> float:
         return 0.0
     peer = one.results[PEER]
     return one.results[CURRENT].rate / max(peer.rate, 1 / peer.seconds)
+
+
+def changes(rows: Sequence[Row]) -> str:
+    """The current version beside the one before, with the bar for its rate; "" if none was measured."""
+    table = []
+    for one in rows:
+        for name, before in one.results.items():
+            if name not in (CURRENT, PEER) and CURRENT in one.results:
+                now = one.results[CURRENT]
+                change = now.rate / before.rate - 1
+                met = "met" if change >= -MOST_LOSS else f"missed: {change:+.1%}"
+                said = f"{before.described:.0%}, {now.described:.0%}"
+                table.append(
+                    [f"{one.label}: {name}", number(before.rate), number(now.rate), f"{change:+.1%}", met, said]
+                )
+    return lines(["before", "pods/s", "now", "change", "bar", "claims that say their cards"], table) if table else ""
 
 
 def costs(rows: Sequence[Row]) -> str:

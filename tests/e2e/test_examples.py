@@ -79,6 +79,21 @@ def check_views(client: Client, namespace: str, pods: list[Object]) -> None:
             assert view == published.expected(listed), f"{it['metadata']['name']}/{container['name']}"
 
 
+def check_each_claim_says_which_cards_it_has(client: Client, namespace: str) -> None:
+    """`status.devices` has the uuid of each device. Where kube-scheduler allocates, the plugin writes it afterwards."""
+    published = Published.read(client)
+
+    def said() -> bool:
+        for claim in client.list("resourceclaims", namespace):
+            entries = claim["status"].get("devices") or ()
+            uuids = {(it["pool"], it["device"]): it.get("data", {}).get("uuid") for it in entries}
+            devices = {(it["pool"], it["device"]) for it in results(claim)}
+            assert uuids == {key: published.devices[key]["attributes"]["uuid"]["string"] for key in devices}
+        return True
+
+    eventually("each claim says which cards it has", said)
+
+
 def check_each_example_has_the_requested_devices(client: Client, namespace: str, pods: list[Object]) -> None:
     """The attributes of the allocated devices are those that the examples request."""
     published, claims = Published.read(client), client.claims(namespace)
@@ -116,6 +131,7 @@ def check_each_example_has_the_requested_devices(client: Client, namespace: str,
 def test_all_examples_run_at_once_and_see_exactly_their_devices(client: Client, namespace: str) -> None:
     pods = run_all_examples(client, namespace)
     check_each_example_has_the_requested_devices(client, namespace, pods)
+    check_each_claim_says_which_cards_it_has(client, namespace)
     check_views(client, namespace, pods)
 
 

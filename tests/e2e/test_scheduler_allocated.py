@@ -6,7 +6,12 @@ import pytest
 
 from tests.e2e import flavors, nodes
 from tests.e2e.client import Client, names
-from tests.e2e.test_examples import check_each_example_has_the_requested_devices, check_views, run_all_examples
+from tests.e2e.test_examples import (
+    check_each_claim_says_which_cards_it_has,
+    check_each_example_has_the_requested_devices,
+    check_views,
+    run_all_examples,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,4 +35,5 @@ def test_all_examples_run_unchanged(client: Client, namespace: str) -> None:
     pods = run_all_examples(client, namespace)
     assert not any(it["spec"].get("schedulingGates") for it in pods)
     check_each_example_has_the_requested_devices(client, namespace, pods)
+    check_each_claim_says_which_cards_it_has(client, namespace)
     check_views(client, namespace, pods)

@@ -8,7 +8,7 @@ from benchmarks import fleet
 from benchmarks.controlplane import NAMESPACE
 from benchmarks.throughput import table
 from benchmarks.throughput.__main__ import contenders, parse
-from benchmarks.throughput.measure import CONTROLLER, Throughput
+from benchmarks.throughput.measure import CONTROLLER, Throughput, described
 from benchmarks.throughput.table import CURRENT, PEER, Row
 from benchmarks.throughput.workloads import WORKLOADS, Workload
 from driver.kube.api import NAMESPACES, RESOURCE_CLAIMS
@@ -48,6 +48,29 @@ def test_the_bar_is_a_multiple_of_the_peers_rate(ours: float, theirs: float, bar
     assert table.verdict(row) == verdict
     assert verdict in table.rates([row])
     assert "a card: kube-scheduler" in table.costs([row])
+
+
+@pytest.mark.parametrize(("now", "verdict"), [(100, "met"), (97.5, "met"), (96.5, "missed: -3.5%"), (120, "met")])
+def test_the_rate_may_fall_by_three_percent_of_that_of_the_version_before(now: float, verdict: str) -> None:
+    row = Row("a card", 5, {"1e91279": figures(100), CURRENT: figures(now), PEER: figures(12)})
+    assert verdict in table.changes([row])
+    assert "a card: 1e91279" in table.changes([row])
+    assert table.changes([Row("a card", 5, {CURRENT: figures(now), PEER: figures(12)})]) == ""
+
+
+def test_a_claim_says_its_cards_if_each_device_has_an_entry() -> None:
+    api = MemoryApi(VirtualClock())
+    api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    key = {"driver": DEFAULT_DRIVER, "pool": "n1/lode.dev", "device": "gpu-0"}
+    requests = [{"name": "card", "exactly": {"deviceClassName": "gpu.lode.dev"}}]
+    for name, devices in (("says", [key]), ("silent", []), ("waits", [])):
+        claim = api.create(
+            RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}, NAMESPACE
+        )
+        if name != "waits":
+            allocation = {"devices": {"results": [{"request": "card", **key}]}}
+            api.update(RESOURCE_CLAIMS, {**claim, "status": {"allocation": allocation, "devices": devices}}, "status")
+    assert described(api) == 0.5
 
 
 def test_conflicting_allocations_do_not_meet_the_bar() -> None:
