@@ -8,6 +8,8 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | top              ``lode top``: its options, and in its modules the subjects
 | uninstall        ``lode uninstall``: its options
+| advise           ``lode advise``: its options
+advice             the moves that let pods run, and the idle cards
 cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 | simulate_run     reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints
@@ -19,7 +21,7 @@ inventory_report   the cards of a node and what it offers of them, as text and J
 | outcomes         what came of a pod or claim, as a value, as JSON and as lines of a table
 | podnotes         notes on a live pod: the health of its devices, and whether a controller leads
 | snapshot         input objects as the state that the controller decides from
-| tiers            the part of the controller's settings that decisions about gangs depend on
+decision_settings  the part of the controller's settings that decisions depend on
 doubts             notes on claims that are allowed and hardly meant so
 | expand           the pods of workloads and the claims of templates, as Kubernetes would create them
 | live             reads a cluster with the rights of the user

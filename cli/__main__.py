@@ -17,6 +17,7 @@ PROGRAMS = {
     "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "top": ("cli.top", "show what is used of the cards: which card each claim has, and how much of it"),
+    "advise": ("cli.advise", "say which pods would have to move so that others can run, and which cards are idle"),
     "cordon": ("cli.cards.commands:cordon", "take a card, or all cards of a node, out of service for new claims"),
     "uncordon": ("cli.cards.commands:uncordon", "undo cordon or drain"),
     "drain": ("cli.cards.commands:drain", "cordon a card and evict the pods whose claims hold it"),

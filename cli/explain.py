@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
+    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.
     from cli.explain_run import run

@@ -7,9 +7,9 @@ import time
 from typing import Final
 
 from cli import live
+from cli.decision_settings import settings_in
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.explanation import ExplainedOutcome, Explainer
-from cli.tiers import tiers_in
 from driver.errors import LodeError, OperatorFault
 from driver.names import Names
 
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _explanation(arguments: argparse.Namespace) -> ExplainedOutcome:
     kind, name = _parse_target(arguments.what)
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
-        tiers, chosen = tiers_in(arguments.settings), arguments.namespace or namespace
-        explainer = Explainer(api, Names(arguments.driver), chosen, time.time(), tiers)
+        settings, chosen = settings_in(arguments.settings), arguments.namespace or namespace
+        explainer = Explainer(api, Names(arguments.driver), chosen, time.time(), settings)
         return explainer.explain(kind, name)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from cli.decision_settings import DecisionSettings, settings_of_cluster
 from cli.live import (
     DECIDING,
     MissingRight,
@@ -21,8 +22,7 @@ from cli.podnotes import health_notes, leader_note
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
-from cli.tiers import tiers_of_cluster
-from controller.gangs import GangTerms, Tiers
+from controller.gangs import GangTerms
 from controller.reconcile import known_gang
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
@@ -137,12 +137,12 @@ class Explainer:
 
     Args:
         now: seconds since the epoch.
-        tiers: what tiers in PodGroups of Volcano stand for; None if the controller that is installed says it.
+        settings: of the controller; None for those of the controller that is installed.
     """
 
-    def __init__(self, api: Api, names: Names, namespace: str, now: float, tiers: Tiers | None = None):
+    def __init__(self, api: Api, names: Names, namespace: str, now: float, settings: DecisionSettings | None = None):
         self._api = api
-        self._tiers = tiers
+        self._settings = settings
         self._names = names
         self._namespace = namespace
         self._now = now
@@ -264,8 +264,9 @@ class Explainer:
         # Templates say what pods of gangs will ask for that do not exist yet. No claim is made from them here.
         templates = [item.object for item in more if item.resource == RESOURCE_CLAIM_TEMPLATES]
         every = [*stored_objects, *(item for item in more if item.resource != RESOURCE_CLAIM_TEMPLATES)]
-        tiers, notes = (self._tiers, ()) if self._tiers is not None else tiers_of_cluster(self._api, more)
-        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, tiers=tiers)
+        given = self._settings
+        settings, notes = (given, ()) if given is not None else settings_of_cluster(self._api, every)
+        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, settings=settings)
         for template in templates:
             snapshot.put(RESOURCE_CLAIM_TEMPLATES, template)
         snapshot.notes += notes

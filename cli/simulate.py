@@ -49,5 +49,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
+    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")
     return parser

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cli import live
 from cli.checks import InputObject, check
+from cli.decision_settings import DecisionSettings, settings_in, settings_of_cluster
 from cli.documents import BadInput, read_documents
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.outcomes import DEVICE_HEADER, Outcome, outcome_rows
@@ -16,7 +17,6 @@ from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import table
-from cli.tiers import tiers_in, tiers_of_cluster
 from driver.errors import LodeError
 from driver.names import Names
 from driver.wire import Json
@@ -66,10 +66,10 @@ def read_input(arguments: argparse.Namespace) -> ClusterInput:
         BadInput: files cannot be used; carries every fault.
         LodeError: the cluster cannot be read.
     """
-    names, tiers = Names(arguments.driver), tiers_in(arguments.settings)
+    names, settings = Names(arguments.driver), settings_in(arguments.settings)
     if not arguments.live:
         objects, notes = _read_files(arguments.file, arguments.namespace or "default")
-        snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers or {})
+        snapshot = snapshot_of(objects, names, device_classes(), settings=settings or DecisionSettings())
         snapshot.notes += notes
         return ClusterInput(snapshot, objects, "default")
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
@@ -78,8 +78,8 @@ def read_input(arguments: argparse.Namespace) -> ClusterInput:
         more, missing = live.read_what_may_be_read(api)
         unread = [right.resource for right in missing]
         every = [*more, *objects]
-        tiers, unknown = (tiers, ()) if tiers is not None else tiers_of_cluster(api, every)
-        snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, tiers=tiers)
+        settings, unknown = (settings, ()) if settings is not None else settings_of_cluster(api, every)
+        snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, settings=settings)
         snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state), *notes]
         return ClusterInput(snapshot, every, namespace)
 

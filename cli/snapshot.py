@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.checks import WORKLOADS, InputKey, InputObject, damage
+from cli.decision_settings import DecisionSettings
 from cli.documents import LIVE, BadInput, InputFault
 from cli.doubts import doubts
 from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
-from controller.gangs import Tiers
 from controller.state import VOLUME_RESOURCES, State
 from driver.errors import Fault
 from driver.kube.api import (
@@ -34,6 +34,7 @@ from memoryapi.admission import gate_pod
 
 _ASSUMED_CAPACITY: Final = "1E"
 """Of every resource, on a node that is assumed."""
+_NO_SETTINGS: Final = DecisionSettings()
 _MAX_NAMED: Final = 3
 """Objects that a note names before it counts the rest."""
 
@@ -70,7 +71,7 @@ def snapshot_of(
     *,
     assume_nodes: bool = True,
     unread: Collection[Resource] = VOLUME_RESOURCES,
-    tiers: Tiers | None = None,
+    settings: DecisionSettings = _NO_SETTINGS,
 ) -> ClusterSnapshot:
     """The snapshot made of the input objects.
 
@@ -78,7 +79,7 @@ def snapshot_of(
         classes: DeviceClasses to assume if the input has none.
         assume_nodes: whether to assume the nodes that ResourceSlices name if the input has none.
         unread: kinds that were not looked for. Files are not searched for volumes, so these are the default.
-        tiers: what tiers in PodGroups of Volcano stand for.
+        settings: of the controller.
 
     Raises:
         BadInput: stored objects cannot be decoded; carries every fault.
@@ -89,7 +90,8 @@ def snapshot_of(
     _admit(tables, names)
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
-    snapshot = ClusterSnapshot(State(Fleet(names=names), names, tiers), notes, pods)
+    state = State(Fleet(names=names), names, settings.tiers, closing_conditions=settings.closing_node_conditions)
+    snapshot = ClusterSnapshot(state, notes, pods)
     for resource in unread:
         snapshot.state.apply(Unreadable(resource))
     problems = []

@@ -182,6 +182,8 @@ class ControllerSettings(_Section):
 
     volcano_tiers: dict[int | str, TierLevel] = {}
     """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
+    closing_node_conditions: list[Annotated[str, Field(min_length=1)]] = []
+    """Patterns of the types of node conditions that keep pods from a node while their status is ``True``."""
     debug_address: str = "127.0.0.1:8081"
     """Where /debug/usage is served, which names the claims of every namespace; "" serves nothing."""
     verify_policies: bool = True

@@ -102,9 +102,10 @@ class Controller:
         self._state = State(
             self._fleet,
             settings.names,
-            tiers_from(settings.controller.volcano_tiers),
-            Timeline(ports.clock).at,
-            ports.clock.monotonic,
+            tiers=tiers_from(settings.controller.volcano_tiers),
+            at=Timeline(ports.clock).at,
+            now=ports.clock.monotonic,
+            closing_conditions=settings.controller.closing_node_conditions,
         )
         self._identity = identity
         self._unsafe = unsafe

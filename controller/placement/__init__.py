@@ -14,13 +14,15 @@ podaffinity     required affinity and anti-affinity between pods
 predicates      predicates of one pod and one node
 nodes           nodes, with the pods that count on each
 podindex        pods on nodes, indexed for terms of other pods
+| nodefacts     the fields of a Node object that predicates read
 needs           needs of a pod: its requirements on a node
 | storage       volumes, claims for volumes, storage classes and limits of nodes
 podterms        terms about other pods, and the fields that they select by
 """
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
-from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
+from controller.placement.nodefacts import NodeFacts, NodeTaint, facts_of
+from controller.placement.nodes import Nodes, NodeView
 from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, place_on, plan
 from controller.placement.podcheck import PodCheck
 from controller.placement.podterms import PodLabels

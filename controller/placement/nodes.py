@@ -3,15 +3,13 @@
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
-from controller.placement.needs import Amounts, HostPort, Needs
+from controller.placement.needs import HostPort, Needs
+from controller.placement.nodefacts import NodeFacts, NodeTaint
 from controller.placement.podindex import PodIndex
 from controller.placement.storage import Storage
 from driver.bounded import BoundedCache
-from driver.quantity import Quantity
-from driver.wire import Json
 
 Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 """Finds the reasons why a node, by its name and labels, does not take a certain pod; empty if it does."""
@@ -22,48 +20,6 @@ _MAX_DOMAINS = 64
 """Most kinds of topology spread with remembered nodes."""
 HOSTNAME: Final = "kubernetes.io/hostname"
 """Well-known label with the host name, by which pods can name a node."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTaint:
-    """A node taint (core/v1 Taint)."""
-
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """The fields of a Node object that predicates read."""
-
-    name: str
-    ready: bool = False
-    unschedulable: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[NodeTaint, ...] = ()
-    allocatable: Amounts = field(default_factory=dict)
-    deleting: bool = False
-    features: frozenset[str] = frozenset()
-    """``status.declaredFeatures``."""
-
-
-def facts_of(node: Json) -> NodeFacts:
-    """The facts of a Node object. A node without the condition ``Ready`` is not ready."""
-    spec, status, metadata = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
-    return NodeFacts(
-        name=metadata["name"],
-        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
-        unschedulable=bool(spec.get("unschedulable")),
-        labels=dict(metadata.get("labels") or {}),
-        taints=tuple(NodeTaint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
-        allocatable={name: Quantity.parse(str(v)).nanos for name, v in (status.get("allocatable") or {}).items()},
-        deleting=bool(metadata.get("deletionTimestamp")),
-        features=frozenset(status.get("declaredFeatures") or ()),
-    )
 
 
 class NodeView:

@@ -8,7 +8,8 @@ depend on other nodes.
 from collections.abc import Collection, Iterable, Sequence
 
 from controller.placement.needs import Needs, NodeToleration, written
-from controller.placement.nodes import NodeFacts, NodeTaint, NodeView
+from controller.placement.nodefacts import NodeFacts, NodeTaint
+from controller.placement.nodes import NodeView
 from driver.node_selectors import selects
 from driver.quantity import NANO
 
@@ -30,7 +31,7 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
         return ("the node does not exist",)
     facts, found = node.facts, list[str]()
     # It is asked for every node, and most nodes and pods have nothing of most of this.
-    if not facts.ready or facts.unschedulable or facts.taints:
+    if not facts.ready or facts.unschedulable or facts.taints or facts.closing_conditions:
         found += _state_reasons(needs, facts)
     if needs.labels or needs.affinity is not None:
         found += _selection_reasons(needs, facts)
@@ -43,7 +44,8 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
 
 
 def closed(needs: Needs, node: NodeView) -> tuple[str, ...]:
-    """Reasons why a pod may not be on the node, whoever puts it there: a cordon, or a taint that it does not tolerate.
+    """Reasons why a pod may not be on the node, whoever puts it there: a cordon, a taint that it does not tolerate, or
+    a condition that closes the node.
 
     A pod created with ``spec.nodeName`` bypasses kube-scheduler, and the kubelet checks only taints ``NoExecute``.
     """
@@ -62,6 +64,8 @@ def _closing_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
     for taint in untolerated(needs.tolerations, facts.taints):
         if taint != _UNSCHEDULABLE or not facts.unschedulable:
             yield f"node taint {taint} is not tolerated"
+    for condition in facts.closing_conditions:
+        yield f"the node has the condition {condition} (controller.closingNodeConditions)"
 
 
 def untolerated(tolerations: Collection[NodeToleration], taints: Iterable[NodeTaint]) -> Iterable[NodeTaint]:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.placement.needs import Needs
-from controller.placement.nodes import NodeFacts, Nodes
+from controller.placement.nodefacts import NodeFacts
+from controller.placement.nodes import Nodes
 from controller.placement.podaffinity import domains_of, without
 from controller.placement.predicates import tolerates
 from controller.placement.spread import counts_of

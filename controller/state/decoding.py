@@ -4,7 +4,7 @@ Decoding is apart from ``State.apply``, so that it can be done in the thread tha
 exist all at once, and the thread that decides does not spend its time on them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -96,11 +96,13 @@ StateDelta = Decoded | Deleted | Synced | Missing | Unreadable | Restored
 class Decoder:
     """Decodes objects of every kind that the state keeps. Safe in any thread."""
 
-    def __init__(self, names: Names, condition_type: str, tiers: Tiers | None = None):
+    def __init__(
+        self, names: Names, condition_type: str, tiers: Tiers | None = None, closing_conditions: Collection[str] = ()
+    ):
         pods, claims = SharedPods(), SharedClaims()
         self._decode: Mapping[Resource, Callable[[Object], Any]] = {
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
-            NODES: facts_of,
+            NODES: partial(facts_of, closing=tuple(closing_conditions)),
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
             RESOURCE_CLAIM_TEMPLATES: lambda obj: claims.shared(template_from(obj)),
             RESOURCE_SLICES: partial(_slice, SharedSlices(), names),

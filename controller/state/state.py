@@ -5,7 +5,7 @@ older version of an object never replaces a newer one, so a watch that lags behi
 make a device look free again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
@@ -98,6 +98,7 @@ class State:
         tiers: the levels that tiers in PodGroups of Volcano stand for.
         at: when an RFC 3339 time stamp of an object was, in the seconds of ``now``.
         now: the seconds that decisions are given; what is awaited since something was seen counts from these.
+        closing_conditions: patterns of conditions that keep pods from a node while they are true.
 
     Attributes:
         devices: pools of devices, and the use of each device.
@@ -117,6 +118,7 @@ class State:
         tiers: Tiers | None = None,
         at: Callable[[str], float] = epoch_seconds,
         now: Callable[[], float] = lambda: NEVER,
+        closing_conditions: Collection[str] = (),
     ):
         self.at = at
         self.devices = devices
@@ -133,7 +135,7 @@ class State:
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
         self.unreadable = UnreadableObjects()
-        self._decoder = Decoder(names, self.condition_type, tiers)
+        self._decoder = Decoder(names, self.condition_type, tiers, closing_conditions)
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
         self._counter = counter

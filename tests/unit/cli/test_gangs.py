@@ -9,8 +9,8 @@ import pytest
 
 from cli import explain, live
 from cli.checks import DEPLOYMENTS
+from cli.decision_settings import CONFIG_MAPS
 from cli.shipped import device_classes
-from cli.tiers import CONFIG_MAPS
 from driver.kube.api import (
     DEVICE_CLASSES,
     NAMESPACES,
