@@ -83,13 +83,13 @@ class _Search:
         def suffices(size: int) -> bool:
             return self._suffices(frozenset[str]().union(*candidates[:size]))
 
-        size = min(_FIRST, len(candidates))
-        while size and not suffices(size):
-            if size == len(candidates):
-                return 0
-            size = min(4 * size, len(candidates))
-        sizes = range(1, size)
-        return bisect_left(sizes, x=True, key=suffices) + 1 if size else 0
+        too_few, size = 0, min(_FIRST, len(candidates))
+        while too_few < size and not suffices(size):
+            too_few, size = size, min(4 * size, len(candidates))
+        if too_few == size:
+            return 0
+        sizes = range(too_few + 1, size)
+        return too_few + 1 + bisect_left(sizes, x=True, key=suffices)
 
     def _in_the_way(self, candidates: Sequence[Uids]) -> Uids | None:
         """Of these, whose end makes room, the ones in the way of the places that are found then; None if in vain."""

@@ -77,3 +77,13 @@ def test_without_many_trials_the_places_of_the_first_plan_say_who_goes(trials: i
     assert not answer.least
     assert len(answer.victims) == 16
     assert {one.node for one in answer.victims} == {one.node for one in answer.placements}
+
+
+@pytest.mark.parametrize("needed", [1, 8, 9, 20, 32, 33])
+def test_as_few_of_the_cheapest_go_as_are_needed(needed: int) -> None:
+    cluster = Cluster([1] * 33)
+    for number in range(33):
+        cluster.hold(f"low-{number}", WHOLE, node=f"n{number + 1}", created=number)
+    answer = cluster.preempt(gang(*members(needed)), trials=0)
+    assert victims(answer) == [f"low-{number}" for number in reversed(range(33 - needed, 33))]
+    assert cluster.preempt(gang(*members(34)), trials=0) == NoPreemption(in_vain=33)
