@@ -23,6 +23,8 @@ _FIRST: Final = 8
 """The cheapest candidates that are tried at first."""
 _MOST_SEARCHED: Final = 48
 """Most candidates among which the least victims are proved to be the least."""
+_WIDER: Final = 4
+"""How many times as many as are sufficient are searched, if these may not go together."""
 
 
 def victims_for_gang(gang: Gang, market: Market, vacating: Vacating) -> Found:
@@ -48,11 +50,13 @@ class _Search:
         if not size:
             return Found(in_vain=len(frozenset[str]().union(*candidates)), proven=not self._undecided)
         first = self._in_the_way(candidates[:size])
-        # Nobody of a higher priority has to go.
-        level = self._market.prices.of(candidates[size - 1])[0]
-        among = [one for one in candidates if self._market.prices.of(one)[0] <= level]
-        is_whole = len(among) <= _MOST_SEARCHED
-        search = VictimSearch(among if is_whole else candidates[:size], self._market, self._suffices)
+        if first is not None:
+            # Nobody of a higher priority has to go.
+            level = self._market.prices.of(first)[0]
+            candidates = [one for one in candidates if self._market.prices.of(one)[0] <= level]
+        is_whole = len(candidates) <= _MOST_SEARCHED
+        among = candidates if is_whole else candidates[: _WIDER * size]
+        search = VictimSearch(among, self._market, self._suffices)
         least = Least()
         if is_whole or first is None:
             least = search.find(below=None if first is None else self._market.prices.of(first))

@@ -87,3 +87,14 @@ def test_as_few_of_the_cheapest_go_as_are_needed(needed: int) -> None:
     answer = cluster.preempt(gang(*members(needed)), trials=0)
     assert victims(answer) == [f"low-{number}" for number in reversed(range(33 - needed, 33))]
     assert cluster.preempt(gang(*members(34)), trials=0) == NoPreemption(in_vain=33)
+
+
+@pytest.mark.parametrize("others", [0, 60])
+def test_a_higher_priority_goes_where_a_budget_keeps_the_lower_ones(others: int) -> None:
+    cluster = Cluster([1] * (3 + others))
+    for number in range(2):
+        cluster.hold(f"low-{number}", WHOLE, node=f"n{number + 1}", created=number, budgets=("ns/budget",))
+    for number in range(1 + others):
+        cluster.hold(f"middle-{number}", WHOLE, node=f"n{number + 3}", priority=1, created=-number)
+    cluster.budgets = {"ns/budget": 1}
+    assert victims(cluster.preempt(gang(*members(2)))) == ["low-1", "middle-0"]
