@@ -66,7 +66,7 @@ def _facts(result: Result, allocation: Allocation, names: Names, device: Device 
     bus = attributes.get(PCI_BUS_ID)
     facts = {
         "node": allocation.node_name,
-        "card": _card_of(result.device.device),
+        "card": card_of(result.device.device),
         **{field: _readable(attributes.get(names.attribute(name))) for field, name in _TEXTS},
         "pciBusID": _readable(bus),
     }
@@ -79,7 +79,7 @@ def _facts(result: Result, allocation: Allocation, names: Names, device: Device 
     }
 
 
-def _card_of(device: str) -> str:
+def card_of(device: str) -> str:
     """Return the card that a device is part of. Names of devices begin with that of the card, such as ``gpu-0``."""
     return "-".join(device.split("-")[:2])
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from driver.device_facts import card_of
 from driver.errors import OperatorFault
 from driver.kube.api import Object
 from driver.model import Device, Slice, Taint
@@ -69,11 +70,6 @@ class Target:
 
     def __str__(self) -> str:
         return f"card {self.card.key}" if self.card else f"all cards of node {self.node}"
-
-
-def card_of(device: str) -> str:
-    """Return the card that a device is part of: names of devices begin with it, such as ``gpu-0`` or ``npu-3``."""
-    return "-".join(device.split("-")[:2])
 
 
 def parse(what: str) -> tuple[str, str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cli.cards.card import Card, card_of, cards_of, find, parse
+from cli.cards.card import Card, cards_of, find, parse
+from driver.device_facts import card_of
 from driver.errors import OperatorFault
 from driver.names import Names
 from tests.unit.cli.cluster import slices
