@@ -15,6 +15,7 @@ from driver.kube.api import (
     Unavailable,
 )
 from tests.unit.controller.loop.gangworld import GangWorld
+from tests.unit.controller.loop.test_gangs_in_parts import IN_ORDER, PartsWorld
 from tests.unit.controller.loop.world import GATE, ControllerWorld, Killed, expect_kill
 
 
@@ -284,6 +285,17 @@ def test_a_member_more_of_a_gang_that_runs_waits_alone() -> None:
     world.remove_pod(pods[0])
     world.settle(5)
     assert world.let_go(*more) == list(more)
+
+
+def test_a_gang_counts_with_the_members_that_are_made_later() -> None:
+    world = PartsWorld(b=2, spec=IN_ORDER)
+    limit(world, cores="300")
+    world.start_leader()
+    assert world.node_of("train-leader-0-0") == ""
+    assert "asked 400, used 0, limit 300" in world.condition("train-leader-0-0")[2]
+    limit(world, cores="400")
+    world.settle(5)
+    assert world.let_go("train-leader-0-0")
 
 
 def test_half_a_gang_gives_its_devices_back_if_the_quota_is_lowered_meanwhile() -> None:
