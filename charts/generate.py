@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from charts.template import PROGRAMS, Case, template
+from charts.template import PROGRAMS, Case, of_preemption, template
 from testclusters import kubectl_program
 
 Object = dict[str, Any]
@@ -22,8 +22,9 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
+_PREEMPTION = "preemption"
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
-_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated")
+_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", _PREEMPTION)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
@@ -68,6 +69,10 @@ def generated() -> dict[str, str]:
             files[f"templates/generated/{kind}-{name}.yaml".lower()] = template(
                 [Case("auto", obj)], "kube-scheduler", obj
             )
+    for obj in built("controller-allocated", _PREEMPTION):
+        if _key(obj) not in keys:
+            kind, _, name = _key(obj)
+            files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_preemption(obj)
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

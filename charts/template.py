@@ -22,6 +22,8 @@ _RELEASE = {
 }
 """Lines that say by what the objects were installed."""
 
+_GENERATED = "# Generated from manifests/ by `make chart`.\n"
+_PREEMPTION = 'and (eq .Values.allocator "controller") ((.Values.settings.controller).preemption).enabled'
 _POD = ("spec", "template", "spec")
 _CONTAINER = (*_POD, "containers", 0)
 
@@ -82,7 +84,12 @@ def template(cases: Sequence[Case], allocator: str, opted_in: Object) -> str:
         body = f"{{{{- if .Values.createNamespaces }}}}\n{body}{{{{- end }}}}\n"
     if allocator:
         body = f'{{{{- if eq .Values.allocator "{allocator}" }}}}\n{body}{{{{- end }}}}\n'
-    return f"# Generated from manifests/ by `make chart`.\n{body}"
+    return f"{_GENERATED}{body}"
+
+
+def of_preemption(obj: Object) -> str:
+    """The template of an object that exists only where the setting `controller.preemption.enabled` is on."""
+    return f"{_GENERATED}{{{{- if {_PREEMPTION} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
 
 
 def _rendered(obj: Object) -> str:

@@ -17,6 +17,8 @@ What the API server must allow its service account (each write is one of these):
     events                                                          create
     leases in its own namespace                                     get create update
     the admission policies and bindings of manifests               get
+    with preemption: pods/eviction                                  create
+    with preemption: poddisruptionbudgets                           list watch
 """
 
 import argparse

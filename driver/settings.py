@@ -166,6 +166,15 @@ class AutoscalingSettings(_Section):
     """Whether pods also ask for devices of which no node has any, as in a cluster whose groups have no nodes yet."""
 
 
+class PreemptionSettings(_Section):
+    """Settings for pods that are evicted so that pods of higher priority get their devices."""
+
+    enabled: bool = False
+    """Whether pods are evicted at all; needs the rights of ``manifests/preemption``."""
+    priority_classes: tuple[str, ...] = ()
+    """The PriorityClasses whose pods may have others evicted; none for all. ``preemptionPolicy: Never`` counts too."""
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -175,6 +184,7 @@ class ControllerSettings(_Section):
     """Upper bound of the back-off of one pod."""
     hold: HoldSettings = HoldSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
+    preemption: PreemptionSettings = PreemptionSettings()
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

@@ -10,6 +10,7 @@ gangholds          holds nodes back for gangs
 | podsync          decides about one pod, and has that carried out
 podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
+preempting         evicts pods for others, and keeps what is freed
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 nodewishes         finds the pods that ask autoscalers for a node

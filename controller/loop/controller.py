@@ -22,6 +22,7 @@ from controller.loop.metrics import ControllerMetrics
 from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
+from controller.loop.preempting import Preempting
 from controller.loop.queue import Key
 from controller.loop.shared import Shared, limits_of
 from controller.loop.timeline import Timeline
@@ -34,7 +35,15 @@ from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import PatchQuotaUse, ReadPage, Target
 from driver.clock import Clock
-from driver.kube.api import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
+from driver.kube.api import (
+    DEVICE_TAINT_RULES,
+    EVENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Api,
+)
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
@@ -107,6 +116,8 @@ class Controller:
             now=ports.clock.monotonic,
             closing_conditions=settings.controller.closing_node_conditions,
         )
+        if settings.controller.preemption.enabled:
+            self._state.follow_budgets()
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)
@@ -135,6 +146,7 @@ class Controller:
         self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
         self._reporter = Reporter(self._writes, clock, state, log, self._identity)
         self._quota_uses = QuotaUses(self._writes, clock, state)
+        self._preempting = Preempting(state, self._queue, clock, log, settings.preemption)
         shared = Shared(
             state=state,
             queue=self._queue,
@@ -147,6 +159,7 @@ class Controller:
             max_wait=settings.max_retry_seconds,
             limits=limits_of(settings.hold),
             wishes=NodeWishes(state, settings.autoscaling),
+            preempting=self._preempting,
         )
         self._waits = PodWaits(shared)
         self._pods = PodSync(shared, self._waits)
@@ -193,6 +206,7 @@ class Controller:
         for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
             self._reporter.report_invalid_quota(quota)
         self._quota_uses.note(self._state.quotas.namespaces)
+        self._preempting.restore()
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -418,7 +432,7 @@ def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -
             lambda delta: deliver(state.decode(delta)),
             field_selector=_FIELD_SELECTORS.get(resource, ""),
             page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
-            optional=resource in OPTIONAL_RESOURCES,
+            optional=resource in (*OPTIONAL_RESOURCES, POD_DISRUPTION_BUDGETS),
         )
         for resource in state.resources
     )

@@ -11,12 +11,14 @@ from controller.loop.turns import objects_of
 from controller.loop.writes_in_flight import Progress
 from controller.reconcile import (
     NO_HISTORY,
+    NO_MEMORY,
     RELEASE_SECONDS,
     ClaimUpdate,
     Decision,
     DecisionContext,
     Idle,
     LetGo,
+    MakeRoom,
     PlacementHistory,
     PlacePod,
     Reason,
@@ -35,6 +37,7 @@ from controller.writing.sequences import (
     claim_steps,
     end_wish_step,
     gate_steps,
+    making_room_steps,
     promises_of,
     unbound_step,
     verdict_step,
@@ -44,16 +47,19 @@ from controller.writing.steps import Step
 from driver.backoff import delay
 from driver.clock import rfc3339
 from driver.errors import OperatorFault
-from driver.kube.api import AlreadyExists, Conflict, NotFound
+from driver.kube.api import AlreadyExists, Conflict, NotFound, OverBudget
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
+_BUSY_SECONDS = 0.1
+"""Pause before a pod is decided again whose victim is being written."""
 _OUTCOMES = {
     LetGo: DecisionOutcome.POD_GATE_REMOVED,
+    MakeRoom: DecisionOutcome.POD_MAKES_ROOM,
     PlacePod: DecisionOutcome.POD_PLACED,
     Release: DecisionOutcome.POD_RELEASED,
     TakeBack: DecisionOutcome.POD_TAKEN_BACK,
 }
-Written = LetGo | PlacePod | Release | TakeBack
+Written = LetGo | PlacePod | Release | TakeBack | MakeRoom
 """Decisions that mean writes."""
 
 
@@ -84,6 +90,7 @@ class PodSync:
         self._metrics = shared.metrics
         self._log = shared.log
         self._max_wait = shared.max_wait
+        self._preempting = shared.preempting
         self._waits = waits
         self._retries: dict[str, _RetryState] = {}
 
@@ -99,17 +106,38 @@ class PodSync:
         pod = self._state.pods.get(key)
         if pod is None:
             self._retries.pop(key, None)
+            self._preempting.end(("pod", key), changes)
             self._waits.settle(key)
             return DecisionOutcome.POD_GONE
         if gang := self._state.gangs.of(key):
+            self._preempting.end(("pod", key), changes)
             self._queue.add_changed(gang, self._clock.monotonic())
             return None
         if self._in_flight.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
             return None
-        context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
-        decision = decide(self._state, key, self._clock.monotonic(), self.history_of(key), context)
+        decision = self._decide(pod)
+        if not isinstance(decision, MakeRoom) and not self._is_pause(decision):
+            ended = self._preempting.end(("pod", key), changes)
+            decision = self._decide(pod) if ended and isinstance(decision, Unallocatable) else decision
         return self.carry_out_decision(pod, decision, changes)
+
+    def _decide(self, pod: PodView) -> Decision:
+        now, history = self._clock.monotonic(), self.history_of(pod.key)
+        context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
+        with self._state.rooms.open_to(("pod", pod.key), pod.priority) as opened:
+            if opened:
+                # What others were refused is no answer for a pod that sees more room than they do.
+                context = self._preempting.context_of(("pod", pod.key), replace(context, memory=NO_MEMORY))
+            decision = decide(self._state, pod.key, now, history, context)
+            if isinstance(decision, Unallocatable):
+                return self._preempting.room_for(pod, decision, history, context)
+        return decision
+
+    @staticmethod
+    def _is_pause(decision: Decision) -> bool:
+        """Return whether the pod is decided again in a moment, whatever happens."""
+        return isinstance(decision, Wait) and decision.reason is Reason.EVALUATING
 
     def history_of(self, key: str) -> PlacementHistory:
         """Return the history of the pod ``key``."""
@@ -149,6 +177,9 @@ class PodSync:
     ) -> DecisionOutcome | None:
         if isinstance(decision, PlacePod) and decision.allocations:
             self._waits.retried.placed(pod.key, decision.shape, decision.node)
+            self._preempting.look_again([decision.node], but=pod.key)
+        if isinstance(decision, MakeRoom) and not self._state.gangs.of(pod.key):
+            self._preempting.keep(("pod", pod.key), [decision], pod.priority, changes)
         timestamp = rfc3339(self._clock.now())
         consumer, devices = partial(self._state.consumer, pod), self._state.device_statuses
         updates = claim_updates(decision, consumer, devices, timestamp)
@@ -165,6 +196,8 @@ class PodSync:
         sequence = WriteSequence(("pod", pod.key), steps)
         if self._in_flight.is_busy(sequence.objects):
             # A claim that another member of the gang shares is being written; it is decided again afterwards.
+            if isinstance(decision, MakeRoom):
+                self._queue.add(("pod", pod.key), self._clock.monotonic() + _BUSY_SECONDS)
             return None
         retry.carrying_out = decision
         changes.add(self._in_flight.submit(sequence, promises_of(self._state, updates)))
@@ -182,6 +215,8 @@ class PodSync:
         match decision:
             case LetGo():
                 return gate_steps(self._state, pod)
+            case MakeRoom():
+                return making_room_steps(self._state, pod, decision, timestamp)
             case PlacePod(admit=True):
                 return admit_steps(self._state, pod, decision, timestamp)
             case TakeBack() if pod.nominated and not self._state.gangs.of(pod.key):
@@ -212,6 +247,11 @@ class PodSync:
             pause = min(delay(retry.attempts), self._max_wait)
             self._retry(key, retry, error, pause, changes)
             return DecisionOutcome.CONFLICT
+        if isinstance(error, OverBudget) and isinstance(decision, MakeRoom) and decision.victim:
+            self._log.info("not evicted", pod=decision.victim.pod, preemptor=key, error=str(error))
+            self._preempting.refused_by_budget(decision.victim.uid)
+            self._queue.add(("pod", key), self._clock.monotonic())
+            return DecisionOutcome.OVER_BUDGET
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
@@ -220,6 +260,8 @@ class PodSync:
             retry.history = replace(retry.history, refusal=refusal)
             self._retry(key, retry, error, 0, changes)
             return DecisionOutcome.REFUSED
+        if isinstance(decision, MakeRoom):
+            self._preempting.pause(pause)
         if pod := self._state.pods.get(key):
             self._reporter.report_wait(pod, Wait(reason, message))
         self._retry(key, retry, error, pause, changes)
@@ -236,6 +278,14 @@ class PodSync:
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
                 devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
                 self._log.info(what, pod=key, node=node, devices=devices)
+            case MakeRoom(room, victim):
+                if victim is None:
+                    return
+                retry.attempts = 0
+                self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
+                if pod := self._state.pods.get(key):
+                    self._reporter.report_eviction(victim, pod, room.node)
+                self._queue.add(("pod", key), now)
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)
                 self._queue.add(("pod", key), now + RELEASE_SECONDS)

@@ -83,6 +83,7 @@ class PodWaits:
         """True if anything may have changed since the pods that ask for a node were looked at."""
         self._wishes_as_of: object = None
         """``NodeWishes.version`` then."""
+        self._preempting = shared.preempting
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
         """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
@@ -120,7 +121,7 @@ class PodWaits:
 
     def restrictions(self, pod: PodView) -> NodeRestrictions:
         """Return the nodes that this pod may not use, or should use last."""
-        return NodeRestrictions(self._held_from(pod), self.retried.of_others(pod.key))
+        return NodeRestrictions(self._held_from(pod), retried=self.retried.of_others(pod.key))
 
     def restrictions_of_gang(self, gang: str) -> NodeRestrictions:
         """Return the nodes that the gang may not use."""
@@ -275,6 +276,7 @@ class PodWaits:
 
     def wake(self, changes: Changes) -> None:
         """Have those pods tried that the changes can help, and those for which a changed node is held back."""
+        self._preempting.look_again(changes.favoured)
         self._wake_on([*changes.favoured, *([_TERMS] if changes.terms else [])])
         for namespace in changes.quotas:
             self._have_looked_at(self._parked.woken_by_quota(namespace), [_QUOTAS])
@@ -310,7 +312,11 @@ class PodWaits:
             return True
         if node == _QUOTAS:
             return False
-        return node not in self._held_from(view) and could_take(self._state, answer, node)
+        if node in self._held_from(view):
+            return False
+        gang = self._state.gangs.of(pod)
+        with self._state.rooms.open_to(("gang", gang) if gang else ("pod", pod), view.priority):
+            return could_take(self._state, answer, node)
 
     def _depends_on_others(self, key: str) -> bool:
         pod = self._state.pods.get(key)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.nodewishes import NodeWishes
+from controller.loop.preempting import Preempting
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
@@ -24,6 +25,7 @@ class Shared:
         max_wait: the longest back-off in seconds.
         wishes: the pods that ask autoscalers for a node.
         limits: how long, how often and how many nodes may be held back.
+        preempting: makes room for pods by evicting others.
     """
 
     state: State
@@ -37,6 +39,7 @@ class Shared:
     max_wait: float
     limits: HoldLimits
     wishes: NodeWishes
+    preempting: Preempting
 
 
 def limits_of(hold: HoldSettings) -> HoldLimits:

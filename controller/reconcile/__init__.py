@@ -2,12 +2,14 @@
 
 The caller keeps the memory between decisions: a ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
+makingroom          whom to evict next for a pod that no node takes
 deadlines           predicts the latest end of pods, and from these the start of a gang
 newnodes            finds pods that a new node would take, for autoscalers
 prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
 gangplaces          turns the places of a gang's plan into decisions
 | later             the demands of gang members that do not exist yet
+occupancy           everybody who has a place, as the choice of victims takes it
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 | claims            decides about a claim that nobody uses
@@ -37,6 +39,7 @@ from controller.reconcile.decisions import (
     FreeClaim,
     Idle,
     LetGo,
+    MakeRoom,
     PlacePod,
     Reason,
     Release,
@@ -56,9 +59,11 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
+from controller.reconcile.makingroom import NoRoom, is_recorded, make_room
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.newnodes import NodeKinds, kinds_of, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
+from controller.reconcile.occupancy import overdue_at
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import (
     could_take,
@@ -107,6 +112,8 @@ __all__ = [
     "KnownGang",
     "KnownMember",
     "LetGo",
+    "MakeRoom",
+    "NoRoom",
     "NodeKinds",
     "NodeRefusal",
     "NodeRestrictions",
@@ -134,11 +141,14 @@ __all__ = [
     "double_use",
     "explanation_of",
     "fits_without_later_pods",
+    "is_recorded",
     "kinds_of",
     "known_gang",
     "latest_end",
     "latest_end_of_new",
+    "make_room",
     "node_to_hold",
+    "overdue_at",
     "patched_status",
     "predicted_start",
     "quota_wait",

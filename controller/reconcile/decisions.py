@@ -4,7 +4,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controller.state import Revision
+from controller.preemption import Victim
+from controller.state import Revision, Room
 from driver.limits import bounded
 from driver.model import Allocation, Consumer
 
@@ -153,11 +154,24 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeRoom:
+    """Keep room for the pod that others hold, and evict one of them; or wait until those that were told to end."""
+
+    room: Room
+    victim: Victim | None = None
+    """The pod to evict now; None if all that have to go were told to."""
+    awaited: tuple[str, ...] = ()
+    """Keys of pods that are being deleted, and that the room waits for."""
+    victims: tuple[str, ...] = ()
+    """Keys of all pods that are yet to be evicted."""
+
+
+@dataclass(frozen=True, slots=True)
 class FreeClaim:
     """Clear the allocation of a claim that nobody uses."""
 
     message: str
 
 
-Decision = Idle | Wait | Unallocatable | LetGo | PlacePod | Release | TakeBack
+Decision = Idle | Wait | Unallocatable | LetGo | PlacePod | Release | TakeBack | MakeRoom
 ClaimDecision = Idle | Wait | FreeClaim

@@ -290,7 +290,7 @@ class _GangDecider:
         claims, other_claims = [
             [record.claim for record in some] for some in (pod.unallocated, pod.other_drivers_claims(self._state))
         ]
-        reachable = reachable_nodes(self._state, pod.records)
+        reachable = self._restrictions.limit(reachable_nodes(self._state, pod.records))
         avoid = {**refused, **self._restrictions.held}
         return demand_of(
             pod.pod,

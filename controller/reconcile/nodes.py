@@ -15,8 +15,16 @@ class NodeRestrictions:
 
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are held back for pods that come first, each with that pod."""
+    only: frozenset[str] = frozenset()
+    """The nodes where room is kept for it, so that it goes to no other one; empty for all nodes."""
     retried: tuple[str, ...] = ()
     """Nodes where kube-scheduler is trying another pod of the shape; they are tried after others."""
+
+    def limit(self, reachable: Collection[str] | None) -> Collection[str] | None:
+        """Return those of the nodes that are open to the pod because of kept room, in order; None for all nodes."""
+        if not self.only:
+            return reachable
+        return [name for name in sorted(self.only) if reachable is None or name in reachable]
 
 
 ANY_NODE = NodeRestrictions()

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Placed, Plan, PodCheck, Refusal, plan
+from controller.placement import Placed, Plan, PodCheck, PodDemand, Refusal, plan
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import (
     Decision,
@@ -47,7 +47,7 @@ from controller.reconcile.double_allocation import double_use
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
-from controller.reconcile.nodes import demand_of, reachable_nodes
+from controller.reconcile.nodes import NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
     combine,
@@ -201,7 +201,7 @@ def allocate(
     """Find a node and devices for the pod, or decide that it waits. Arguments as of ``decide``."""
     pod, other_drivers_claims, restrictions = found.pod, found.other_drivers_claims(state), context.restrictions
     needed = (*found.unallocated, *other_drivers_claims)
-    reachable = reachable_nodes(state, found.records)
+    reachable = restrictions.limit(reachable_nodes(state, found.records))
     refused = found.refused(state, history, now)
     # Without these, the answer is the same for every pod of the shape.
     own_answer = reachable is not None or bool(pod.node_name or refused)
@@ -209,17 +209,7 @@ def allocate(
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
-        claims, others_claims = [
-            [record.claim for record in some] for some in (found.unallocated, other_drivers_claims)
-        ]
-        demand = demand_of(
-            pod,
-            claims,
-            reachable,
-            other_drivers_claims=others_claims,
-            avoid={**refused, **restrictions.held},
-            last=(*restrictions.retried, *history.refused),
-        )
+        demand = question_about(state, found, now, history, restrictions)
         with hold_expected_foreign_use(state, [pod.key]) if other_drivers_claims else nullcontext():
             answer = plan([demand], state.devices, state.nodes)
     if isinstance(answer, Plan):
@@ -256,6 +246,23 @@ def _taken_back(state: State, found: NeedsDevices, message: str) -> TakeBack | N
     if not own or found.pod.node_name:
         return None
     return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
+
+
+def question_about(
+    state: State, found: NeedsDevices, now: float, history: PlacementHistory, restrictions: NodeRestrictions
+) -> PodDemand:
+    """Return the demand of a pod that needs a node. Arguments as of ``decide``."""
+    claims, others_claims = [
+        [record.claim for record in some] for some in (found.unallocated, found.other_drivers_claims(state))
+    ]
+    return demand_of(
+        found.pod,
+        claims,
+        restrictions.limit(reachable_nodes(state, found.records)),
+        other_drivers_claims=others_claims,
+        avoid={**found.refused(state, history, now), **restrictions.held},
+        last=(*restrictions.retried, *history.refused),
+    )
 
 
 def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:

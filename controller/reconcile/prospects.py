@@ -38,8 +38,6 @@ def depends_on_other_pods(state: State, pod: PodView) -> bool:
 def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
     """Return the node to hold back for a pod that waits (rule in ``controller.waiting.held``); "" if there is none.
 
-    Preemption of devices would be decided here: the pods that come after on this node would be the victims.
-
     Args:
         without: nodes that may not be held back.
     """

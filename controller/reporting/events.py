@@ -23,6 +23,8 @@ class Note:
     uid: str
     reason: str
     message: str
+    type: str = "Warning"
+    """``Warning`` or ``Normal``."""
 
     @property
     def event(self) -> str:
@@ -37,8 +39,8 @@ def event_key(key: str, uid: str, reason: str) -> str:
     return f"{namespace}/{name[:_NAME_LIMIT]}.{digest}"
 
 
-def warning(note: Note, *, reporter: str, instance: str, timestamp: str) -> RecordEvent:
-    """Return a Warning. There is one Event for an object and a reason, and it is counted up.
+def event_of(note: Note, *, reporter: str, instance: str, timestamp: str) -> RecordEvent:
+    """Return the write of an Event. There is one Event for an object and a reason, and it is counted up.
 
     The Event's name follows from the object's uid and the reason, so a new run of the program counts up the Event of
     an earlier one. It is a core/v1 Event with ``count``, which ``kubectl describe`` shows as ``x5 over 10m``.
@@ -61,7 +63,7 @@ def warning(note: Note, *, reporter: str, instance: str, timestamp: str) -> Reco
             "name": name,
             "uid": note.uid,
         },
-        "type": "Warning",
+        "type": note.type,
         "reason": note.reason,
         "message": bounded(note.message),
         "source": {"component": "lode-controller"},

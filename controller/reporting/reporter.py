@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from controller.preemption import Victim
 from controller.quotas import Quota, Unusable
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
-from controller.reporting.events import Note, warning
+from controller.reporting.events import Note, event_of
 from controller.reporting.last_reports import LastReports
 from controller.reporting.reminders import Reminders
 from controller.state import PodView, State, UnreadableObject
@@ -131,6 +132,13 @@ class Reporter:
         text = f"took back the devices on node {node}: {message}"
         self._say(Note(PODS, pod.key, pod.uid, "AllocationTakenBack", text))
 
+    def report_eviction(self, victim: Victim, preemptor: PodView, node: str) -> None:
+        """Report on a pod that was evicted, in the words of kube-scheduler, and on the pod that it was evicted for."""
+        text = f"Preempted by pod {preemptor.uid} on node {node}"
+        self._say(Note(PODS, victim.pod, victim.uid, "Preempted", text, type="Normal"))
+        text = f"evicted pod {victim.pod} from node {node}"
+        self._say(Note(PODS, preemptor.key, preemptor.uid, Reason.PREEMPTING.value, text, type="Normal"))
+
     def report_double_use(self, double: DoubleUse) -> None:
         """Report on every claim of a double use that more is held than there is."""
         for key in (double.claim, *double.rivals):
@@ -203,7 +211,7 @@ class Reporter:
         self._write((PODS, pod.key), _CONDITION, step)
 
     def _say(self, note: Note) -> None:
-        step = warning(
+        step = event_of(
             note,
             reporter=f"{self._state.names.driver}/controller",
             instance=self._identity,

@@ -9,9 +9,11 @@ decoding       decodes reports of reflectors to values; may run in their threads
 handlers       updates the indexes when an object of another kind changes
 consumers      finds the consumer of a claim: a pod, or its PodGroup
 | gangs        groups pods into gangs, and finds the terms on which each starts
+| rooms        room that is kept for pods which preempt others
 | pods         pods by key and by the claims that they refer to
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
+| budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet
 | versions     the known version of every object; an older one never replaces a newer one
 openings       finds when pods could be served that gates of others had held
@@ -35,6 +37,7 @@ from controller.state.gangs import Gangs
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
+from controller.state.rooms import Preemptor, Room
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
@@ -59,8 +62,10 @@ __all__ = [
     "NodeRevisions",
     "PodView",
     "Pods",
+    "Preemptor",
     "Promise",
     "Revision",
+    "Room",
     "State",
     "StateDelta",
     "UnreadableObject",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
 from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.quotas import Quota, quota_from, unreadable_quota
+from controller.state.budgets import budget_from
 from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
@@ -30,6 +31,7 @@ from driver.kube.api import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -111,6 +113,7 @@ class Decoder:
             DEVICE_TAINT_RULES_BETA: taint_rule_from,
             NAMESPACES: namespace_from,
             RESOURCE_QUOTAS: lambda obj: quota_from(obj, names),
+            POD_DISRUPTION_BUDGETS: budget_from,
             PERSISTENT_VOLUME_CLAIMS: volume_claim_from,
             PERSISTENT_VOLUMES: volume_from,
             STORAGE_CLASSES: storage_class_from,

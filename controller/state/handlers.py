@@ -68,12 +68,16 @@ class PodCounter:
         """See ``State.awaiting``."""
         self.expected: dict[str, str] = {}
         """See ``State.expect``."""
+        self.kept: dict[str, str] = {}
+        """The nodes where room is kept for pods, by pod."""
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
         pod, before, clock = self._pods.get(key), self._nodes.node_of(key), self._nodes.pods.clock
         node = (
-            "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod) or self._expected_node(pod)
+            ""
+            if pod is None or pod.terminal
+            else pod.node_name or self._promised_node(pod) or self._expected_node(pod) or self.kept.get(key, "")
         )
         if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
             self.awaiting[key] = node

@@ -1,6 +1,7 @@
 """The part of a pod that decisions depend on: its gates, claims, node and conditions. Pure."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from controller.gangs import GangHints, hints_of, rank_of_pod
@@ -82,6 +83,12 @@ class PodView:
     limit_seconds: int | None = None
     """Longest time from its start to its end: ``spec.activeDeadlineSeconds`` and then its grace period; None if it has
     no deadline."""
+    asked_to_end: str = ""
+    """When the pod was told to end (RFC 3339): ``metadata.deletionTimestamp`` without the grace period; "" if never."""
+    grace_seconds: int = 0
+    """The grace period that it got then."""
+    priority_class: str = ""
+    """``spec.priorityClassName``."""
     started: str = ""
     """``status.startTime`` of a pod with a deadline, which counts from then; "" if the kubelet has not accepted it."""
 
@@ -135,8 +142,19 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         rank=rank_of_pod(raw) if gang else None,
         succeeded=status.get("phase") == "Succeeded",
         limit_seconds=_limit(spec),
+        asked_to_end=_asked_to_end(metadata),
+        grace_seconds=metadata.get("deletionGracePeriodSeconds") or 0,
+        priority_class=spec.get("priorityClassName") or "",
         started=(status.get("startTime") or "") if spec.get("activeDeadlineSeconds") else "",
     )
+
+
+def _asked_to_end(metadata: Json) -> str:
+    ends = metadata.get("deletionTimestamp")
+    if not ends:
+        return ""
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    return (datetime.fromisoformat(ends) - grace).isoformat()
 
 
 def _limit(spec: Json) -> int | None:

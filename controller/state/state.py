@@ -5,13 +5,14 @@ older version of an object never replaces a newer one, so a watch that lags behi
 make a device look free again.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from controller.allocation import Fleet
 from controller.gangs import Tiers
 from controller.placement import Needs, Nodes, volume_facts
 from controller.quotas import QuotaLedger
+from controller.state.budgets import BudgetHandler, Budgets
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
@@ -43,6 +44,7 @@ from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
+from controller.state.rooms import Preemptor, Room, Rooms
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.templates import ClaimTemplates
@@ -61,6 +63,7 @@ from driver.kube.api import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -108,6 +111,8 @@ class State:
         gangs: the pods that belong together, and the terms on which they start.
         templates: the claims of pods that do not exist yet.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
+        budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
+        rooms: what is kept for pods that preempt others. Changed by ``keep_rooms`` and ``end_rooms`` only.
         unreadable: the objects that cannot be decoded.
     """
 
@@ -131,6 +136,8 @@ class State:
         self.gangs = Gangs(self.claims, names)
         self.templates = ClaimTemplates()
         self.quotas = QuotaLedger(names, devices.published_device)
+        self.budgets = Budgets()
+        self.rooms = Rooms(devices, self.nodes)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
@@ -155,7 +162,7 @@ class State:
         volumes = PodsWithVolumes()
         storage = self.nodes.storage
         groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
-        self._handlers: Mapping[Resource, Handler[Any]] = {
+        self._handlers: dict[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
@@ -177,6 +184,10 @@ class State:
             JOB_SETS: JobSetHandler(self.gangs),
             **groups,
         }
+
+    def follow_budgets(self) -> None:
+        """Have PodDisruptionBudgets watched, too. Called before anything is watched."""
+        self._handlers[POD_DISRUPTION_BUDGETS] = BudgetHandler(self.budgets)
 
     @property
     def condition_type(self) -> str:
@@ -216,6 +227,7 @@ class State:
             case Synced(resource, keys, version):
                 self.nodes.storage.unreadable.discard(resource.kind)
                 self.templates.readable |= resource == RESOURCE_CLAIM_TEMPLATES
+                self.budgets.readable |= resource == POD_DISRUPTION_BUDGETS
                 for key in self._versions.list(resource, keys, int(version)):
                     self._delete(resource, key, changes)
             case Restored(resource):
@@ -224,6 +236,7 @@ class State:
                 if resource in VOLUME_RESOURCES:
                     self.nodes.storage.unreadable.add(resource.kind)
                 self.templates.readable &= resource != RESOURCE_CLAIM_TEMPLATES
+                self.budgets.readable &= resource != POD_DISRUPTION_BUDGETS
                 self._versions.list(resource, (), 0)
                 # A kind that is not served has no objects. One that may not be read keeps those that are known.
                 for key in self._versions.known(resource) if isinstance(delta, Missing) else ():
@@ -307,13 +320,44 @@ class State:
             self._counter.recount(pod, changes)
         return changes
 
+    def keep_rooms(self, preemptor: Preemptor, priority: int, rooms: Sequence[Room]) -> Changes:
+        """Count rooms as used until ``end_rooms``, in place of those that the pod or gang had."""
+        changes = self._discount(self.rooms.of(preemptor))
+        self.rooms.keep(preemptor, priority, rooms)
+        for room in rooms:
+            self._counter.kept[room.pod] = room.node
+            self._counter.recount(room.pod, changes)
+        return changes
+
+    def end_rooms(self, preemptor: Preemptor) -> Changes:
+        """Count the rooms of the pod or gang no longer."""
+        rooms = self.rooms.end(preemptor)
+        changes = self._discount(rooms)
+        for room in rooms:
+            self.nodes.mark_changed(room.node)
+            changes.favour(room.node)
+        return changes
+
+    def _discount(self, rooms: Sequence[Room]) -> Changes:
+        changes = Changes()
+        for room in rooms:
+            self._counter.kept.pop(room.pod, None)
+            self._counter.recount(room.pod, changes)
+        return changes
+
     def end_promises(self) -> None:
-        """End all promises: from now on every claim is as the API has it."""
+        """End all promises: from now on every claim is as the API has it, and no room is kept."""
+        for preemptor in tuple(self.rooms.preemptors):
+            self.end_rooms(preemptor)
         self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)
 
     # Questions
+
+    def is_preempting(self, pod: str) -> bool:
+        """Return whether others are being evicted for the pod (key), so that it waits for no node."""
+        return bool(self.rooms.node_of(pod))
 
     def revision_of(self, node: str, needs: Needs) -> Revision:
         """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""

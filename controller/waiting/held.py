@@ -22,8 +22,8 @@ The rule
     Each hold ends after a settable time, and is followed by a pause (``controller.waiting.limits``), so that those who
     come after are served in turn with the one that waits, however long the pods in its way run.
 
-    Nothing is taken from a pod that has its devices. Preemption of devices would be decided where a node is chosen to
-    be held back: the pods that come after on it would be the victims.
+    Nothing is taken from a pod that has its devices. If pods of lower priority are to be evicted, that is done as soon
+    as no node takes a pod (``controller.loop.preempting``), and what is kept then counts more than a later hold.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,10 +1,12 @@
 """Carries out one step through the API."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from controller.writing.steps import (
     AddFinalizer,
     Answer,
+    EvictPod,
     ExpectUnbound,
     PatchClaimStatus,
     PatchPodStatus,
@@ -46,6 +48,9 @@ def carry_out(api: Api, step: Step) -> Answered:
             page = api.list(target.resource, continue_token=token)
             found = tuple(_answer(target, obj, page.resource_version) for obj in page.items)
             return Answered(found, page.continue_token)
+        case EvictPod(target):
+            _evict(api, target)
+            return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case ReadObject(target):
             return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case RecordEvent():
@@ -160,6 +165,12 @@ def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
     if pod["metadata"]["uid"] != step.target.uid or spec.get("nodeName") or not held:
         raise Conflict(f"Pod {step.target.key}: kube-scheduler may bind it now", status=409, reason="Conflict")
     return pod
+
+
+def _evict(api: Api, target: Target) -> None:
+    with suppress(NotFound, Conflict):
+        # It is gone, or another pod has its name.
+        api.evict(target.name, target.namespace, uid=target.uid)
 
 
 def _record_event(api: Api, step: RecordEvent) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from controller.allocation import small_amounts
-from controller.reconcile import Allocate, ClaimUpdate, PlacePod, Reserve
+from controller.reconcile import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reason, Reserve, is_recorded
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,
+    EvictPod,
     ExpectUnbound,
     PatchClaimStatus,
     PatchPodStatus,
@@ -20,7 +21,7 @@ from controller.writing.steps import (
     Target,
 )
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
-from driver.limits import listed
+from driver.limits import bounded, listed
 from driver.model import Claim
 from driver.names import FINALIZER
 
@@ -160,6 +161,24 @@ def is_about_wish(step: Step) -> bool:
 def _scheduled(step: Step) -> Iterator[Object]:
     conditions = (step.status.get("conditions") or ()) if isinstance(step, PatchPodStatus) else ()
     return (one for one in conditions if one["type"] == _SCHEDULED)
+
+
+def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp: str) -> Iterator[Step]:
+    """Say on the pod for which node others are evicted, and evict the next one.
+
+    The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go.
+    """
+    node = decision.room.node
+    if pod.nominated != node or not is_recorded(state, pod):
+        pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))
+        message = f"makes room on node {node}: {len(pods)} pods have to end before: {listed(pods)}"
+        said = bounded(message)
+        conditions = [condition(state, pod, timestamp, status="False", reason=Reason.PREEMPTING.value, message=said)]
+        yield PatchPodStatus(pod_target(pod), {"conditions": conditions, "nominatedNodeName": node})
+    elif decision.victim is not None:
+        yield unbound_step(state, pod)
+    if decision.victim is not None:
+        yield EvictPod(Target(PODS, decision.victim.pod, decision.victim.uid))
 
 
 def unbound_step(state: State, pod: PodView) -> Step:

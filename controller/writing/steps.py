@@ -105,6 +105,13 @@ class PatchQuotaUse:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Evict a pod if it is still there, and read it. Budgets may forbid it (``OverBudget``)."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
 class ReadObject:
     """Read an object as it is now."""
 
@@ -135,6 +142,7 @@ Step = (
     | PatchQuotaUse
     | RemoveGate
     | ExpectUnbound
+    | EvictPod
     | ReadObject
     | ReadPage
     | RecordEvent

@@ -72,6 +72,7 @@ def test_the_chart_is_generated_from_the_manifests_as_they_are() -> None:
         ([], "controller-allocated", []),
         (["--set=allocator=kube-scheduler"], "scheduler-allocated", []),
         (["--set=gateOptIn=true"], "controller-allocated", ["gate-opt-in"]),
+        (["--set=settings.controller.preemption.enabled=true"], "controller-allocated", ["preemption"]),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),

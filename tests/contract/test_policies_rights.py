@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from testclusters import ControlPlane
 from tests.contract.identity import CONTROLLER, PLUGIN, Identity
 from tests.contract.installed import installed
 
@@ -94,6 +95,16 @@ def _granted(admin: Identity, user: str, namespace: str) -> set[Right]:
 def test_a_service_account_has_exactly_the_rights_of_its_program(admin: Identity, user: str) -> None:
     assert granted(admin, user, "default") == CLUSTER_WIDE[user]
     assert granted(admin, user, user.split(":")[2]) == CLUSTER_WIDE[user] | IN_OUR_NAMESPACE[user]
+
+
+def test_with_preemption_the_controller_may_evict_and_read_budgets_and_nothing_else() -> None:
+    with ControlPlane(components=()) as plane:
+        admin = Identity.admin(plane)
+        files = "manifests/preemption/preemption-rbac.yaml"
+        plane.kubectl("create", "namespace", "lode-system")
+        plane.kubectl("apply", "-f", files)
+        wanted = rights("create", "", "pods/eviction") | rights("list watch", "policy", "poddisruptionbudgets")
+        assert granted(admin, CONTROLLER, "default") == wanted
 
 
 REVIEWS = {

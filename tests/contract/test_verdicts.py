@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.reporting.events import Note, warning
+from controller.reporting.events import Note, event_of
 from controller.state import pod_from
 from controller.writing.calls import carry_out
 from controller.writing.sequences import verdict_step
@@ -69,7 +69,7 @@ def add_node(api: Api, name: str) -> None:
 def test_one_event_is_counted_up(api: Api, namespace: str) -> None:
     def event(message: str, at: str) -> Any:
         note = Note(PODS, f"{namespace}/p", "u", "Full", message)
-        return warning(note, reporter="lode.dev/controller", instance="me", timestamp=at)
+        return event_of(note, reporter="lode.dev/controller", instance="me", timestamp=at)
 
     for message, at in (("no room", STAMP), ("still no room", "2027-01-15T09:00:00Z")):
         carry_out(api, event(message, at))

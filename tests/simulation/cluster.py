@@ -41,6 +41,7 @@ from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
 from tests.simulation.disk_checks import DiskChecks
 from tests.simulation.event_log import EventLog, EventLogger
+from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
 from tests.simulation.hardware import NodeHardware
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.late_writes import LateWrites
@@ -100,6 +101,7 @@ class SimulatedCluster:
         """Whether plugins ask the hardware in threads (``NodeHardware.guarded``); counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
+        self.evictions = EvictionChecks(self.api.sharing(), self.names)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
         longest = self.settings.controller.longest_write_seconds
         self.late = LateWrites(self.clock, self.random, self.log, longest, self.found)
@@ -153,6 +155,8 @@ class SimulatedCluster:
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
+        if user == CONTROLLER:
+            admitted = EvictionWatch(admitted, self.evictions)
         if user == CONTROLLER:
             admitted = HostileApi(admitted, self.hostile)
         if ours:

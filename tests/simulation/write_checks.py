@@ -114,7 +114,9 @@ class WriteChecks(ApiDecorator):
             return
         status = call.body.get("status") or {}
         if node := status.get("nominatedNodeName"):
-            yield from self._lacking(pod)
+            # While others are evicted for it, it has no devices yet.
+            room = any(one.get("reason") == "Preempting" for one in status.get("conditions") or [])
+            yield from () if room else self._lacking(pod)
             elsewhere = {where for _, _, where in self._devices_of(pod)} - {"", node}
             if elsewhere:
                 yield f"the pod is nominated for {node}, but its devices are on {sorted(elsewhere)}"

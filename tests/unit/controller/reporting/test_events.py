@@ -1,6 +1,6 @@
 """There is one Event for an object and reason, whoever writes it and however often."""
 
-from controller.reporting.events import Note, warning
+from controller.reporting.events import Note, event_of
 from controller.writing.calls import carry_out
 from driver.kube.api import EVENTS, PODS
 from driver.limits import MAX_EVENT_MESSAGE
@@ -10,7 +10,7 @@ from simulation.clock import VirtualClock
 
 def event(uid: str = "u", reason: str = "Full", message: str = "no room", at: str = "2027-01-15T08:00:00Z", **by: str):  # type: ignore[no-untyped-def]
     reporter = {"reporter": "lode.dev/controller", "instance": "me", **by}
-    return warning(Note(PODS, "default/p", uid, reason, message), timestamp=at, **reporter)
+    return event_of(Note(PODS, "default/p", uid, reason, message), timestamp=at, **reporter)
 
 
 def test_it_is_counted_up_and_keeps_its_first_time() -> None:
@@ -31,7 +31,7 @@ def test_a_namesake_has_events_of_its_own() -> None:
 
 def test_long_names_and_texts_fit() -> None:
     note = Note(PODS, f"default/{'n' * 253}", "u", "R", "m" * 2000)
-    step = warning(note, reporter="r", instance="i" * 200, timestamp="t")
+    step = event_of(note, reporter="r", instance="i" * 200, timestamp="t")
     assert len(step.target.name) <= 253
     assert len(step.event["message"]) == MAX_EVENT_MESSAGE
     assert len(step.event["reportingInstance"]) == 128

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.election import Deposed
-from controller.reporting.events import Note, warning
+from controller.reporting.events import Note, event_of
 from controller.writing.execution import Execution
 from controller.writing.steps import (
     AddFinalizer,
@@ -217,7 +217,7 @@ def test_what_is_told_is_not_read_again_when_it_fails() -> None:
 def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
     rig = OnePlacement()
     note = Note(PODS, "default/p", "u", "R", "words")
-    step = warning(note, reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
+    step = event_of(note, reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
     for _ in range(2):
         assert rig.run(step, lane=Lane.REPORTING).error is None
     (event,) = rig.world.api.list(EVENTS).items

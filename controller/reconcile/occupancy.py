@@ -1,0 +1,111 @@
+"""Everybody who has a place, as the choice of victims takes it. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from controller.gangs import GangTerms, SubGroups
+from controller.preemption import GangMember, Holder, Occupancy, RunningGang
+from controller.reconcile.gangprogress import known_gang
+from controller.state import PodView, State, epoch_seconds
+
+OVERDUE_SECONDS: Final = 60.0
+"""Time after the end of its grace period from which a pod that still exists is not counted on any more."""
+_OVERDUE: Final = "outlast their grace period"
+_UNBOUND: Final = "have not started yet"
+
+
+def occupancy_of(state: State, now: float, spared: Mapping[str, str] = {}) -> Occupancy:
+    """Return who has a place at ``now`` (as of ``State.at``): the pods with devices of ours, and their gangs.
+
+    Args:
+        spared: pods (UIDs) that are no victims now, each with the reason, as a clause about pods.
+    """
+    known = {pod.key: pod for pod in _with_devices(state)}
+    gangs = dict.fromkeys(gang for key in known if (gang := state.gangs.of(key)))
+    for gang in gangs:
+        known.update((key, state.pods[key]) for key in state.gangs.members(gang) if state.nodes.node_of(key))
+    holders = (*(_holder(state, pod, now, spared) for pod in known.values()), *_left_behind(state))
+    running = {gang: _running(state, gang) for gang in gangs}
+    return Occupancy(holders, running, state.budgets.allowed, state.names.driver)
+
+
+def is_overdue(state: State, pod: PodView, now: float) -> bool:
+    """Return whether the pod still exists although its grace period has long been over at ``now`` (``State.at``)."""
+    return pod.deleting and now >= overdue_at(state, pod)
+
+
+def overdue_at(state: State, pod: PodView) -> float:
+    """Return the time (as of ``State.at``) from which a pod that is being deleted is not counted on any more."""
+    return state.at(pod.asked_to_end) + pod.grace_seconds + OVERDUE_SECONDS
+
+
+def _with_devices(state: State) -> Iterator[PodView]:
+    for pod in state.pods.values():
+        if pod.references and state.nodes.node_of(pod.key) and any(_ours(state, pod.claim_keys)):
+            yield pod
+
+
+def _left_behind(state: State) -> Iterator[Holder]:
+    """Yield the pods that are gone, but whose claims still hold devices until the resource-claim-controller sees it."""
+    uids = {pod.uid for pod in state.pods.values()}
+    for record in state.claims.values():
+        claim = record.claim
+        if claim.allocation is None or not state.holds_ours(claim):
+            continue
+        for user in claim.reserved_for:
+            if user.resource == "pods" and user.uid not in uids:
+                yield Holder(
+                    pod=f"{claim.namespace}/{user.name}",
+                    uid=user.uid,
+                    node=claim.allocation.node_name,
+                    priority=0,
+                    created=0,
+                    claims=(claim,),
+                    going=True,
+                )
+
+
+def _ours(state: State, claims: Iterable[str]) -> Iterator[str]:
+    records = (state.claims.get(key) for key in claims)
+    return (record.claim.key for record in records if record is not None and state.holds_ours(record.claim))
+
+
+def _holder(state: State, pod: PodView, now: float, spared: Mapping[str, str]) -> Holder:
+    records = (state.claims.get(key) for key in pod.claim_keys)
+    overdue = is_overdue(state, pod, now)
+    kept = spared.get(pod.uid, "")
+    if overdue:
+        kept = _OVERDUE
+    elif not pod.node_name and not pod.deleting:
+        kept = _UNBOUND
+    return Holder(
+        pod=pod.key,
+        uid=pod.uid,
+        node=state.nodes.node_of(pod.key),
+        priority=pod.priority,
+        created=epoch_seconds(pod.created),
+        claims=tuple([one.claim for one in records if one is not None and one.claim.allocation is not None]),
+        gang=state.gangs.of(pod.key),
+        budgets=state.budgets.of(pod.namespace, dict(pod.needs.pod.labels)),
+        kept=kept,
+        going=pod.deleting and not overdue,
+    )
+
+
+def _running(state: State, key: str) -> RunningGang:
+    gang = known_gang(state, key)
+    placed = [one for one in gang.members if state.nodes.node_of(one.pod)]
+    members = tuple([GangMember(state.pods[one.pod].uid, one.task, one.sub_group) for one in placed])
+    if not isinstance(gang.terms, GangTerms):
+        # Nobody can say how many it needs.
+        return RunningGang(key, members, len(members))
+    return RunningGang(
+        key,
+        members,
+        minimum=gang.terms.minimum - gang.ended,
+        task_minimums=tuple(
+            (task, least - gang.ended_of_tasks.get(task, 0)) for task, least in gang.terms.task_minimums
+        ),
+        sub_groups=tuple(SubGroups(one.size, one.minimum) for one in gang.terms.sub_groups),
+        succeeded=tuple(sorted(gang.ended_of_sub_groups.items())),
+    )

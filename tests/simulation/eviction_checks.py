@@ -1,0 +1,110 @@
+"""Nobody is evicted in vain, for a pod that has no higher priority, or against a budget."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from driver.kube.api import PODS, Api, ApiCall, Object
+from driver.kube.decorator import ApiDecorator
+from driver.kube.objects import is_deleting, is_terminal, name_key
+from driver.names import Names
+from simulation.kubernetes.preemption import priority_of
+
+T = TypeVar("T")
+PREEMPTING: Final = "Preempting"
+
+
+@dataclass(slots=True)
+class Eviction:
+    """A pod that was told to end, and the pods for which it may have been."""
+
+    victim: str
+    node: str
+    priority: int
+    preemptors: Mapping[str, tuple[str, str]]
+    """Namespace and name by uid."""
+    there: frozenset[str]
+    """Pods (uids) that had a place on the node then."""
+    served: bool = False
+    """Whether one of them got a place on the node, or ended, or one of higher priority took the place."""
+
+
+@dataclass(slots=True)
+class EvictionChecks:
+    """The evictions of a history so far.
+
+    Attributes:
+        found: what was wrong at the moment of an eviction.
+    """
+
+    reader: Api
+    names: Names
+    found: list[str] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+
+    def note(self, victim: Object) -> None:
+        """Take in that a pod is evicted that was not ending before."""
+        node, priority = victim["spec"].get("nodeName") or "", priority_of(victim)
+        waiting = [pod for pod in self._pods() if self._is_preempting(pod) and _nominated(pod) == node]
+        name = "/".join(name_key(victim))
+        if not any(priority_of(pod) > priority for pod in waiting):
+            self.found.append(f"{name} is evicted from {node!r} for nobody of higher priority")
+        preemptors = {pod["metadata"]["uid"]: name_key(pod) for pod in waiting if priority_of(pod) > priority}
+        there = frozenset(pod["metadata"]["uid"] for pod in self._pods() if self._has_place(pod, node))
+        self.evictions.append(Eviction(name, node, priority, preemptors, there))
+
+    def look(self) -> None:
+        """Find out which evictions have served their purpose by now. Called after every change."""
+        pods = {pod["metadata"]["uid"]: pod for pod in self._pods()}
+        for one in self.evictions:
+            if one.served:
+                continue
+            mine = [pods.get(uid) for uid in one.preemptors]
+            one.served = any(pod is None or is_deleting(pod) or is_terminal(pod) for pod in mine) or any(
+                uid not in one.there and priority_of(pod) > one.priority and self._has_place(pod, one.node)
+                for uid, pod in pods.items()
+            )
+
+    def in_vain(self) -> Iterator[str]:
+        """The evictions that served nobody, once the cluster has settled."""
+        self.look()
+        for one in self.evictions:
+            if not one.served:
+                yield f"{one.victim} was evicted from {one.node} in vain, for {sorted(one.preemptors.values())}"
+
+    def _pods(self) -> list[Object]:
+        return list(self.reader.list(PODS, limit=0).items)
+
+    def _is_preempting(self, pod: Object) -> bool:
+        conditions = pod["status"].get("conditions") or ()
+        ours = [one for one in conditions if one["type"] == f"{self.names.driver}/Allocated"]
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+        return self.names.gate in gates and any(one.get("reason") == PREEMPTING for one in ours)
+
+    def _has_place(self, pod: Object, node: str) -> bool:
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+        return self.names.gate not in gates and node in (pod["spec"].get("nodeName"), _nominated(pod))
+
+
+class EvictionWatch(ApiDecorator):
+    """The API as controllers have it; notes their evictions."""
+
+    def __init__(self, api: Api, checks: EvictionChecks):
+        super().__init__(api)
+        self._checks = checks
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """The answer to the call."""
+        before = self._victim(call) if call.verb == "evict" else None
+        answer = proceed()
+        if before is not None and not is_deleting(before):
+            self._checks.note(before)
+        return answer
+
+    def _victim(self, call: ApiCall) -> Any:
+        found = self._checks.reader.list(PODS, namespace=call.namespace, limit=0).items
+        return next((pod for pod in found if pod["metadata"]["name"] == call.name), None)
+
+
+def _nominated(pod: Object) -> str:
+    return str(pod["status"].get("nominatedNodeName") or "")
