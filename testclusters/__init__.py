@@ -42,6 +42,7 @@ from testclusters.programs import (
     example_driver,
     go_version,
     helm_program,
+    karpenter_program,
     kubectl_program,
 )
 from testclusters.progress import progress_step
@@ -68,6 +69,7 @@ __all__ = [
     "helm_program",
     "image_labels",
     "installed",
+    "karpenter_program",
     "kind_configuration",
     "kubectl_program",
     "previous_source",

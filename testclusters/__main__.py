@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
-_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm")
+_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter")
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -118,6 +118,7 @@ def _build(arguments: argparse.Namespace) -> int:
                 programs.KIND,
                 programs.EXAMPLE_DRIVER,
                 programs.HELM,
+                programs.KARPENTER,
             ),
             strict=True,
         )

@@ -145,6 +145,7 @@ CONTAINERS = GoProgram(
 KIND = GoProgram(name="kind", folder="kind")
 HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
+KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
 
 
 def example_driver() -> Path:
@@ -153,6 +154,14 @@ def example_driver() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin"
+
+
+def karpenter_program() -> Path:
+    """Karpenter with its KWOK provider, which is built if it is not in the cache; `crds` prints what it needs.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return KARPENTER.build() / "karpenter"
 
 
 def kubectl_program() -> Path:

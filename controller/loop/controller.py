@@ -239,7 +239,7 @@ class Controller:
                 self._quota_uses.on_result(result)
             elif not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
-                self._waits.report_again(key)
+                self._waits.report_again(key, result.error)
         else:
             progress, error = self._in_flight.on_result(result, changes)
             sync = self._pods if kind == "pod" else self._claims

@@ -32,6 +32,7 @@ from controller.waiting import (
     rank_of,
     rank_of_gang,
 )
+from driver.kube.api import Conflict
 
 _HELP: Final = {
     Reason.AMBIGUOUS_CLASS: Help.CLUSTER,
@@ -46,6 +47,7 @@ _HELP: Final = {
 }
 """The change that helps pods which wait for these reasons; for all others, a change of the pod or of its claims."""
 _REPORT_AGAIN_SECONDS: Final = 10.0
+_CHANGED_SECONDS: Final = 1.0  # by then, the watch has most likely told of the change that a report met
 _TERMS: Final = "terms of other pods"
 """Stands beside names of nodes for a change of pods that affinity and spread look at."""
 _QUOTAS: Final = "quotas of the namespace"
@@ -225,11 +227,12 @@ class PodWaits:
         if reword is not None:
             self._queue.add(("pod", pod.key), reword)
 
-    def report_again(self, pod: str) -> None:
-        """Look at the pod once more after a report could not be written."""
+    def report_again(self, pod: str, error: Exception | None) -> None:
+        """Look at the pod once more after a report could not be written; soon, if the pod was another one by then."""
         self._reporter.forget(pod)
         if pod in self._parked:
-            self._queue.add(("pod", pod), self._clock.monotonic() + _REPORT_AGAIN_SECONDS)
+            pause = _CHANGED_SECONDS if isinstance(error, Conflict) else _REPORT_AGAIN_SECONDS
+            self._queue.add(("pod", pod), self._clock.monotonic() + pause)
 
     def _park(self, pod: PodView, answer: Unallocatable | None, by: Help, together: Hashable = None) -> None:
         waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))

@@ -55,7 +55,7 @@ def installed(
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
         plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
-        eventually(lambda: _is_gated(api), 60)
+        eventually(lambda: is_gated(api), 60)
         (plane.folder / SETTINGS).write_text(json.dumps({"observeAddress": "", "controller": settings}))
         try:
             yield plane, api
@@ -85,7 +85,7 @@ def _cards(node: str, attributes: Mapping[str, str]) -> Object:
     return {"metadata": {"name": f"{node}-lode"}, "spec": spec}
 
 
-def _is_gated(api: Api) -> bool:
+def is_gated(api: Api) -> bool:
     """Whether the gate is in force."""
     claims = [{"name": "cards", "resourceClaimName": "none"}]
     spec = {"containers": [{"name": "main", "image": "none"}], "resourceClaims": claims}
