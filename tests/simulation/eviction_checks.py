@@ -41,17 +41,27 @@ class EvictionChecks:
     names: Names
     found: list[str] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
+    recorded: dict[str, Object] = field(default_factory=dict)
+    """Pods, by uid, as they were when a controller wrote last that others are evicted for them."""
 
     def note(self, victim: Object) -> None:
         """Take in that a pod is evicted that was not ending before."""
         node, priority = victim["spec"].get("nodeName") or "", priority_of(victim)
-        waiting = [pod for pod in self._pods() if self._is_preempting(pod) and _nominated(pod) == node]
+        pods = {pod["metadata"]["uid"]: pod for pod in self._pods()}
+        # A pod may be deleted after it was written or read, and before the eviction: one call cannot look at two pods.
+        just_gone = [pod for uid, pod in self.recorded.items() if uid not in pods]
+        waiting = [pod for pod in (*pods.values(), *just_gone) if self._is_preempting(pod) and _nominated(pod) == node]
         name = "/".join(name_key(victim))
         if not any(priority_of(pod) > priority for pod in waiting):
             self.found.append(f"{name} is evicted from {node!r} for nobody of higher priority")
         preemptors = {pod["metadata"]["uid"]: name_key(pod) for pod in waiting if priority_of(pod) > priority}
         there = frozenset(pod["metadata"]["uid"] for pod in self._pods() if self._has_place(pod, node))
         self.evictions.append(Eviction(name, node, priority, preemptors, there))
+
+    def wrote(self, pod: Object) -> None:
+        """Take in that a controller has written a pod."""
+        if self._is_preempting(pod):
+            self.recorded[pod["metadata"]["uid"]] = pod
 
     def look(self) -> None:
         """Find out which evictions have served their purpose by now. Called after every change."""
@@ -99,6 +109,8 @@ class EvictionWatch(ApiDecorator):
         answer = proceed()
         if before is not None and not is_deleting(before):
             self._checks.note(before)
+        if call.resource == PODS and call.verb == "patch" and isinstance(answer, dict):
+            self._checks.wrote(answer)
         return answer
 
     def _victim(self, call: ApiCall) -> Any:

@@ -13,7 +13,7 @@ from tests.system.preempting import PreemptingHistory
 SEEDS = (
     [int(os.environ["LODE_PREEMPTION_SEED"])]
     if "LODE_PREEMPTION_SEED" in os.environ
-    else range(int(os.environ.get("LODE_PREEMPTION_HISTORIES", "60")))
+    else range(int(os.environ.get("LODE_PREEMPTION_HISTORIES", "10")))
 )
 
 
