@@ -22,6 +22,7 @@ inventory_report   the cards of a node and what it offers of them, as text and J
 | podnotes         notes on a live pod: the health of its devices, and whether a controller leads
 | snapshot         input objects as the state that the controller decides from
 decision_settings  the part of the controller's settings that decisions depend on
+| evictions        who would be evicted for a pod or gang that waits
 doubts             notes on claims that are allowed and hardly meant so
 | expand           the pods of workloads and the claims of templates, as Kubernetes would create them
 | live             reads a cluster with the rights of the user

@@ -17,6 +17,7 @@ from driver.kube.api import (
     DEVICE_TAINT_RULES,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -26,7 +27,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.label_selectors import label_selector_from
-from memoryapi import JOBS, claims, pods, simple_kinds, slices
+from memoryapi import JOBS, claims, evictions, pods, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, Write, at
 from memoryapi.object_writer import ADMIN_ACCESS
 from memoryapi.schema import FieldType, ParsedObject, child, parse, type_of
@@ -43,6 +44,7 @@ _RULES: Final[Mapping[Resource, KindRules | None]] = {
     PODS: pods.POD_RULES,
     RESOURCE_CLAIMS: claims.CLAIM_RULES,
     RESOURCE_QUOTAS: simple_kinds.QUOTA_RULES,
+    POD_DISRUPTION_BUDGETS: evictions.BUDGET_RULES,
     RESOURCE_CLAIM_TEMPLATES: claims.CLAIM_TEMPLATE_RULES,
     RESOURCE_SLICES: slices.SLICE_RULES,
     DEVICE_CLASSES: slices.DEVICE_CLASS_RULES,

@@ -25,6 +25,7 @@ from driver.kube.api import (
     JOBS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -161,7 +162,7 @@ def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRigh
     """
     objects: list[InputObject] = []
     missing: list[MissingRight] = []
-    for resource in (*CHOOSING_NODES, *GANG_RESOURCES, RESOURCE_QUOTAS):
+    for resource in (*CHOOSING_NODES, *GANG_RESOURCES, RESOURCE_QUOTAS, POD_DISRUPTION_BUDGETS):
         try:
             objects += stored(resource, list_all(api, resource))
         except NoRights as error:
@@ -177,6 +178,8 @@ def consequences(missing: Iterable[MissingRight], state: State) -> Iterator[str]
             said[f"{right}: terms of pod affinity that select namespaces by labels are taken to select none"] = None
         elif right.resource == RESOURCE_QUOTAS:
             said[f"{right}: quotas in memory and cores of cards are taken to limit no namespace"] = None
+        elif right.resource == POD_DISRUPTION_BUDGETS:
+            said[f"{right}: so it is not said which pods would be evicted"] = None
         elif right.resource not in GANG_RESOURCES:
             said[f"{right}: volumes exclude no node"] = None
         elif pods := [key for key, pod in state.pods.items() if _is_described_by(right.resource, pod, state)]:

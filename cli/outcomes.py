@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from cli import evictions
 from controller.allocation import Drivers, Summary, render
 from controller.reconcile import (
     IN_VAIN,
@@ -109,6 +110,8 @@ class Outcome:
     claims: tuple[ClaimOutcome, ...]
     verdict: Verdict = Verdict()
     taken_back: tuple[TakenBack, ...] = ()
+    preemption: evictions.Answer | None = None
+    """Who would be evicted for it; None if it does not wait, or nobody has a priority."""
 
     @property
     def key(self) -> str:
@@ -125,6 +128,7 @@ class Outcome:
         verdict = self.verdict
         reasons = verdict.summary.to_json() if verdict.summary else ""
         taken_back = [{"node": lost.node, "message": lost.message} for lost in self.taken_back]
+        preemption = evictions.to_json(self.preemption) if self.preemption else ""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -132,19 +136,28 @@ class Outcome:
             "result": self.result,
             "node": self.node,
             "claims": [claim.to_json() for claim in self.claims],
-            **_sparse(reason=verdict.reason, message=verdict.message, reasons=reasons, takenBack=taken_back),
+            **_sparse(
+                reason=verdict.reason,
+                message=verdict.message,
+                reasons=reasons,
+                takenBack=taken_back,
+                preemption=preemption,
+            ),
         }
 
     def wait_text(self) -> str:
-        """The full reason why it waits: a line for each group of nodes and one for the closest miss."""
+        """The full reason why it waits: a line for each group of nodes and one for the closest miss, and then who would
+        be evicted for it."""
         head = f"{self.kind} {self.namespace}/{self.name} waits ({self.verdict.reason}):"
         nodes = self.verdict.summary
+        said = evictions.text_of(self.preemption) if self.preemption else ""
+        last = f"{_INDENT}{said}" if said else ""
         if nodes is None:
-            return f"{head}{_INDENT}{self.verdict.message}"
+            return f"{head}{_INDENT}{self.verdict.message}{last}"
         counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
         if self.verdict.reason == Reason.IMPOSSIBLE:
             counted += f"{_INDENT}{IN_VAIN}"
-        return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}"
+        return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}{last}"
 
 
 def knows_more(reported: Condition | None) -> bool:

@@ -5,11 +5,13 @@ namespace and name; of equal priority, objects that do not exist yet come last. 
 which the next one is decided. A gang is decided as a whole when the turn of its first member comes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
+from cli import evictions
 from cli.outcomes import (
     ONLY_THE_CONTROLLER,
     Outcome,
@@ -22,6 +24,7 @@ from cli.outcomes import (
 )
 from cli.snapshot import ClusterSnapshot
 from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
+from controller.preemption import NoPreemption
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
@@ -89,7 +92,15 @@ class Simulator:
         self._state = snapshot.state
         self._now = now
         self._histories: dict[str, PlacementHistory] = {}
+        self._seen = min(now, latest_time(snapshot.state))
+        """When the objects were as they are: pods that were being deleted then had not outlasted their grace."""
         self._memory = RefusalMemory()
+        self._refused: dict[str, Gang] = {}
+        """The gangs that no domain takes, as they were asked about."""
+        self._for_gangs: dict[str, evictions.Answer] = {}
+        """Who would be evicted for each of these."""
+        self._in_vain: dict[Hashable, NoPreemption] = {}
+        """Why nobody would be evicted for pods of a shape and priority."""
         self._gangs: dict[str, tuple[int, GangDecision]] = {}
         """The last decision about each gang, and ``Nodes.generation`` then."""
         self._before: dict[str, Allocation | None] = {}
@@ -124,7 +135,32 @@ class Simulator:
             decision, taken_back = self._run(key)
         chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
         answer = self._verdict(decision)
-        return outcome_of_pod(self._state, self._snapshot.claims, key, answer, chosen=chosen, taken_back=taken_back)
+        outcome = outcome_of_pod(self._state, self._snapshot.claims, key, answer, chosen=chosen, taken_back=taken_back)
+        return outcome if outcome.placed else replace(outcome, preemption=self._preemption(pod, decision))
+
+    def _preemption(self, pod: PodView, decision: Decision) -> evictions.Answer | None:
+        """Who would be evicted for a pod that waits because no node takes it, or no domain its gang."""
+        state, gang = self._state, self._state.gangs.of(pod.key)
+        if not evictions.asks(state, pod.priority):
+            return None
+        if gang:
+            wanted = self._refused.get(gang)
+            if wanted is None:
+                return None
+            if gang not in self._for_gangs:
+                self._for_gangs[gang] = evictions.for_gang(state, wanted, self._seen)
+            return self._for_gangs[gang]
+        if not isinstance(decision, Unallocatable):
+            return None
+        shape = decision.shape, pod.priority, state.nodes.generation
+        if not decision.own and (known := self._in_vain.get(shape)):
+            return known
+        history = self._histories.get(pod.key, NO_HISTORY)
+        context = DecisionContext(max_wait=_MAX_WAIT_SECONDS)
+        found = evictions.for_pod(state, pod, self._now, self._seen, history=history, context=context)
+        if isinstance(found, NoPreemption) and not decision.own:
+            self._in_vain[shape] = found
+        return found
 
     def claim(self, key: str) -> Outcome:
         """The outcome for a pod that asks for this claim and nothing else."""
@@ -186,7 +222,13 @@ class Simulator:
         state, gang = self._state, known_gang(self._state, key)
 
         def chosen(wanted: Gang) -> GangPlan | GangRefusal:
-            return choose(wanted, state.devices, state.nodes, SearchOptions(_STEPS))
+            found = choose(wanted, state.devices, state.nodes, SearchOptions(_STEPS))
+            if isinstance(found, GangRefusal):
+                self._refused[key] = wanted
+            return found
+
+        self._refused.pop(key, None)
+        self._for_gangs.pop(key, None)
 
         return decide_gang(
             state,

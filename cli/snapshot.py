@@ -91,6 +91,8 @@ def snapshot_of(
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
     state = State(Fleet(names=names), names, settings.tiers, closing_conditions=settings.closing_node_conditions)
+    state.follow_budgets()
+    state.budgets.readable = True
     snapshot = ClusterSnapshot(state, notes, pods)
     for resource in unread:
         snapshot.state.apply(Unreadable(resource))

@@ -59,11 +59,11 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
-from controller.reconcile.makingroom import NoRoom, is_recorded, make_room
+from controller.reconcile.makingroom import NoRoom, is_recorded, make_room, preemption_for
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.newnodes import NodeKinds, kinds_of, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
-from controller.reconcile.occupancy import overdue_at
+from controller.reconcile.occupancy import occupancy_of, overdue_at
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import (
     could_take,
@@ -148,9 +148,11 @@ __all__ = [
     "latest_end_of_new",
     "make_room",
     "node_to_hold",
+    "occupancy_of",
     "overdue_at",
     "patched_status",
     "predicted_start",
+    "preemption_for",
     "quota_wait",
     "refusal_summary",
     "relevant_reason",

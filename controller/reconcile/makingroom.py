@@ -7,18 +7,21 @@ being deleted count as gone. So what others do meanwhile is taken into account, 
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Final
 
 from controller.placement import Placement
-from controller.preemption import NoPreemption, Preemption, preempt
-from controller.reconcile.context import DecisionContext
+from controller.preemption import NoPreemption, Occupancy, Preemption, preempt
+from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import MakeRoom, Reason
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
-from controller.reconcile.history import PlacementHistory
+from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.occupancy import occupancy_of
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
 from controller.state import PodView, Room, State
+
+_OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +47,51 @@ def make_room(
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return NoRoom()
-    demand = question_about(state, found, now, history, context.restrictions)
-    others = demand.other_drivers_claims
-    with hold_expected_foreign_use(state, [key]) if others else nullcontext():
-        answer = preempt(demand, occupancy_of(state, now, spared), state.devices, state.nodes)
+    answer = _preemption(
+        state, found, now, history=history, context=context, occupancy=occupancy_of(state, now, spared)
+    )
     if isinstance(answer, NoPreemption):
         return NoRoom(answer)
     (placement,) = answer.placements
-    if quota_wait(state, found.pod.namespace, placement.allocations, key):
-        # Whoever may not have the devices preempts nobody.
-        return NoRoom()
     return _step(answer, room_of(found.pod, placement, found))
+
+
+def preemption_for(
+    state: State,
+    key: str,
+    now: float,
+    occupancy: Occupancy,
+    history: PlacementHistory = NO_HISTORY,
+    context: DecisionContext = NO_CONTEXT,
+) -> Preemption | NoPreemption | None:
+    """Return who would have to go for the pod ``key``; None if it does not wait for devices at our gate.
+
+    Other arguments as of ``decide``.
+    """
+    found = examine(state, key, now, history, context.max_wait)
+    if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
+        return None
+    return _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
+
+
+def _preemption(
+    state: State,
+    found: NeedsDevices,
+    now: float,
+    history: PlacementHistory,
+    context: DecisionContext,
+    occupancy: Occupancy,
+) -> Preemption | NoPreemption:
+    demand = question_about(state, found, now, history, context.restrictions)
+    others = demand.other_drivers_claims
+    with hold_expected_foreign_use(state, [found.pod.key]) if others else nullcontext():
+        answer = preempt(demand, occupancy, state.devices, state.nodes)
+    if isinstance(answer, Preemption):
+        (placement,) = answer.placements
+        if quota_wait(state, found.pod.namespace, placement.allocations, found.pod.key):
+            # Whoever may not have the devices preempts nobody.
+            return NoPreemption(never=_OVER_QUOTA)
+    return answer
 
 
 def is_free_to_move(state: State, found: NeedsDevices) -> bool:

@@ -1,0 +1,75 @@
+"""Who would be evicted for a pod or gang that waits, where preemption is on; nothing is evicted."""
+
+from collections.abc import Iterable
+
+from controller.gangs import Gang
+from controller.preemption import NoPreemption, Preemption, Victim, preempt, render
+from controller.reconcile import DecisionContext, PlacementHistory, occupancy_of, preemption_for
+from controller.state import PodView, State
+from driver.wire import Json
+
+Answer = Preemption | NoPreemption
+
+
+def for_pod(
+    state: State, pod: PodView, now: float, seen: float, history: PlacementHistory, context: DecisionContext
+) -> Answer | None:
+    """Return who would go for a pod that no node takes; None if it does not wait for devices.
+
+    Args:
+        now: as of ``decide``.
+        seen: when the pods that are being deleted were seen (seconds since the epoch).
+    """
+    if none_lower := _none_lower(state, pod.priority):
+        return none_lower
+    return preemption_for(state, pod.key, now, occupancy_of(state, seen), history=history, context=context)
+
+
+def for_gang(state: State, gang: Gang, seen: float) -> Answer:
+    """Return who would go for a gang that no domain takes. Arguments as of ``for_pod``."""
+    priority = min(member.demand.needs.priority for member in gang.members)
+    return _none_lower(state, priority) or preempt(gang, occupancy_of(state, seen), state.devices, state.nodes)
+
+
+def asks(state: State, priority: int) -> bool:
+    """Return whether anybody has a priority, so that a pod with this one may want to know."""
+    return priority > 0 or state.nodes.pods.has_below(priority)
+
+
+def _none_lower(state: State, priority: int) -> NoPreemption | None:
+    if not state.budgets.readable:
+        return NoPreemption(never="PodDisruptionBudgets may not be read, which say who may go")
+    return None if state.nodes.pods.has_below(priority) else NoPreemption(never="no pod has a lower priority")
+
+
+def text_of(answer: Answer) -> str:
+    """Return one line for people; "" if there is nothing to say."""
+    said = render(answer)
+    return f"Where preemption is on: {said}" if said else ""
+
+
+def to_json(answer: Answer) -> Json:
+    """Return the answer with the keys of docs/simulate.md."""
+    if isinstance(answer, NoPreemption):
+        kept = [{"reason": one.reason, "pods": one.pods, "some": list(one.some)} for one in answer.kept]
+        why = {"never": answer.never} if answer.never else {}
+        return {"victims": [], "kept": kept, "inVain": answer.in_vain, "decided": answer.decided, **why}
+    return {
+        "victims": _pods(answer.victims),
+        "awaited": _pods(answer.awaited),
+        "nodes": list(dict.fromkeys(placement.node for placement in answer.placements)),
+        "decided": answer.least,
+    }
+
+
+def _pods(some: Iterable[Victim]) -> list[Json]:
+    return [
+        {
+            "namespace": one.pod.partition("/")[0],
+            "name": one.pod.partition("/")[2],
+            "node": one.node,
+            "priority": one.priority,
+            "claims": list(one.claims),
+        }
+        for one in some
+    ]
