@@ -85,11 +85,14 @@ def _decision_settings(settings: ControllerSettings) -> DecisionSettings:
 
 
 def _can_matter(item: InputObject) -> bool:
-    if item.resource == VOLCANO_POD_GROUPS:
-        return bool((item.object.get("spec") or {}).get("networkTopology"))
-    if item.resource != NODES:
+    """Whether the settings matter for the object; not for one that makes no sense, which is left out anyway."""
+    section = {VOLCANO_POD_GROUPS: "spec", NODES: "status"}.get(item.resource, "")
+    part = item.object.get(section)
+    if not isinstance(part, dict):
         return False
-    conditions = (item.object.get("status") or {}).get("conditions") or ()
+    if item.resource == VOLCANO_POD_GROUPS:
+        return bool(part.get("networkTopology"))
+    conditions = part.get("conditions")
     return any(
         isinstance(one, dict) and one.get("status") == "True" and one.get("type") not in _OF_KUBERNETES
         for one in (conditions if isinstance(conditions, list) else ())
