@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.gangs import Gang, GangPlan, SubGroups, choose
@@ -20,6 +20,10 @@ KINDS = (WHOLE, HALF, THIRD, PART, SMALL)
 CARDS = {WHOLE: Fraction(1), HALF: Fraction(1, 2), THIRD: Fraction(1, 3), PART: Fraction(1, 2), SMALL: Fraction(1, 7)}
 Held = dict[str, tuple[str, ...]]
 """The kinds of devices of each claim, by UID."""
+
+
+SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
+"""Each case is a cluster with an allocation for every holder."""
 
 
 @st.composite
@@ -191,6 +195,7 @@ def renamed(one: PodDemand, number: int) -> Claim:
     return replace(one.claims[0], name=f"c{number}", uid=f"uid-c{number}")
 
 
+@SLOW
 @given(clusters(), st.one_of(PODS, GANGS))
 def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important: PodDemand | Gang) -> None:
     cluster, held = case
@@ -208,6 +213,7 @@ def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important
     assert price(cluster, held, names) == expected
 
 
+@SLOW
 @given(clusters(), PODS, st.integers(0, 8))
 def test_a_search_that_ends_early_spares_whoever_can_be_spared_on_the_node(
     case: tuple[Cluster, Held], important: PodDemand, trials: int
