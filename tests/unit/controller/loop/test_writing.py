@@ -286,6 +286,7 @@ def test_fields_that_are_not_stored_take_everything_back() -> None:
     def forgetful(call: ApiCall) -> Any:
         if (call.verb, call.subresource) == ("patch", "status") and (call.body.get("status") or {}).get("allocation"):
             call.body["status"]["allocation"]["devices"]["results"][0]["device"] = "gpu-1"
+            call.body["status"]["devices"][0]["device"] = "gpu-1"
         return stored(call)
 
     world.api.call = forgetful  # type: ignore[method-assign]
