@@ -17,6 +17,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.names import FINALIZER, Names
+from driver.wire import allocation_from
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from tests.simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
@@ -62,7 +63,9 @@ class CheckedWrites:
 
     def allocate(self, *pods: Object, claim: str = "c", api: Api | None = None, **options: str) -> None:
         """Allocate the claim, or change its allocation, and reserve it for these pods."""
-        self.set_status({"allocation": allocation(**options), "reservedFor": consumers(*pods)}, claim, api)
+        given = allocation(**options)
+        status = {"allocation": given, "devices": device_status(given), "reservedFor": consumers(*pods)}
+        self.set_status(status, claim, api)
 
     def add_finalizer(self, claim: str) -> None:
         self.api.patch(RESOURCE_CLAIMS, claim, {"metadata": {"finalizers": [FINALIZER]}}, namespace="default")
@@ -93,6 +96,13 @@ def allocation(*, driver: str = "lode.dev", device: str = "gpu-0", node: str = "
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
         "allocationTimestamp": "2026-11-21T12:00:00Z",
     }
+
+
+def device_status(given: Object) -> list[Object]:
+    """What the controller says in the status about the devices of an allocation."""
+    (result,) = given["devices"]["results"]
+    facts = {"apiVersion": "lode.dev/v1alpha1", "kind": "DeviceFacts", "node": allocation_from(given).node_name}
+    return [{**{name: result[name] for name in ("driver", "pool", "device")}, "data": facts}]
 
 
 def consumers(*pods: Object) -> list[Object]:
@@ -137,7 +147,7 @@ def _allocates_again_where_more_important_ones_fill_the_node(rig: CheckedWrites)
         rig.claim(f"c-{name}")
         rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
     rig.let_go(pods["b"])
-    rig.set_status({"allocation": None, "reservedFor": None}, "c-a")
+    rig.set_status({"allocation": None, "devices": None, "reservedFor": None}, "c-a")
     rig.allocate(pods["a"], claim="c-a", device="gpu-a")
     rig.let_go(pods["a"])
 
@@ -177,7 +187,7 @@ def _replaces_an_allocation(rig: CheckedWrites) -> None:
 def _clears_an_allocation_in_use(rig: CheckedWrites) -> None:
     rig.claim()
     rig.allocate(rig.pod(gate=""))
-    rig.set_status({"allocation": None, "reservedFor": None})
+    rig.set_status({"allocation": None, "devices": None, "reservedFor": None})
 
 
 def _replaces_a_reservation_in_use(rig: CheckedWrites) -> None:
