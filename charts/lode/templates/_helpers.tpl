@@ -10,18 +10,19 @@
 {{- if ne .Values.driverName "lode.dev" }}{{ dict "driverName" .Values.driverName | toYaml }}{{ end -}}
 {{- end -}}
 
-{{- /* The settings file of the plugin: the one of the hardware, with the values of `settings` over it. */ -}}
+{{- /* The settings file of the plugin: the one of the hardware, with the values of `settings` over it. It has no
+       section of the controller, because a change of its text restarts the plugin. */ -}}
 {{- define "lode.settings.kubeletplugin" -}}
 {{- $file := .Files.Get (printf "files/settings/%s.yaml" .Values.hardware) | fromYaml -}}
 {{- if ne .Values.kubeletRoot "/var/lib/kubelet" -}}
 {{- $file = mergeOverwrite $file (dict "kubeletplugin" (dict "kubeletRoot" .Values.kubeletRoot)) -}}
 {{- end -}}
-{{- mergeOverwrite $file .Values.settings (include "lode.driver" . | fromYaml) | toYaml }}
+{{- mergeOverwrite $file (omit .Values.settings "controller") (include "lode.driver" . | fromYaml) | toYaml }}
 {{ end -}}
 
 {{- define "lode.settings.controller" -}}
 {{- $file := .Files.Get "files/settings/controller.yaml" | fromYaml -}}
-{{- mergeOverwrite $file .Values.settings (include "lode.driver" . | fromYaml) | toYaml }}
+{{- mergeOverwrite $file (omit .Values.settings "kubeletplugin") (include "lode.driver" . | fromYaml) | toYaml }}
 {{ end -}}
 
 {{- /* The name has a digest of the settings, so that a change of them restarts their program. */ -}}
