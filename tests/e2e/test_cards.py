@@ -20,7 +20,7 @@ def uuid_of(client: Client, pool: str, device: str) -> str:
     for part in client.list("resourceslices"):
         for one in part["spec"].get("devices", []) if part["spec"]["pool"]["name"] == pool else []:
             if one["name"] == device:
-                return str(one["attributes"]["lode.dev/uuid"]["string"])
+                return str(one["attributes"]["uuid"]["string"])
     raise AssertionError(f"{pool}/{device} is not published")
 
 
