@@ -1,7 +1,12 @@
-"""One card is drained with `kubectl lode`: its pod ends, its neighbours run on, and it serves again afterwards."""
+"""One card is drained with `kubectl lode`: its pod ends, its neighbours run on, and it serves again afterwards.
+
+`tests/contract/test_cards.py` does the same without a kubelet, for each change.
+"""
 
 import subprocess
 import sys
+
+import pytest
 
 from tests.e2e.client import Client, eventually
 from tests.e2e.pods import pod, request, template
@@ -24,6 +29,7 @@ def uuid_of(client: Client, pool: str, device: str) -> str:
     raise AssertionError(f"{pool}/{device} is not published")
 
 
+@pytest.mark.release
 def test_a_card_is_drained_reset_and_put_back_while_its_neighbours_run_on(client: Client, namespace: str) -> None:
     client.create(namespace, template("one", request()), pod("first", "one"), pod("neighbour", "one"))
     client.wait_until_ready(namespace, "first", "neighbour")
