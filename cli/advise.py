@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.exitcodes import FAILED
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_decision_settings, cluster_options
 
 _DESCRIPTION: Final = """\
 Say for pods and gangs that wait for devices which running pods would have to move, to which node, or would have to end,
@@ -50,8 +49,7 @@ def main(argv: Sequence[str]) -> int:
         "-n", "--namespace", default="", help="only what waits in it; default with NAME: as for kubectl"
     )
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")
+    add_decision_settings(parser)
     arguments = parser.parse_args(argv)
     if arguments.most < 1:
         sys.stderr.write(f"lode advise: --most {arguments.most}: must be at least 1\n")

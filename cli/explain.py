@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_decision_settings, cluster_options
 
 _DESCRIPTION: Final = """\
 Say what a pod, claim or gang in the cluster holds, where, and who uses it; or, while it waits, what would be decided
@@ -27,8 +26,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("what", metavar="pod/NAME|claim/NAME|gang/NAME|NAME", help="NAME alone is a pod or a claim")
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")
+    add_decision_settings(parser)
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.
     from cli.explain_run import run

@@ -1,6 +1,8 @@
-"""The options by which commands name a cluster, written once."""
+"""The options by which commands name a cluster, its driver and the controller's settings, written once."""
 
 import argparse
+
+from driver.names import DEFAULT_DRIVER
 
 
 def cluster_options(purpose: str = "") -> argparse.ArgumentParser:
@@ -15,3 +17,14 @@ def cluster_options(purpose: str = "") -> argparse.ArgumentParser:
         "--context", default="", metavar="NAME", help=f"{purpose}of the kubeconfig; default: the current one"
     )
     return parser
+
+
+def add_driver(parser: argparse.ArgumentParser) -> None:
+    """Add ``--driver``."""
+    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+
+
+def add_decision_settings(parser: argparse.ArgumentParser) -> None:
+    """Add ``--driver`` and ``--settings`` of a command that decides as the controller would."""
+    add_driver(parser)
+    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")

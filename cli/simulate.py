@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.exitcodes import FAILED
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_decision_settings, cluster_options
 
 _DESCRIPTION: Final = """\
 Decide as the controller would, on objects from files or a cluster, and print what every pending pod and every unused
@@ -48,6 +47,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--live", action="store_true", help="start from what is in the cluster; -f comes on top")
     parser.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's")
+    add_decision_settings(parser)
     return parser

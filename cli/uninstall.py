@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_driver, cluster_options
 
 _DESCRIPTION: Final = """\
 Stop Lode in a cluster and remove what it has written: the gates of waiting pods, its programs, its ResourceSlices, its
@@ -26,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         parents=[cluster_options()],
     )
     parser.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+    add_driver(parser)
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.
     from cli.uninstall_run import run

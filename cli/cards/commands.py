@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_driver, cluster_options
 
 _CARD: Final = "NODE[/CARD]"
 _HOW_TO_NAME: Final = """\
@@ -117,7 +116,7 @@ def _parser(command: str, description: str, epilog: str, what: str = _CARD) -> a
         parents=[cluster_options()],
     )
     parser.add_argument("what", metavar=what)
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+    add_driver(parser)
     return parser
 
 

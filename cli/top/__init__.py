@@ -10,8 +10,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from cli.options import cluster_options
-from driver.names import DEFAULT_DRIVER
+from cli.options import add_driver, cluster_options
 
 SUBJECTS: Final = {
     "claims": "which card each claim has, and how much of it",
@@ -47,7 +46,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
     formats = ("table", "wide", "json", "yaml")
     parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
-    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+    add_driver(parser)
 
 
 def _subject_first(argv: Sequence[str]) -> list[str]:

@@ -129,11 +129,6 @@ class KnownDevices:
             found[card] = found.get(card, 0) + card_parts(device, result)
         return found
 
-    def published_as(self, device: DeviceId) -> Device | None:
-        """The device as its slice has it; None if no slice publishes it."""
-        found = self._index.device(device)
-        return found.spec if found else None
-
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""
         found = self._index.device(device)

@@ -373,7 +373,7 @@ class State:
 
     def device_statuses(self, allocation: Allocation) -> tuple[Object, ...]:
         """Return the entries of ``status.devices`` for an allocation of devices as they are published now."""
-        return device_statuses(allocation, self.names, self.devices.published_as)
+        return device_statuses(allocation, self.names, self.devices.published_device)
 
     def holds_ours(self, claim: Claim) -> bool:
         """Return whether the claim's allocation contains a device of our driver."""

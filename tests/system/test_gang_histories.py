@@ -3,17 +3,12 @@
 ``LODE_GANG_HISTORIES=n`` plays ``n`` histories, ``LODE_GANG_SEED=n`` plays the history of one seed.
 """
 
-import os
-
 import pytest
 
 from tests.system.history import play
+from tests.system.seeds import seeds
 
-SEEDS = (
-    [int(os.environ["LODE_GANG_SEED"])]
-    if "LODE_GANG_SEED" in os.environ
-    else range(int(os.environ.get("LODE_GANG_HISTORIES", "8")))
-)
+SEEDS = seeds(8, "GANG_")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -3,15 +3,12 @@
 ``LODE_HISTORIES=n`` plays ``n`` histories, ``LODE_SEED=n`` plays the history of one seed.
 """
 
-import os
-
 import pytest
 
 from tests.system.history import play
+from tests.system.seeds import seeds
 
-SEEDS = (
-    [int(os.environ["LODE_SEED"])] if "LODE_SEED" in os.environ else range(int(os.environ.get("LODE_HISTORIES", "500")))
-)
+SEEDS = seeds(500)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -3,15 +3,12 @@
 ``LODE_HISTORIES=n`` plays ``n`` histories, ``LODE_SEED=n`` plays the history of one seed.
 """
 
-import os
-
 import pytest
 
 from tests.system.instances import InstancesHistory
+from tests.system.seeds import seeds
 
-SEEDS = (
-    [int(os.environ["LODE_SEED"])] if "LODE_SEED" in os.environ else range(int(os.environ.get("LODE_HISTORIES", "200")))
-)
+SEEDS = seeds(200)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

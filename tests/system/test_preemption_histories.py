@@ -3,18 +3,13 @@
 ``LODE_PREEMPTION_HISTORIES=n`` plays ``n`` histories, ``LODE_PREEMPTION_SEED=n`` plays the history of one seed.
 """
 
-import os
-
 import pytest
 
 from tests.system.history import LAST_LINES
 from tests.system.preempting import PreemptingHistory
+from tests.system.seeds import seeds
 
-SEEDS = (
-    [int(os.environ["LODE_PREEMPTION_SEED"])]
-    if "LODE_PREEMPTION_SEED" in os.environ
-    else range(int(os.environ.get("LODE_PREEMPTION_HISTORIES", "10")))
-)
+SEEDS = seeds(10, "PREEMPTION_")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
