@@ -26,7 +26,7 @@ gate of a gated pod whose claims are all allocated is removed; if only some of i
 allocated on that node, or the allocations are undone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 
 from controller.allocation import Unsatisfiable, render
@@ -209,7 +209,14 @@ def allocate(
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
-        demand = question_about(state, found, now, history, restrictions)
+        demand = _demand(
+            found,
+            other_drivers_claims,
+            reachable=reachable,
+            refused=refused,
+            history=history,
+            restrictions=restrictions,
+        )
         with hold_expected_foreign_use(state, [pod.key]) if other_drivers_claims else nullcontext():
             answer = plan([demand], state.devices, state.nodes)
     if isinstance(answer, Plan):
@@ -252,15 +259,32 @@ def question_about(
     state: State, found: NeedsDevices, now: float, history: PlacementHistory, restrictions: NodeRestrictions
 ) -> PodDemand:
     """Return the demand of a pod that needs a node. Arguments as of ``decide``."""
-    claims, others_claims = [
-        [record.claim for record in some] for some in (found.unallocated, found.other_drivers_claims(state))
-    ]
+    return _demand(
+        found,
+        found.other_drivers_claims(state),
+        reachable=restrictions.limit(reachable_nodes(state, found.records)),
+        refused=found.refused(state, history, now),
+        history=history,
+        restrictions=restrictions,
+    )
+
+
+def _demand(
+    found: NeedsDevices,
+    others: Sequence[ClaimRecord],
+    *,
+    reachable: Collection[str] | None,
+    refused: Mapping[str, str],
+    history: PlacementHistory,
+    restrictions: NodeRestrictions,
+) -> PodDemand:
+    claims, others_claims = [[record.claim for record in some] for some in (found.unallocated, others)]
     return demand_of(
         found.pod,
         claims,
-        restrictions.limit(reachable_nodes(state, found.records)),
+        reachable,
         other_drivers_claims=others_claims,
-        avoid={**found.refused(state, history, now), **restrictions.held},
+        avoid={**refused, **restrictions.held},
         last=(*restrictions.retried, *history.refused),
     )
 
