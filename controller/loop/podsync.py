@@ -106,11 +106,11 @@ class PodSync:
         pod = self._state.pods.get(key)
         if pod is None:
             self._retries.pop(key, None)
-            self._preempting.end(("pod", key), changes)
+            self._preempting.end(key, changes)
             self._waits.settle(key)
             return DecisionOutcome.POD_GONE
         if gang := self._state.gangs.of(key):
-            self._preempting.end(("pod", key), changes)
+            self._preempting.end(key, changes)
             self._queue.add_changed(gang, self._clock.monotonic())
             return None
         if self._in_flight.is_busy(objects_of(pod)):
@@ -118,17 +118,17 @@ class PodSync:
             return None
         decision = self._decide(pod)
         if not isinstance(decision, MakeRoom) and not self._is_pause(decision):
-            ended = self._preempting.end(("pod", key), changes)
+            ended = self._preempting.end(key, changes)
             decision = self._decide(pod) if ended and isinstance(decision, Unallocatable) else decision
         return self.carry_out_decision(pod, decision, changes)
 
     def _decide(self, pod: PodView) -> Decision:
         now, history = self._clock.monotonic(), self.history_of(pod.key)
         context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
-        with self._state.rooms.open_to(("pod", pod.key), pod.priority) as opened:
+        with self._state.rooms.open_to(pod.key, pod.priority) as opened:
             if opened:
                 # What others were refused is no answer for a pod that sees more room than they do.
-                context = self._preempting.context_of(("pod", pod.key), replace(context, memory=NO_MEMORY))
+                context = self._preempting.context_of(pod.key, replace(context, memory=NO_MEMORY))
             decision = decide(self._state, pod.key, now, history, context)
             if isinstance(decision, Unallocatable):
                 return self._preempting.room_for(pod, decision, history, context)
@@ -178,8 +178,8 @@ class PodSync:
         if isinstance(decision, PlacePod) and decision.allocations:
             self._waits.retried.placed(pod.key, decision.shape, decision.node)
             self._preempting.look_again([decision.node], but=pod.key)
-        if isinstance(decision, MakeRoom) and not self._state.gangs.of(pod.key):
-            self._preempting.keep(("pod", pod.key), [decision], pod.priority, changes)
+        if isinstance(decision, MakeRoom):
+            self._preempting.keep(pod, decision, changes)
         timestamp = rfc3339(self._clock.now())
         consumer, devices = partial(self._state.consumer, pod), self._state.device_statuses
         updates = claim_updates(decision, consumer, devices, timestamp)

@@ -317,8 +317,7 @@ class PodWaits:
             return False
         if node in self._held_from(view):
             return False
-        gang = self._state.gangs.of(pod)
-        with self._state.rooms.open_to(("gang", gang) if gang else ("pod", pod), view.priority):
+        with self._state.rooms.open_to(pod, view.priority):
             return could_take(self._state, answer, node)
 
     def _depends_on_others(self, key: str) -> bool:

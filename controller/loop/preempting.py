@@ -18,7 +18,7 @@ from controller.reconcile import (
     make_room,
     overdue_at,
 )
-from controller.state import Changes, PodView, Preemptor, State
+from controller.state import Changes, PodView, State
 from controller.waiting import rank_of
 from driver.bounded import BoundedCache
 from driver.clock import Clock
@@ -32,7 +32,7 @@ _MOST_IN_VAIN: Final = 1024
 
 
 class Preempting:
-    """The pods and gangs for which others are evicted.
+    """The pods for which others are evicted.
 
     Nothing of it outlives a term but the rooms that are recorded on pods: a room is a node that a pod is nominated for
     with our condition ``Preempting``.
@@ -50,14 +50,14 @@ class Preempting:
         self._in_vain: BoundedCache[Hashable, tuple[int, int]] = BoundedCache(_MOST_IN_VAIN)
         """The shapes and priorities for which nobody is evicted, as of a generation of nodes and budgets."""
 
-    def context_of(self, preemptor: Preemptor, context: DecisionContext) -> DecisionContext:
-        """Return the context of a decision about a pod or gang, which leaves its room for no other place."""
-        nodes = frozenset(room.node for room in self._state.rooms.of(preemptor))
-        if not nodes:
+    def context_of(self, pod: str, context: DecisionContext) -> DecisionContext:
+        """Return the context of a decision about a pod (key), which leaves its room for no other place."""
+        room = self._state.rooms.of(pod)
+        if room is None:
             return context
         # A hold that began later does not undo an eviction.
-        held = {node: pod for node, pod in context.restrictions.held.items() if node not in nodes}
-        return replace(context, restrictions=replace(context.restrictions, held=held, only=nodes))
+        held = {node: holder for node, holder in context.restrictions.held.items() if node != room.node}
+        return replace(context, restrictions=replace(context.restrictions, held=held, only=frozenset({room.node})))
 
     def room_for(
         self, pod: PodView, answer: Unallocatable, history: PlacementHistory, context: DecisionContext
@@ -80,7 +80,7 @@ class Preempting:
             elif not answer.own:
                 self._in_vain[shape] = as_of
             return answer
-        begun = bool(self._state.rooms.of(("pod", pod.key)))
+        begun = self._state.rooms.of(pod.key) is not None
         if found.victim is None and not (begun and found.awaited):
             # Others are ending anyway: they leave room for whoever comes first.
             return answer
@@ -108,37 +108,35 @@ class Preempting:
         now = self._clock.monotonic()
         recorded = [pod for pod in self._state.pods.values() if pod.nominated and is_recorded(self._state, pod)]
         for pod in sorted(recorded, key=partial(rank_of, self._state)):
-            preemptor: Preemptor = ("pod", pod.key)
             context = DecisionContext(NodeRestrictions(only=frozenset({pod.nominated})))
-            with self._state.rooms.open_to(preemptor, pod.priority):
+            with self._state.rooms.open_to(pod.key, pod.priority):
                 found = make_room(self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, spared={})
             if isinstance(found, MakeRoom):
-                self._state.keep_rooms(preemptor, pod.priority, [found.room])
+                self._state.keep_room(pod.priority, found.room)
 
-    def keep(self, preemptor: Preemptor, decisions: Collection[MakeRoom], priority: int, changes: Changes) -> None:
-        """Keep the rooms of these decisions for a pod or gang, and look again when somebody outlasts its grace."""
-        rooms = tuple(one.room for one in decisions)
-        if tuple(self._state.rooms.of(preemptor)) != rooms:
-            changes.add(self._state.keep_rooms(preemptor, priority, rooms))
-        awaited = (self._state.pods.get(key) for one in decisions for key in one.awaited)
-        due = [overdue_at(self._state, pod) for pod in awaited if pod is not None and pod.deleting]
+    def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
+        """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
+        if self._state.rooms.of(pod.key) != decision.room:
+            changes.add(self._state.keep_room(pod.priority, decision.room))
+        awaited = map(self._state.pods.get, decision.awaited)
+        due = [overdue_at(self._state, one) for one in awaited if one is not None and one.deleting]
         if due:
-            self._queue.add(preemptor, min(due))
+            self._queue.add(("pod", pod.key), min(due))
 
-    def end(self, preemptor: Preemptor, changes: Changes) -> bool:
-        """Give back what is kept for a pod or gang; return whether there was anything."""
-        rooms = self._state.rooms.of(preemptor)
-        if not rooms:
+    def end(self, pod: str, changes: Changes) -> bool:
+        """Give back what is kept for a pod (key); return whether there was anything."""
+        room = self._state.rooms.of(pod)
+        if room is None:
             return False
-        changes.add(self._state.end_rooms(preemptor))
-        self._log.info("room kept no longer", preemptor=preemptor[1], nodes=sorted({room.node for room in rooms}))
+        changes.add(self._state.end_room(pod))
+        self._log.info("room kept no longer", preemptor=pod, node=room.node)
         return True
 
     def look_again(self, nodes: Collection[str], but: str = "") -> None:
-        """Have those decided again for which room is kept on one of these nodes, but for one pod or gang."""
-        for preemptor in self._state.rooms.on(nodes):
-            if preemptor[1] != but:
-                self._queue.add(preemptor, self._clock.monotonic())
+        """Have those pods decided again for which room is kept on one of these nodes, except for one."""
+        for pod in self._state.rooms.on(nodes):
+            if pod != but:
+                self._queue.add(("pod", pod), self._clock.monotonic())
 
     # Refusals
 

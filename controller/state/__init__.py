@@ -37,7 +37,7 @@ from controller.state.gangs import Gangs
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.rooms import Preemptor, Room
+from controller.state.rooms import Room
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
@@ -62,7 +62,6 @@ __all__ = [
     "NodeRevisions",
     "PodView",
     "Pods",
-    "Preemptor",
     "Promise",
     "Revision",
     "Room",

@@ -1,21 +1,17 @@
 """Room that is kept for pods which preempt others, from the decision until they have their devices. Pure.
 
 A room is a node with devices that others still hold, or have just given up. It counts as used: everybody sees it so but
-the pod that it is kept for, its gang, and pods of higher priority. These may take it, as they may take room that
+the pod that it is kept for, and pods of higher priority. These may take it, as they may take room that
 kube-scheduler keeps for a nominated pod; whoever it was kept for is then decided about anew.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from controller.allocation import Fleet
 from controller.placement import Nodes
 from driver.model import Allocation, Claim
-
-Preemptor = tuple[Literal["pod", "gang"], str]
-"""Who has others evicted: a pod or a gang, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,73 +32,63 @@ class Room:
 @dataclass(slots=True)
 class _Kept:
     priority: int
-    rooms: tuple[Room, ...]
+    room: Room
     held: tuple[str, ...]
 
 
 class Rooms:
-    """The rooms by preemptor: a pod, or a gang with a room for each of its members."""
+    """The room of each pod that preempts others."""
 
     def __init__(self, devices: Fleet, nodes: Nodes):
         self._devices = devices
         self._nodes = nodes
-        self._kept: dict[Preemptor, _Kept] = {}
-        self._node_of: dict[str, str] = {}
+        self._kept: dict[str, _Kept] = {}
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def of(self, preemptor: Preemptor) -> Sequence[Room]:
-        """Return the rooms of a pod or gang."""
-        kept = self._kept.get(preemptor)
-        return kept.rooms if kept else ()
+    def of(self, pod: str) -> Room | None:
+        """Return the room of a pod (key); None if none is kept for it."""
+        kept = self._kept.get(pod)
+        return kept.room if kept else None
 
-    def node_of(self, pod: str) -> str:
-        """Return the node where room is kept for the pod; "" if there is none."""
-        return self._node_of.get(pod, "")
+    def on(self, nodes: Collection[str]) -> list[str]:
+        """Return the pods with a room on one of these nodes; all that have a room if "" is one."""
+        return [pod for pod, kept in self._kept.items() if "" in nodes or kept.room.node in nodes]
 
-    def on(self, nodes: Collection[str]) -> list[Preemptor]:
-        """Return the preemptors with a room on one of these nodes; all of them if "" is one."""
-        return [
-            key for key, kept in self._kept.items() if "" in nodes or any(room.node in nodes for room in kept.rooms)
-        ]
-
-    def keep(self, preemptor: Preemptor, priority: int, rooms: Sequence[Room]) -> None:
-        """Count the devices of rooms as used, in place of those that the preemptor had."""
-        self.end(preemptor)
-        held = {f"what is kept for {claim.key}": allocation for room in rooms for claim, allocation in room.allocations}
+    def keep(self, priority: int, room: Room) -> None:
+        """Count the devices of a room as used, in place of those that its pod had."""
+        self.end(room.pod)
+        held = {f"what is kept for {claim.key}": allocation for claim, allocation in room.allocations}
         for name, allocation in held.items():
             self._devices.assume(name, _closed(allocation))
-        self._kept[preemptor] = _Kept(priority, tuple(rooms), tuple(held))
-        self._node_of |= {room.pod: room.node for room in rooms}
+        self._kept[room.pod] = _Kept(priority, room, tuple(held))
 
-    def end(self, preemptor: Preemptor) -> Sequence[Room]:
-        """Stop keeping the rooms of a preemptor, and return them."""
-        kept = self._kept.pop(preemptor, None)
+    def end(self, pod: str) -> Room | None:
+        """Stop keeping the room of a pod, and return it."""
+        kept = self._kept.pop(pod, None)
         if kept is None:
-            return ()
+            return None
         for uid in kept.held:
             self._devices.forget(uid)
-        for room in kept.rooms:
-            self._node_of.pop(room.pod, None)
-        return kept.rooms
+        return kept.room
 
     @property
-    def preemptors(self) -> Mapping[Preemptor, Sequence[Room]]:
-        """The rooms of every preemptor."""
-        return {key: kept.rooms for key, kept in self._kept.items()}
+    def pods(self) -> Collection[str]:
+        """The pods for which room is kept."""
+        return self._kept.keys()
 
     @contextmanager
-    def open_to(self, preemptor: Preemptor, priority: int) -> Iterator[bool]:
-        """Let the rooms go on trial that the pod or gang may take: its own, and those for lower priorities.
+    def open_to(self, pod: str, priority: int) -> Iterator[bool]:
+        """Let the rooms go on trial that the pod may take: its own, and those for lower priorities.
 
         Yields whether there are any. Meanwhile no event may reach the fleet or the nodes.
         """
-        opened = [kept for key, kept in self._kept.items() if key == preemptor or kept.priority < priority]
+        opened = [kept for key, kept in self._kept.items() if key == pod or kept.priority < priority]
         held = [uid for kept in opened for uid in kept.held]
         for uid in held:
             self._devices.lift(uid)
-        lifted = [one for kept in opened for room in kept.rooms if (one := self._nodes.lift(room.pod)) is not None]
+        lifted = [one for kept in opened if (one := self._nodes.lift(kept.room.pod)) is not None]
         try:
             yield bool(opened)
         finally:

@@ -5,7 +5,7 @@ older version of an object never replaces a newer one, so a watch that lags behi
 make a device look free again.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
@@ -44,7 +44,7 @@ from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.rooms import Preemptor, Room, Rooms
+from controller.state.rooms import Room, Rooms
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.templates import ClaimTemplates
@@ -112,7 +112,7 @@ class State:
         templates: the claims of pods that do not exist yet.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
         budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
-        rooms: what is kept for pods that preempt others. Changed by ``keep_rooms`` and ``end_rooms`` only.
+        rooms: what is kept for pods that preempt others. Changed by ``keep_room`` and ``end_room`` only.
         unreadable: the objects that cannot be decoded.
     """
 
@@ -320,44 +320,38 @@ class State:
             self._counter.recount(pod, changes)
         return changes
 
-    def keep_rooms(self, preemptor: Preemptor, priority: int, rooms: Sequence[Room]) -> Changes:
-        """Count rooms as used until ``end_rooms``, in place of those that the pod or gang had."""
-        changes = self._discount(self.rooms.of(preemptor))
-        self.rooms.keep(preemptor, priority, rooms)
-        for room in rooms:
-            self._counter.kept[room.pod] = room.node
-            self._counter.recount(room.pod, changes)
+    def keep_room(self, priority: int, room: Room) -> Changes:
+        """Count the room as used until ``end_room``, in place of the one that its pod had."""
+        changes = Changes()
+        self._discount(self.rooms.of(room.pod), changes)
+        self.rooms.keep(priority, room)
+        self._counter.kept[room.pod] = room.node
+        self._counter.recount(room.pod, changes)
         return changes
 
-    def end_rooms(self, preemptor: Preemptor) -> Changes:
-        """Count the rooms of the pod or gang no longer."""
-        rooms = self.rooms.end(preemptor)
-        changes = self._discount(rooms)
-        for room in rooms:
+    def end_room(self, pod: str) -> Changes:
+        """Count the room of the pod (key) no longer."""
+        changes, room = Changes(), self.rooms.end(pod)
+        self._discount(room, changes)
+        if room is not None:
             self.nodes.mark_changed(room.node)
             changes.favour(room.node)
         return changes
 
-    def _discount(self, rooms: Sequence[Room]) -> Changes:
-        changes = Changes()
-        for room in rooms:
+    def _discount(self, room: Room | None, changes: Changes) -> None:
+        if room is not None:
             self._counter.kept.pop(room.pod, None)
             self._counter.recount(room.pod, changes)
-        return changes
 
     def end_promises(self) -> None:
         """End all promises: from now on every claim is as the API has it, and no room is kept."""
-        for preemptor in tuple(self.rooms.preemptors):
-            self.end_rooms(preemptor)
+        for pod in tuple(self.rooms.pods):
+            self.end_room(pod)
         self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)
 
     # Questions
-
-    def is_preempting(self, pod: str) -> bool:
-        """Return whether others are being evicted for the pod (key), so that it waits for no node."""
-        return bool(self.rooms.node_of(pod))
 
     def revision_of(self, node: str, needs: Needs) -> Revision:
         """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""
