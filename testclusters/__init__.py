@@ -20,6 +20,7 @@ programs       the programs of a cluster, built or found
 | pki          a certificate authority, and kubeconfigs
 | oci          writes container images without a daemon
 cache          folders outside the repository for what takes long to build
+| folders      temporary folders that are removed after their process
 | commands     runs other programs
 progress       progress messages for the person who waits
 | forwarder    a TCP forwarder that delays what clients send
@@ -30,6 +31,7 @@ from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.daemon import Docker
 from testclusters.debian import installed, promtool
+from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
 from testclusters.images import PREVIOUS, build_context, image_labels, previous_source, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
@@ -60,6 +62,7 @@ __all__ = [
     "Layer",
     "NoCluster",
     "NotReady",
+    "OwnFolder",
     "ProgramMissing",
     "build_context",
     "cached_folder",

@@ -14,19 +14,16 @@ removes the folder. The programs also end when the thread that called `start` en
 thread must live as long as the control plane is needed.
 """
 
-import fcntl
 import hashlib
 import http.client
 import json
 import os
 import random
 import re
-import shutil
 import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +32,7 @@ from typing import Self
 
 from testclusters import pki, programs
 from testclusters.commands import run, start_process
+from testclusters.folders import OwnFolder
 
 _PREFIX = "lode-control-plane-"
 _LOOPBACK = "127.0.0.1"
@@ -101,10 +99,8 @@ class ControlPlane:
         With kube-controller-manager, also wait until pods can be created in the namespace `default`.
         """
         self._programs = programs.control_plane_programs(self._kubernetes)
-        _remove_abandoned()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._owner = (self.folder / "owner").open("w")
-        fcntl.flock(self._owner, fcntl.LOCK_EX)
+        self._own_folder = OwnFolder.make(_PREFIX)
+        self.folder = self._own_folder.path
         try:
             self._start()
         except BaseException:
@@ -138,8 +134,7 @@ class ControlPlane:
         for process in self._running.values():
             process.wait()
         self._running.clear()
-        self._owner.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._own_folder.remove()
 
     def start_component(self, name: str) -> None:
         """Start one program, for example after `kill_component`.
@@ -336,14 +331,3 @@ def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((_LOOPBACK, port)) == 0
-
-
-def _remove_abandoned() -> None:
-    """Remove the folders of control planes whose process was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            with (folder / "owner").open("r+") as owner:
-                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:  # in use, or being created right now
-            continue
