@@ -10,7 +10,7 @@ from driver.kube.api import Object
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
+from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware, chosen
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
@@ -59,9 +59,9 @@ def find_hardware(
     def has(name: str) -> bool:
         return any(DeviceFiles(folder).find(name) for folder in folders)
 
-    def choice(vendor: Vendor) -> Choice:
+    def choice(vendor: Vendor) -> BackendChoice:
         facts = facts_of(vendor)
-        return Choice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
+        return BackendChoice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
     infiniband = Attachments(Sysfs(section.sys_root), section.infiniband_exclude, clock, log)

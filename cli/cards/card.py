@@ -17,7 +17,7 @@ _SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class PublishedCard:
     """A card of a node, as its devices tell.
 
     Attributes:
@@ -52,7 +52,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CardTarget:
     """What a command is about: a card, or all cards of a node.
 
     Attributes:
@@ -61,8 +61,8 @@ class Target:
     """
 
     node: str
-    card: Card | None
-    cards: tuple[Card, ...]
+    card: PublishedCard | None
+    cards: tuple[PublishedCard, ...]
 
     def has(self, device: str) -> bool:
         """Return whether a device of the node's pool, by its name, is meant."""
@@ -84,7 +84,7 @@ def parse(what: str) -> tuple[str, str]:
     return node, card
 
 
-def cards_of(node: str, slices: Iterable[Object], names: Names) -> tuple[Card, ...]:
+def cards_of(node: str, slices: Iterable[Object], names: Names) -> tuple[PublishedCard, ...]:
     """Return the cards that the node publishes, in the order of its slices; only the newest generation counts.
 
     A slice that cannot be decoded has no cards.
@@ -98,7 +98,7 @@ def cards_of(node: str, slices: Iterable[Object], names: Names) -> tuple[Card, .
     return tuple(_card(node, name, found, names) for name, found in sorted(devices.items(), key=_by_number))
 
 
-def find(node: str, wanted: str, cards: Sequence[Card]) -> Card:
+def find(node: str, wanted: str, cards: Sequence[PublishedCard]) -> PublishedCard:
     """Return the card of the node that is named: by a device, its index, its uuid, or the beginning of the uuid.
 
     Raises:
@@ -114,7 +114,7 @@ def find(node: str, wanted: str, cards: Sequence[Card]) -> Card:
     raise OperatorFault(f"node {node} has no card {wanted!r}; its cards: {some}")
 
 
-def _is_meant(card: Card, wanted: str) -> bool:
+def _is_meant(card: PublishedCard, wanted: str) -> bool:
     if wanted.isdecimal():
         return card.index == int(wanted)
     return bool(card.uuid) and card.uuid.lower().startswith(wanted.lower())
@@ -131,7 +131,7 @@ def _decoded(raw: Object) -> Slice | None:
         return None
 
 
-def _card(node: str, name: str, devices: Mapping[str, Device], names: Names) -> Card:
+def _card(node: str, name: str, devices: Mapping[str, Device], names: Names) -> PublishedCard:
     attributes = next(iter(devices.values())).attributes
 
     def text(attribute: str) -> str:
@@ -139,7 +139,7 @@ def _card(node: str, name: str, devices: Mapping[str, Device], names: Names) -> 
         return value if isinstance(value, str) else ""
 
     index = attributes.get(names.attribute("index"))
-    return Card(
+    return PublishedCard(
         node=node,
         name=name,
         index=index if isinstance(index, int) else -1,

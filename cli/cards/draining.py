@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cli import live
-from cli.cards.card import Target
+from cli.cards.card import CardTarget
 from cli.cards.evictable import gang_notes, obstacle
-from cli.cards.holders import Holder, pods_using
+from cli.cards.holders import CardHolder, pods_using
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.work import make_cordon
 from cli.checks import InputObject
@@ -111,7 +111,7 @@ class Drain:
     def __init__(
         self,
         api: Api,
-        target: Target,
+        target: CardTarget,
         names: Names,
         options: DrainOptions,
         now: Callable[[], float] = time.monotonic,
@@ -134,7 +134,7 @@ class Drain:
         begun, rules = self._now(), read_rules(self._api, self._names)
         changed = make_cordon(self._api, self._target, rules, self._names, dry_run=self._options.dry_run)
         settled = self._now() + (_SETTLE_SECONDS if changed and not self._options.dry_run else 0.0)
-        holding: list[Holder] = []
+        holding: list[CardHolder] = []
         pods: dict[str, Object] = {}
         while True:
             holding, pods = self._still_holding(holding, pods) if pods else self._read()
@@ -154,10 +154,10 @@ class Drain:
                 return self._give_up(f"not within {self._options.timeout_seconds:.0f} s", self._left(holding, pending))
             self._sleep(_PAUSE_SECONDS)
 
-    def _is_done(self, holding: Sequence[Holder], pending: Sequence[Object], settled: bool) -> bool:
+    def _is_done(self, holding: Sequence[CardHolder], pending: Sequence[Object], settled: bool) -> bool:
         return settled and not pending and (not holding or not self._options.wait)
 
-    def _read(self) -> tuple[list[Holder], dict[str, Object]]:
+    def _read(self) -> tuple[list[CardHolder], dict[str, Object]]:
         """Return the claims that hold the card, and the pods that use these and have not ended, by uid."""
         holding = [one for one in read_holders(self._api, self._target, self._names) if not one.admin_access]
         found: dict[str, Object] = {}
@@ -168,8 +168,8 @@ class Drain:
         return holding, dict(sorted(found.items(), key=lambda item: object_key(item[1])))
 
     def _still_holding(
-        self, holding: Sequence[Holder], pods: dict[str, Object]
-    ) -> tuple[list[Holder], dict[str, Object]]:
+        self, holding: Sequence[CardHolder], pods: dict[str, Object]
+    ) -> tuple[list[CardHolder], dict[str, Object]]:
         """Return those of the pods that have not ended. All is read again when none is left."""
         left: dict[str, Object] = {}
         for uid, pod in pods.items():
@@ -198,7 +198,7 @@ class Drain:
             for note in gang_notes(state, new.keys()):
                 print(note)
 
-    def _say_dry_run(self, holding: Sequence[Holder], pods: dict[str, Object]) -> int:
+    def _say_dry_run(self, holding: Sequence[CardHolder], pods: dict[str, Object]) -> int:
         for pod in pods.values():
             print(f"evicting pod {object_key(pod)} (dry run)")
         for holder in (one for one in holding if not one.users):
@@ -246,7 +246,7 @@ class Drain:
             self._pods.said.add(text)
             sys.stderr.write(text)
 
-    def _left(self, holding: Sequence[Holder], pending: Sequence[Object]) -> list[str]:
+    def _left(self, holding: Sequence[CardHolder], pending: Sequence[Object]) -> list[str]:
         return [
             *(f"pod {object_key(pod)} is not evicted" for pod in pending),
             *(f"held by {holder}" for holder in holding),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.cards.card import Target
+from cli.cards.card import CardTarget
 from driver.kube.api import Object
 from driver.kube.objects import claim_name, is_terminal, object_key
 from driver.names import Names
@@ -13,7 +13,7 @@ _SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class CardHolder:
     """A claim with devices of a card.
 
     Attributes:
@@ -39,19 +39,19 @@ class Holder:
         return f"claim {self.key} ({', '.join(self.devices)}){used}"
 
 
-def holders(claims: Iterable[Object], target: Target, names: Names) -> list[Holder]:
+def holders(claims: Iterable[Object], target: CardTarget, names: Names) -> list[CardHolder]:
     """Return the claims that have a device of the target, sorted by key."""
     found = [holder for claim in claims if (holder := _holder(claim, target, names))]
     return sorted(found, key=lambda holder: holder.key)
 
 
-def pods_using(holder: Holder, pods: Iterable[Object]) -> list[Object]:
+def pods_using(holder: CardHolder, pods: Iterable[Object]) -> list[Object]:
     """Return the pods of the holder's namespace that refer to the claim and have not ended, sorted by name."""
     found = [pod for pod in pods if not is_terminal(pod) and _refers(pod, holder)]
     return sorted(found, key=object_key)
 
 
-def _refers(pod: Object, holder: Holder) -> bool:
+def _refers(pod: Object, holder: CardHolder) -> bool:
     namespace, _, name = holder.key.partition("/")
     try:
         if pod["metadata"]["namespace"] != namespace:
@@ -61,14 +61,14 @@ def _refers(pod: Object, holder: Holder) -> bool:
         return False
 
 
-def _holder(claim: Object, target: Target, names: Names) -> Holder | None:
+def _holder(claim: Object, target: CardTarget, names: Names) -> CardHolder | None:
     try:
         status, metadata = claim.get("status") or {}, claim["metadata"]
         results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
         own = [result for result in results if _is_on(result, target, names)]
         if not own:
             return None
-        return Holder(
+        return CardHolder(
             key=object_key(claim),
             uid=metadata.get("uid") or "",
             devices=tuple(sorted({f"{target.node}/{result['device']}" for result in own})),
@@ -79,6 +79,6 @@ def _holder(claim: Object, target: Target, names: Names) -> Holder | None:
         return None
 
 
-def _is_on(result: Any, target: Target, names: Names) -> bool:
+def _is_on(result: Any, target: CardTarget, names: Names) -> bool:
     in_pool = (result["driver"], result["pool"]) == (names.driver, names.pool(target.node))
     return in_pool and target.has(result["device"])

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from cli.cards.card import Card
-from cli.cards.holders import Holder
+from cli.cards.card import PublishedCard
+from cli.cards.holders import CardHolder
 
 _NVIDIA: Final = (
     "stop what else has the card open there: DCGM and its exporter, nvidia-persistenced, monitoring. "
@@ -24,7 +24,7 @@ _STEPS: Final = {"nvidia": _NVIDIA, "huawei": _HUAWEI}
 _OTHER: Final = ("reset the card with the tool of its vendor",)
 
 
-def reset_steps(card: Card, watching: Sequence[Holder]) -> list[str]:
+def reset_steps(card: PublishedCard, watching: Sequence[CardHolder]) -> list[str]:
     """Return what to do, one step after the other.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cli import live
-from cli.cards.card import Card, Target, cards_of, find, parse
-from cli.cards.holders import Holder, holders
+from cli.cards.card import CardTarget, PublishedCard, cards_of, find, parse
+from cli.cards.holders import CardHolder, holders
 from cli.cards.rules import KnownRule, RuleChanges, known_rules
 from cli.exitcodes import FAILED
 from controller.state import DEVICE_TAINT_RULES_BETA
@@ -48,7 +48,7 @@ def connected(command: str, arguments: argparse.Namespace, work: Callable[[Api, 
     return FAILED
 
 
-def read_target(api: Api, what: str, names: Names, *, may_be_gone: bool = False) -> Target:
+def read_target(api: Api, what: str, names: Names, *, may_be_gone: bool = False) -> CardTarget:
     """Return the card, or the cards of the node, that ``NODE[/CARD]`` names.
 
     Args:
@@ -64,22 +64,22 @@ def read_target(api: Api, what: str, names: Names, *, may_be_gone: bool = False)
             f"node {node} publishes no cards of {names.driver}; correct the name, or see the log of its plugin"
         )
     if not wanted:
-        return Target(node, None, cards)
+        return CardTarget(node, None, cards)
     try:
         card = find(node, wanted, cards)
     except OperatorFault:
         if not may_be_gone or cards:
             raise
-        card = Card(node, wanted)
-    return Target(node, card, (card,))
+        card = PublishedCard(node, wanted)
+    return CardTarget(node, card, (card,))
 
 
-def _cards(api: Api, node: str, names: Names) -> tuple[Card, ...]:
+def _cards(api: Api, node: str, names: Names) -> tuple[PublishedCard, ...]:
     selector = f"spec.nodeName={node},spec.driver={names.driver}"
     return cards_of(node, live.list_all(api, RESOURCE_SLICES, field_selector=selector), names)
 
 
-def read_holders(api: Api, target: Target, names: Names) -> list[Holder]:
+def read_holders(api: Api, target: CardTarget, names: Names) -> list[CardHolder]:
     """Return the claims of all namespaces that hold the target, with admin access as well."""
     return holders(live.list_all(api, RESOURCE_CLAIMS), target, names)
 

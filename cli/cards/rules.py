@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cli.cards.card import Card, Target
+from cli.cards.card import CardTarget, PublishedCard
 from driver.errors import OperatorFault
 from driver.kube.api import DEVICE_TAINT_RULES, Object
 from driver.model import Taint, TaintRule
@@ -75,7 +75,7 @@ def known_rules(rules: Iterable[Object], names: Names) -> list[KnownRule]:
     return found
 
 
-def to_cordon(target: Target, known: Sequence[KnownRule], names: Names) -> RuleChanges:
+def to_cordon(target: CardTarget, known: Sequence[KnownRule], names: Names) -> RuleChanges:
     """Return what is missing until the target is cordoned. A rule of ours that somebody has weakened is made again.
 
     Raises:
@@ -98,12 +98,12 @@ def to_cordon(target: Target, known: Sequence[KnownRule], names: Names) -> RuleC
     return RuleChanges(tuple(create), tuple(delete))
 
 
-def to_uncordon(target: Target, known: Sequence[KnownRule], names: Names) -> RuleChanges:
+def to_uncordon(target: CardTarget, known: Sequence[KnownRule], names: Names) -> RuleChanges:
     """Return what ``to_cordon`` of the same target has made: of a node its rule, and not those of its cards."""
     return RuleChanges(delete=tuple(one for one in known if one.ours and _is_for(one, target, names)))
 
 
-def remaining_taints(card: Card, known: Sequence[KnownRule], names: Names) -> Iterator[tuple[Taint, str]]:
+def remaining_taints(card: PublishedCard, known: Sequence[KnownRule], names: Names) -> Iterator[tuple[Taint, str]]:
     """Yield what keeps claims from devices of the card: each taint once, and where it comes from."""
     pool = names.pool(card.node)
     seen: dict[tuple[str, str, str], tuple[Taint, str]] = {}
@@ -117,7 +117,7 @@ def remaining_taints(card: Card, known: Sequence[KnownRule], names: Names) -> It
     yield from seen.values()
 
 
-def is_closed(card: Card, known: Sequence[KnownRule], names: Names) -> bool:
+def is_closed(card: PublishedCard, known: Sequence[KnownRule], names: Names) -> bool:
     """Return whether no device of the card is given to a claim that tolerates nothing."""
     pool = names.pool(card.node)
     closing = [one for one in known if one.closes]
@@ -127,13 +127,13 @@ def is_closed(card: Card, known: Sequence[KnownRule], names: Names) -> bool:
     )
 
 
-def _devices(target: Target) -> tuple[str, ...]:
+def _devices(target: CardTarget) -> tuple[str, ...]:
     """Return the names of the devices that need a rule; "" stands for all of the node."""
     card = target.card
     return ("",) if card is None else tuple(dict.fromkeys((card.name, card.shared_name, *card.devices)))
 
 
-def _is_for(one: KnownRule, target: Target, names: Names) -> bool:
+def _is_for(one: KnownRule, target: CardTarget, names: Names) -> bool:
     if one.rule.pool != names.pool(target.node):
         return False
     return not one.rule.device if target.card is None else bool(one.rule.device) and target.has(one.rule.device)

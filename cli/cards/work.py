@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from cli.cards.card import Card, Target
+from cli.cards.card import CardTarget, PublishedCard
 from cli.cards.manual import reset_steps
 from cli.cards.reading import ServedRules, connected, read_holders, read_rules, read_target
 from cli.cards.rules import KnownRule, is_closed, remaining_taints, to_cordon, to_uncordon
@@ -25,7 +25,7 @@ def cordon(arguments: argparse.Namespace) -> int:
     return connected("cordon", arguments, work)
 
 
-def make_cordon(api: Api, target: Target, rules: ServedRules, names: Names, *, dry_run: bool) -> bool:
+def make_cordon(api: Api, target: CardTarget, rules: ServedRules, names: Names, *, dry_run: bool) -> bool:
     """Cordon the target and say so; returns whether anything had to be changed."""
     changes = to_cordon(target, rules.rules, names)
     if not changes.create:
@@ -55,7 +55,7 @@ def uncordon(arguments: argparse.Namespace) -> int:
     return connected("uncordon", arguments, work)
 
 
-def _print_remaining(cards: Sequence[Card], left: Sequence[KnownRule], names: Names) -> bool:
+def _print_remaining(cards: Sequence[PublishedCard], left: Sequence[KnownRule], names: Names) -> bool:
     """Print what still keeps claims from the cards; returns whether anything does."""
     ours = {one.rule.name: one for one in left if one.ours}
     lines: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def _dry(dry_run: bool) -> str:
     return " (dry run)" if dry_run else ""
 
 
-def _named(target: Target) -> str:
+def _named(target: CardTarget) -> str:
     """Return which devices are meant, so that the caller sees what a short name stood for."""
     if target.card:
         return f": {target.card}"

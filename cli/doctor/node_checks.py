@@ -19,7 +19,7 @@ FolderState = Literal["present", "missing", "no folder", "not writable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class PluginSocket:
     """A socket in the kubelet's folder of plugins."""
 
     path: str
@@ -52,7 +52,7 @@ class ObservedNode:
     cdi_root: str
     folders: Mapping[str, FolderState]
     boot_id: bool
-    registrations: tuple[Registration, ...]
+    registrations: tuple[PluginSocket, ...]
     device_plugins: tuple[str, ...]
     """Names of the sockets of device plugins."""
     containerd: Containerd | None

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, Registration
+from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, PluginSocket
 from driver.settings import Settings
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
@@ -90,7 +90,7 @@ def _folder(path: Path) -> FolderState:
     return "present" if os.access(path, os.W_OK | os.X_OK) else "not writable"
 
 
-def _registrations(root: Path, folder: Path) -> Iterator[Registration]:
+def _registrations(root: Path, folder: Path) -> Iterator[PluginSocket]:
     for name in _names(folder, ".sock"):
         if not (folder / name).is_socket():
             continue
@@ -100,9 +100,9 @@ def _registrations(root: Path, folder: Path) -> Iterator[Registration]:
             try:
                 info = registrar.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=ANSWER_SECONDS)
             except grpc.RpcError:
-                yield Registration(path, "")
+                yield PluginSocket(path, "")
                 continue
-        yield Registration(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
+        yield PluginSocket(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
 
 
 def _containerd(path: Path) -> Containerd | None:

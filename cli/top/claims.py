@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from cli import live
-from cli.top.report import Column, Item, Report
+from cli.top.report import Item, Listing, TableColumn
 from driver.errors import LodeError
 from driver.kube.api import RESOURCE_CLAIMS, Api, Object
 from driver.limits import MAX_ATTRIBUTE_BYTES
@@ -13,19 +13,19 @@ from driver.names import Names
 from driver.wire import claim_from
 
 COLUMNS: Final = (
-    Column("NAMESPACE", "namespace"),
-    Column("CLAIM", "claim"),
-    Column("POD", "usedBy"),
-    Column("NODE", "node"),
-    Column("DEVICE", "device"),
-    Column("UUID", "uuid"),
-    Column("TYPE", "type"),
-    Column("MEMORY", "memory"),
-    Column("CORES", "cores"),
-    Column("PROFILE", "profile", wide=True),
-    Column("PCI", "pciBusID", wide=True),
-    Column("SHARING", "sharing", wide=True),
-    Column("ENFORCES", "enforces", wide=True),
+    TableColumn("NAMESPACE", "namespace"),
+    TableColumn("CLAIM", "claim"),
+    TableColumn("POD", "usedBy"),
+    TableColumn("NODE", "node"),
+    TableColumn("DEVICE", "device"),
+    TableColumn("UUID", "uuid"),
+    TableColumn("TYPE", "type"),
+    TableColumn("MEMORY", "memory"),
+    TableColumn("CORES", "cores"),
+    TableColumn("PROFILE", "profile", wide=True),
+    TableColumn("PCI", "pciBusID", wide=True),
+    TableColumn("SHARING", "sharing", wide=True),
+    TableColumn("ENFORCES", "enforces", wide=True),
 )
 _TEXTS: Final = ("uuid", "type", "memory", "profile", "pciBusID", "sharing")
 """Fields of ``DeviceFacts`` that are shown as they are, if they can be."""
@@ -34,7 +34,7 @@ _UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, R
 """What decoding raises about objects that make no sense."""
 
 
-def report(api: Api, namespace: str, names: Names) -> Report:
+def report(api: Api, namespace: str, names: Names) -> Listing:
     """Report on the claims of the namespace ("" for all) that hold devices of the driver.
 
     Raises:
@@ -43,7 +43,7 @@ def report(api: Api, namespace: str, names: Names) -> Report:
     return report_on(live.list_all(api, RESOURCE_CLAIMS, namespace), names)
 
 
-def report_on(claims: Iterable[Object], names: Names) -> Report:
+def report_on(claims: Iterable[Object], names: Names) -> Listing:
     """Report on these claims, one row for each device, by namespace and name."""
     items: list[Item] = []
     notes: list[str] = []
@@ -53,7 +53,7 @@ def report_on(claims: Iterable[Object], names: Names) -> Report:
         except _UNREADABLE as error:
             namespace, name = _place(raw)
             notes.append(f"ResourceClaim {namespace}/{name} is left out, it cannot be read: {error!r}"[:1024])
-    return Report(tuple(items), tuple(notes))
+    return Listing(tuple(items), tuple(notes))
 
 
 def _place(raw: Object) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli import live
-from cli.top.report import Column, Item, Report
+from cli.top.report import Item, Listing, TableColumn
 from controller.quotas import MEASURES, Quota, amount_text, price, quota_from
 from controller.reconcile import Reason
 from driver.errors import LodeError
@@ -16,22 +16,22 @@ from driver.names import Names
 from driver.wire import claim_from, slice_from
 
 COLUMNS: Final = (
-    Column("NAMESPACE", "namespace"),
-    Column("MEMORY", "memory"),
-    Column("LIMIT", "memoryLimit"),
-    Column("CORES", "cores"),
-    Column("LIMIT", "coresLimit"),
-    Column("WAITING", "waiting"),
-    Column("OVER-QUOTA", "overQuota"),
-    Column("BY-TYPE", "byType", wide=True),
-    Column("QUOTAS", "quotas", wide=True),
+    TableColumn("NAMESPACE", "namespace"),
+    TableColumn("MEMORY", "memory"),
+    TableColumn("LIMIT", "memoryLimit"),
+    TableColumn("CORES", "cores"),
+    TableColumn("LIMIT", "coresLimit"),
+    TableColumn("WAITING", "waiting"),
+    TableColumn("OVER-QUOTA", "overQuota"),
+    TableColumn("BY-TYPE", "byType", wide=True),
+    TableColumn("QUOTAS", "quotas", wide=True),
 )
 _OVER_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_INVALID)
 _UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
 """What decoding raises about objects that make no sense."""
 
 
-def report(api: Api, namespace: str, names: Names) -> Report:
+def report(api: Api, namespace: str, names: Names) -> Listing:
     """Report on the namespace ("" for all): those that hold devices of the driver, wait for some, or have a quota.
 
     Raises:
@@ -56,7 +56,7 @@ class _Namespace:
 
 def report_on(
     claims: Iterable[Object], pods: Iterable[Object], quotas: Iterable[Object], slices: Iterable[Object], names: Names
-) -> Report:
+) -> Listing:
     """Report on what these objects say, one row for each namespace, by name."""
     notes: list[str] = []
     found: dict[str, _Namespace] = {}
@@ -86,7 +86,7 @@ def report_on(
         if quota.counts:
             of(raw).quotas.append(quota)
             notes += [f"ResourceQuota {quota.key} allows nothing: {fault}" for fault in quota.faults]
-    return Report(tuple(_item(name, found[name], names) for name in sorted(found)), tuple(notes))
+    return Listing(tuple(_item(name, found[name], names) for name in sorted(found)), tuple(notes))
 
 
 def _devices(raw: Object, names: Names, notes: list[str]) -> Iterator[tuple[DeviceId, Device]]:

@@ -14,7 +14,7 @@ NOTHING = "<none>"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: its header, the key of its value, and whether only ``-o wide`` shows it."""
 
     header: str
@@ -30,7 +30,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Listing:
     """What is known about a subject, in the order in which it is shown."""
 
     items: tuple[Item, ...]
@@ -38,7 +38,7 @@ class Report:
     """What was left out, and why."""
 
 
-def rendered(report: Report, columns: Sequence[Column], output: Format) -> str:
+def rendered(report: Listing, columns: Sequence[TableColumn], output: Format) -> str:
     """The report as text; "" for a table without rows."""
     if output == "json":
         return json.dumps({"items": [dict(item) for item in report.items]}, indent=2)
@@ -51,5 +51,5 @@ def rendered(report: Report, columns: Sequence[Column], output: Format) -> str:
     return table([column.header for column in shown], _rows(report.items, shown)) if report.items else ""
 
 
-def _rows(items: Iterable[Item], columns: Sequence[Column]) -> list[tuple[str, ...]]:
+def _rows(items: Iterable[Item], columns: Sequence[TableColumn]) -> list[tuple[str, ...]]:
     return [tuple(column.cell(item) for column in columns) for item in items]

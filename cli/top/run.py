@@ -8,12 +8,12 @@ from typing import Final
 from cli import live
 from cli.exitcodes import FAILED
 from cli.top import claims, namespaces
-from cli.top.report import Column, Report, rendered
+from cli.top.report import Listing, TableColumn, rendered
 from driver.errors import LodeError
 from driver.kube.api import Api
 from driver.names import Names
 
-_SUBJECTS: Final[Mapping[str, tuple[Sequence[Column], Callable[[Api, str, Names], Report]]]] = {
+_SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, str, Names], Listing]]]] = {
     "claims": (claims.COLUMNS, claims.report),
     "namespaces": (namespaces.COLUMNS, namespaces.report),
 }

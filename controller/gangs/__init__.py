@@ -36,7 +36,7 @@ gang            a gang and the decision about it, as values
 """
 
 from controller.gangs.agreement import agreed
-from controller.gangs.config import NO_CONFIG, GangConfig, config_of_claim, config_of_pod
+from controller.gangs.config import NO_CONFIG, ConfiguredGang, config_of_claim, config_of_pod
 from controller.gangs.decision import choose
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_lost, score
 from controller.gangs.domain_search import STEPS, SearchOptions
@@ -77,12 +77,12 @@ __all__ = [
     "STEPS",
     "VERSIONS",
     "Coming",
+    "ConfiguredGang",
     "Domain",
     "DomainScore",
     "DomainVerdict",
     "Figures",
     "Gang",
-    "GangConfig",
     "GangHints",
     "GangPlan",
     "GangRefusal",

@@ -55,17 +55,17 @@ class OutOfSteps(Exception):
     """The budget of the search ran out."""
 
 
-class Budget:
+class StepBudget:
     """A limit on the placements of a search that fail or are undone."""
 
     def __init__(self, steps: int):
         self.left = steps
 
-    def part(self, divisor: int) -> "Budget":
+    def part(self, divisor: int) -> "StepBudget":
         """Split off a part of the steps that are left: one in ``divisor``."""
         steps = self.left // divisor
         self.left -= steps
-        return Budget(steps)
+        return StepBudget(steps)
 
     def spend(self) -> None:
         """Count a step."""

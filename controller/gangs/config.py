@@ -11,7 +11,7 @@ from driver.parameters import Configured, PlacementConfig, PlacementPolicy, Topo
 
 
 @dataclass(frozen=True, slots=True)
-class GangConfig:
+class ConfiguredGang:
     """The fields of PlacementConfigs that concern a gang. None stands for a field that is not set.
 
     Attributes:
@@ -33,10 +33,10 @@ class GangConfig:
         return self.gang or self.levels is not None
 
 
-NO_CONFIG = GangConfig()
+NO_CONFIG = ConfiguredGang()
 
 
-def config_of_claim(configured: Iterable[Configured]) -> GangConfig:
+def config_of_claim(configured: Iterable[Configured]) -> ConfiguredGang:
     """Read the config of one claim. The last config that sets a field counts."""
     fields: dict[str, Any] = {}
     for entry in configured:
@@ -54,10 +54,10 @@ def config_of_claim(configured: Iterable[Configured]) -> GangConfig:
             fields["levels"] = tuple(map(_level, config.topology))
         if config.policy != "firstFit":
             fields["policy"] = config.policy
-    return GangConfig(**fields)
+    return ConfiguredGang(**fields)
 
 
-def config_of_pod(claims: Sequence[tuple[str, GangConfig]]) -> GangConfig:
+def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGang:
     """Merge the configs of all claims of a pod.
 
     Args:
@@ -67,7 +67,7 @@ def config_of_pod(claims: Sequence[tuple[str, GangConfig]]) -> GangConfig:
         return claims[0][1]
     faults: list[Fault] = []
 
-    def one(field: str, read: Callable[[GangConfig], Any]) -> Any:
+    def one(field: str, read: Callable[[ConfiguredGang], Any]) -> Any:
         said = {key: value for key, config in claims if (value := read(config)) is not None}
         if len(set(said.values())) > 1:
             remedy = "let one of them say it, or all the same"
@@ -84,7 +84,7 @@ def config_of_pod(claims: Sequence[tuple[str, GangConfig]]) -> GangConfig:
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
     policy = next((config.policy for _, config in claims if config.policy is not None), None)
     any_gang = any(config.gang for _, config in claims)
-    return GangConfig(
+    return ConfiguredGang(
         gang=any_gang,
         name=name,
         minimum=minimum,

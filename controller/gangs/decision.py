@@ -8,7 +8,7 @@ from typing import Final
 from controller.allocation import ClaimFault, Fleet, NodeDeviceCounts
 from controller.gangs.bounds import Counts, members_in_groups
 from controller.gangs.domain_score import DomainScore, Figures, least_children
-from controller.gangs.domain_search import DEFAULT_OPTIONS, Candidate, OpenMembers, Searches, SearchOptions
+from controller.gangs.domain_search import DEFAULT_OPTIONS, DomainCandidate, OpenMembers, Searches, SearchOptions
 from controller.gangs.fitting import fewest
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
@@ -306,7 +306,7 @@ class _Decision:
         reach: Reach | None,
         *,
         compared: bool,
-    ) -> Candidate:
+    ) -> DomainCandidate:
         """Describe a domain. Its figures are found only if it is compared with others."""
         tier, places, counts = context.tier, context.places, context.counts
         child_depth = tier.depth + 1
@@ -321,7 +321,7 @@ class _Decision:
             if group.is_of_sub_groups:
                 least = max(least, self._least_children_of_wholes(group, children, places, counts))
         figures = self._figures(context, path, inside) if compared else _NOT_COMPARED
-        return Candidate(
+        return DomainCandidate(
             path,
             inside,
             least=self._score(path, least, figures),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.gangs.budget import Budget, OutOfSteps
+from controller.gangs.budget import OutOfSteps, StepBudget
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
 from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang, Standing
@@ -15,7 +15,7 @@ from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
 from controller.gangs.topology import Cluster, Path
-from controller.gangs.unfinished import Search, Unfinished
+from controller.gangs.unfinished import Unfinished, UnfinishedSearch
 from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
 from controller.gangs.wholes import Wholes
@@ -32,7 +32,7 @@ _Found = tuple[DomainScore, Sequence[Placement], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DomainCandidate:
     """A domain that may take the gang.
 
     Attributes:
@@ -122,12 +122,12 @@ class Searches:
         self._cluster = cluster
         self._verdicts = verdicts
         self._score = score
-        self._budget = Budget(options.budget)
+        self._budget = StepBudget(options.budget)
         self._effort = options.effort
         self._unfinished = options.unfinished
 
     def best(
-        self, candidates: Sequence[Candidate], context: SearchContext, part: int = 1
+        self, candidates: Sequence[DomainCandidate], context: SearchContext, part: int = 1
     ) -> Sequence[Placement] | None:
         """Placements in the best of the domains; None if there is no way, with a verdict on each domain.
 
@@ -141,10 +141,10 @@ class Searches:
             self._budget.left += budget.left
 
     def _best(
-        self, candidates: Sequence[Candidate], context: SearchContext, budget: Budget
+        self, candidates: Sequence[DomainCandidate], context: SearchContext, budget: StepBudget
     ) -> Sequence[Placement] | None:
         best: _Found | None = None
-        undecided: list[Candidate] = []
+        undecided: list[DomainCandidate] = []
         for number, candidate in enumerate(candidates):
             if best is not None and best[0] < candidate.least:
                 break
@@ -171,7 +171,7 @@ class Searches:
                 return found[1]
         return None
 
-    def _search(self, candidate: Candidate, context: SearchContext, budget: Budget) -> _Found | None:
+    def _search(self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget) -> _Found | None:
         """Placements in a domain with as few sub-domains as possible; None if there is no way.
 
         Raises:
@@ -187,7 +187,7 @@ class Searches:
             found = self._fewer(found, candidate, context, budget)
         return self._with_leader(found, candidate, context)
 
-    def _fewer(self, found: _Found, candidate: Candidate, context: SearchContext, budget: Budget) -> _Found:
+    def _fewer(self, found: _Found, candidate: DomainCandidate, context: SearchContext, budget: StepBudget) -> _Found:
         """Improve on ``found``, but with more sub-domains than ``Candidate.fewest``.
 
         A way with few sub-domains is also one with more, so the number is found by bisection.
@@ -202,7 +202,9 @@ class Searches:
                 found, most = better, better[2] - 1
         return found
 
-    def _limited(self, candidate: Candidate, context: SearchContext, budget: Budget, limit: int) -> _Found | None:
+    def _limited(
+        self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget, limit: int
+    ) -> _Found | None:
         """A way with at most ``limit`` sub-domains; None if half of the steps that are left find none."""
         share = budget.part(2)
         try:
@@ -212,7 +214,9 @@ class Searches:
         finally:
             budget.left += share.left
 
-    def _pack(self, candidate: Candidate, context: SearchContext, budget: Budget, limit: int | None) -> _Found | None:
+    def _pack(
+        self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget, limit: int | None
+    ) -> _Found | None:
         """Place enough units in the domain; without a limit, record a verdict if that is impossible.
 
         Raises:
@@ -222,7 +226,7 @@ class Searches:
         search = self._taken_up(key, candidate, context)
         if search is True:
             search = self._begin(self._units, candidate, context, limit)
-        if isinstance(search, Search):
+        if isinstance(search, UnfinishedSearch):
             try:
                 if found := self._run(search, candidate, budget):
                     return found
@@ -236,28 +240,30 @@ class Searches:
             limits = context.counts.limits(candidate.places, candidate.around)
             apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
             reason = apart if learnt >= self._needed else limits
-            decided = not (isinstance(search, Search) and search.staging.undecided)
+            decided = not (isinstance(search, UnfinishedSearch) and search.staging.undecided)
             self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
         return None
 
-    def _taken_up(self, key: Hashable, candidate: Candidate, context: SearchContext) -> Search | bool:
+    def _taken_up(self, key: Hashable, candidate: DomainCandidate, context: SearchContext) -> UnfinishedSearch | bool:
         if self._unfinished is None:
             return True
         return self._unfinished.take(key, context.places, _every_place(candidate), self._cluster)
 
-    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, context: SearchContext) -> None:
+    def _keep(
+        self, key: Hashable, search: UnfinishedSearch | None, candidate: DomainCandidate, context: SearchContext
+    ) -> None:
         if self._unfinished is not None:
             self._unfinished.keep(key, search, context.places, _every_place(candidate), self._cluster)
 
     def _begin(
         self,
         units: Sequence[CoLocatedMembers],
-        candidate: Candidate,
+        candidate: DomainCandidate,
         context: SearchContext,
         limit: int | None,
         *,
         leader_first: bool = False,
-    ) -> Search:
+    ) -> UnfinishedSearch:
         staging = Staging(self._cluster.fleet, self._cluster.nodes, context.places, self._effort)
         wholes = self._wholes
         if units is not self._units:
@@ -270,9 +276,9 @@ class Searches:
             leader_first=leader_first,
         )
         packing = Packing(units, wholes, context, candidate.places, staging=staging, rules=rules)
-        return Search(staging, packing)
+        return UnfinishedSearch(staging, packing)
 
-    def _run(self, search: Search, candidate: Candidate, budget: Budget) -> _Found | None:
+    def _run(self, search: UnfinishedSearch, candidate: DomainCandidate, budget: StepBudget) -> _Found | None:
         with search.staging:
             if search.packing.run(budget):
                 children = search.packing.children
@@ -280,7 +286,7 @@ class Searches:
                 return score, [placement for _, placement in search.staging.placements()], children
         return None
 
-    def _with_leader(self, found: _Found, candidate: Candidate, context: SearchContext) -> _Found:
+    def _with_leader(self, found: _Found, candidate: DomainCandidate, context: SearchContext) -> _Found:
         """The same with leader and rank 0 on one node if possible, else close to each other."""
         pair = leader_and_first(self._units)
         nodes = {placement.pod: placement.node for placement in found[1]}
@@ -291,7 +297,7 @@ class Searches:
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
             search = self._begin(units, candidate, context, found[2], leader_first=units is self._units)
             try:
-                better = self._run(search, candidate, Budget(_LEADER_STEPS))
+                better = self._run(search, candidate, StepBudget(_LEADER_STEPS))
             except OutOfSteps:
                 continue
             if better is not None:
@@ -328,6 +334,6 @@ class Searches:
         return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}
 
 
-def _every_place(candidate: Candidate) -> Sequence[int]:
+def _every_place(candidate: DomainCandidate) -> Sequence[int]:
     """All places that members may be on."""
     return candidate.places if candidate.reach is None else sorted({*candidate.places, *candidate.reach.places})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
+from controller.gangs.budget import OutOfSteps, Owed, Slack, StepBudget
 from controller.gangs.fitting import best_fit
 from controller.gangs.free_units import FreeUnits
 from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber
@@ -18,7 +18,7 @@ from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
 from controller.gangs.topology import DomainNode, Path, by_path
 from controller.gangs.units import CoLocatedMembers, Seat, UnitShape
-from controller.gangs.wholes import Candidate, Wholes
+from controller.gangs.wholes import SubGroupCandidate, Wholes
 
 _Steps = Iterator["_Steps | None"]
 
@@ -68,7 +68,7 @@ class Packing:
         self._counts = context.counts
         self._groups = groups
         self._staging = staging
-        self._budget = Budget(0)
+        self._budget = StepBudget(0)
         self._wholes = wholes
         self._slack = Slack(0, {}, {})
         self._anchors: Anchors = dict(rules.anchors)
@@ -90,7 +90,7 @@ class Packing:
         """Number of units of each group of a level; None until it is needed."""
         self._choices: list[_Steps] = [self._choose()]
 
-    def run(self, budget: Budget) -> bool:
+    def run(self, budget: StepBudget) -> bool:
         """Put enough units on places; False, with none on places, if there is no way.
 
         A search that ran out of steps continues where it ended. The budget is checked between two choices only, so each
@@ -174,7 +174,7 @@ class Packing:
                 yield self._next(self._batched(choice.units))
             self._budget.spend()
 
-    def _alike(self, one: Candidate) -> Hashable:
+    def _alike(self, one: SubGroupCandidate) -> Hashable:
         """A key that is equal for sub-groups of which either can take the place of the other.
 
         They ask for the same, and share groups only among their own members, in the same pattern.
@@ -373,7 +373,7 @@ class Packing:
         return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
 
 
-def _may_fit(one: Candidate, room: Callable[[UnitShape], int]) -> bool:
+def _may_fit(one: SubGroupCandidate, room: Callable[[UnitShape], int]) -> bool:
     """Whether there is room for the sub-group, shape by shape, if nothing else is placed.
 
     Args:

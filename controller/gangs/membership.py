@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from controller.gangs.config import GangConfig
+from controller.gangs.config import ConfiguredGang
 from controller.gangs.groups import VERSIONS, GroupObjects
 from controller.gangs.hints import GangHints, GroupName, Owner
 from controller.gangs.terms import Membership, MemberTerms, Source
@@ -28,7 +28,7 @@ class MembershipInput:
     namespace: str
     hints: GangHints | None
     rank: int | None
-    config: GangConfig
+    config: ConfiguredGang
 
 
 def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | None:
@@ -74,13 +74,13 @@ def group_id(source: Source, key: str) -> str:
     return f"{source.name} {key}"
 
 
-def _config_of(pod: MembershipInput) -> GangConfig:
+def _config_of(pod: MembershipInput) -> ConfiguredGang:
     """Merge the gang label into the config of the claims."""
     config, label = pod.config, pod.hints.label if pod.hints else None
     return config if label is None else replace(config, gang=True, name=config.name or label or None)
 
 
-def _named(config: GangConfig) -> tuple[str, MemberTerms] | None:
+def _named(config: ConfiguredGang) -> tuple[str, MemberTerms] | None:
     if config.name is None:
         return None
     return config.name, MemberTerms(Source.CLAIM, origin="gang.name")
@@ -124,7 +124,7 @@ def _total_count_missing(key: str) -> Fault:
 
 
 def _owned(
-    pod: MembershipInput, hints: GangHints, config: GangConfig, objects: GroupObjects
+    pod: MembershipInput, hints: GangHints, config: ConfiguredGang, objects: GroupObjects
 ) -> tuple[str, MemberTerms] | None:
     if not config.gang:
         return None

@@ -95,7 +95,7 @@ def by_path(places: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class DomainConflict:
     """A node in several domains of an outer level, and therefore in none of the level ``key``."""
 
     node: str
@@ -121,7 +121,7 @@ class Topology:
         self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
         self._labels = tuple(level.key for level in levels if level.kind == "nodeLabel")
         self._combined: BoundedCache[Hashable, tuple[Path, ...]] = BoundedCache(_COMBINED)
-        self._conflicts: dict[str, Conflict] = {}
+        self._conflicts: dict[str, DomainConflict] = {}
         self._slots: dict[str, NodeSlot] = {}
         self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
         """The inputs for the paths of each node."""
@@ -133,7 +133,7 @@ class Topology:
         self.update()
 
     @property
-    def conflicts(self) -> Sequence[Conflict]:
+    def conflicts(self) -> Sequence[DomainConflict]:
         """Nodes that cannot be used for a level."""
         return [self._conflicts[name] for name in self._slots if name in self._conflicts]
 
@@ -262,7 +262,7 @@ class Topology:
         for number, level in enumerate(self.levels):
             outer = {path[:number] for path in paths if path[number]}
             if level.kind == "nodeLabel" and len(outer) > 1:
-                self._conflicts[name] = Conflict(name, level.key, self.levels[number - 1].key)
+                self._conflicts[name] = DomainConflict(name, level.key, self.levels[number - 1].key)
                 paths = {(*path[:number], *[""] * (len(self.levels) - number)) for path in paths}
                 break
         return tuple(sorted(paths))

@@ -15,7 +15,7 @@ _MOST: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class UnfinishedSearch:
     """A search in one domain, with the units that are on places."""
 
     staging: Staging
@@ -26,7 +26,7 @@ class Search:
 class _Kept:
     places: DomainNodes
     version: Hashable
-    search: Search | None
+    search: UnfinishedSearch | None
     """None if the search has found that there is no way."""
 
 
@@ -54,7 +54,9 @@ class Unfinished:
         self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
         return True
 
-    def take(self, key: Hashable, places: DomainNodes, inside: Sequence[int], cluster: Cluster) -> Search | bool:
+    def take(
+        self, key: Hashable, places: DomainNodes, inside: Sequence[int], cluster: Cluster
+    ) -> UnfinishedSearch | bool:
         """The search ``key`` in a domain, to continue it. If there is none: whether there may be a way."""
         kept = self._kept.pop(key, None)
         if kept is None or kept.places is not places or kept.version != self._version(places, inside, cluster):
@@ -65,7 +67,12 @@ class Unfinished:
         return kept.search
 
     def keep(
-        self, key: Hashable, search: Search | None, places: DomainNodes, inside: Sequence[int], cluster: Cluster
+        self,
+        key: Hashable,
+        search: UnfinishedSearch | None,
+        places: DomainNodes,
+        inside: Sequence[int],
+        cluster: Cluster,
     ) -> None:
         """Keep a search that ran out of steps; None stands for a search that has found no way."""
         if search is None or sum(one.search is not None for one in self._kept.values()) < _MOST:

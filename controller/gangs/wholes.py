@@ -14,7 +14,7 @@ from controller.gangs.units import CoLocatedMembers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class SubGroupCandidate:
     """A sub-group that may become whole.
 
     Attributes:
@@ -37,14 +37,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SubGroupChoice:
     """A choice of sub-groups: the units to place, and the slack for leaving some of them out."""
 
     units: tuple[CoLocatedMembers, ...]
     slack: Slack
 
 
-Picked = tuple[Candidate, ...]
+Picked = tuple[SubGroupCandidate, ...]
 
 
 class Wholes:
@@ -80,9 +80,9 @@ class Wholes:
         self._least = min([one.lack for one in self._candidates], default=1)
         self.needed = max(needed, self._members_of_fewest())
 
-    def _candidate(self, name: SubGroup, units: Sequence[CoLocatedMembers], *, must: bool) -> Candidate:
+    def _candidate(self, name: SubGroup, units: Sequence[CoLocatedMembers], *, must: bool) -> SubGroupCandidate:
         apart = all(self._lacks.keys().isdisjoint(set(unit.sub_groups) - {name}) for unit in units)
-        return Candidate(name, tuple(units), self._lacks[name], must, apart)
+        return SubGroupCandidate(name, tuple(units), self._lacks[name], must, apart)
 
     @property
     def missing(self) -> str:
@@ -118,10 +118,10 @@ class Wholes:
 
     def choices(
         self,
-        alike: Callable[[Candidate], Hashable],
-        may_fit: Callable[[Candidate], bool],
+        alike: Callable[[SubGroupCandidate], Hashable],
+        may_fit: Callable[[SubGroupCandidate], bool],
         shape: Callable[[CoLocatedMembers], Hashable],
-    ) -> Iterator[Choice | None]:
+    ) -> Iterator[SubGroupChoice | None]:
         """All choices to search for, one after another; None after a step without a choice.
 
         Args:
@@ -132,7 +132,7 @@ class Wholes:
         if self.missing:
             return
         chosen = tuple([one for one in self._candidates if one.must])
-        apart, others = dict[Hashable, list[Candidate]](), list[list[Candidate]]()
+        apart, others = dict[Hashable, list[SubGroupCandidate]](), list[list[SubGroupCandidate]]()
         for one in self._candidates:
             if one.must or not may_fit(one):
                 continue
@@ -143,7 +143,7 @@ class Wholes:
         for picked in self._picks(chosen, others, [*apart.values()]):
             yield None if picked is None else self._choice((*chosen, *picked), shape)
 
-    def _choice(self, chosen: Picked, shape: Callable[[CoLocatedMembers], Hashable]) -> Choice | None:
+    def _choice(self, chosen: Picked, shape: Callable[[CoLocatedMembers], Hashable]) -> SubGroupChoice | None:
         left_out = self._lacks.keys() - {one.name for one in chosen}
         units = tuple([unit for unit in self._units if left_out.isdisjoint(unit.sub_groups)])
         if chosen and not self.needed_of_tasks and sum(one.lack for one in chosen) >= self.needed:
@@ -157,10 +157,13 @@ class Wholes:
         there = Counter(one for unit in units for one in unit.sub_groups)
         of_sub_groups = {one.name: there[one.name] - one.lack for one in chosen}
         slack = Slack(len(members) - self.needed, of_tasks, of_sub_groups)
-        return Choice(units, slack) if slack.is_possible else None
+        return SubGroupChoice(units, slack) if slack.is_possible else None
 
     def _picks(
-        self, chosen: Picked, others: Sequence[Sequence[Candidate]], apart: Sequence[Sequence[Candidate]]
+        self,
+        chosen: Picked,
+        others: Sequence[Sequence[SubGroupCandidate]],
+        apart: Sequence[Sequence[SubGroupCandidate]],
     ) -> Iterator[Picked | None]:
         """Choose a number of sub-groups of each class; more than enough only if members may be too few.
 
@@ -197,7 +200,7 @@ class Wholes:
                 stack.append((at + 1, after, left - count * some[0].lack, (*picked, *some[:count])))
 
 
-def _beyond(one: Candidate, shape: Callable[[CoLocatedMembers], Hashable]) -> Sequence[CoLocatedMembers]:
+def _beyond(one: SubGroupCandidate, shape: Callable[[CoLocatedMembers], Hashable]) -> Sequence[CoLocatedMembers]:
     """Units beyond those that make a sub-group whole, the last ones, if all of its units are alike."""
     single = one.apart and all(len(unit.members) == 1 for unit in one.units)
     return one.units[one.lack :] if single and len({shape(unit) for unit in one.units}) == 1 else ()

@@ -2,7 +2,7 @@
 
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.shared import Shared
-from controller.loop.writes_in_flight import Progress
+from controller.loop.writes_in_flight import SequenceState
 from controller.reconcile import (
     ORPHAN_SECONDS,
     Deallocate,
@@ -97,7 +97,7 @@ class ClaimSync:
             self._log.warning("devices in use are unhealthy", claim=key, devices=found.devices, pods=found.pods)
             self._reporter.report_unhealthy(found, news)
 
-    def written(self, key: str, progress: Progress, error: Exception | None, changes: Changes) -> DecisionOutcome:
+    def written(self, key: str, progress: SequenceState, error: Exception | None, changes: Changes) -> DecisionOutcome:
         """Take in the result of the writes for the claim ``key``; return the outcome of the decision.
 
         Args:
@@ -107,7 +107,7 @@ class ClaimSync:
             self._unused_since.pop(key, None)
             return DecisionOutcome.CLAIM_FREED
         self._metrics.failed(error)
-        if progress is Progress.IN_DOUBT:
+        if progress is SequenceState.IN_DOUBT:
             return DecisionOutcome.UNAVAILABLE
         self._log.info("retrying claim", claim=key, error=str(error))
         changes.claims.pop(key, None)

@@ -8,7 +8,7 @@ from controller.loop.metrics import DecisionOutcome
 from controller.loop.podwaits import PodWaits
 from controller.loop.shared import Shared
 from controller.loop.turns import objects_of
-from controller.loop.writes_in_flight import Progress
+from controller.loop.writes_in_flight import SequenceState
 from controller.reconcile import (
     NO_HISTORY,
     NO_MEMORY,
@@ -225,7 +225,7 @@ class PodSync:
         return ()
 
     def written(
-        self, key: str, progress: Progress, error: Exception | None, changes: Changes
+        self, key: str, progress: SequenceState, error: Exception | None, changes: Changes
     ) -> DecisionOutcome | None:
         """Take in the result of the writes for the pod ``key``; return the outcome of the decision.
 
@@ -234,7 +234,7 @@ class PodSync:
         """
         if error is not None:
             self._metrics.failed(error)
-        if progress is Progress.IN_DOUBT:
+        if progress is SequenceState.IN_DOUBT:
             return DecisionOutcome.UNAVAILABLE
         retry = self._retries.get(key)
         if retry is None or retry.carrying_out is None:

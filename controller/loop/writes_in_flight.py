@@ -18,7 +18,7 @@ _LONGEST_ASKED_SECONDS = 300.0
 """Longest wait that a server may ask for (``Retry-After``). Only the sequence that is being written waits."""
 
 
-class Progress(Enum):
+class SequenceState(Enum):
     """The state of a sequence after a result."""
 
     DONE = auto()
@@ -92,7 +92,7 @@ class WritesInFlight:
         self._writes.submit(sequence)
         return changes
 
-    def on_result(self, result: WriteResult, changes: Changes) -> tuple[Progress, Exception | None]:
+    def on_result(self, result: WriteResult, changes: Changes) -> tuple[SequenceState, Exception | None]:
         """Take in the result of a sequence, after its answers; return its state, and the error of a step that failed.
 
         Args:
@@ -103,13 +103,13 @@ class WritesInFlight:
         pending.failure = result.failure or pending.failure
         if isinstance(error, Unavailable):
             self._doubt(subject, pending, result.rest, error)
-            return Progress.IN_DOUBT, error
+            return SequenceState.IN_DOUBT, error
         error = error or pending.failure
         if error is not None and self._may_still_be_made(pending):
             self._repeat_later(subject, pending, error)
-            return Progress.IN_DOUBT, error
+            return SequenceState.IN_DOUBT, error
         self._end(subject, pending, changes)
-        return (Progress.DONE if error is None else Progress.FAILED), error
+        return (SequenceState.DONE if error is None else SequenceState.FAILED), error
 
     def repeat_due(self) -> bool:
         """Repeat the next sequence that is in doubt and due; return False if none is."""

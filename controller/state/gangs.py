@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from controller.gangs import (
     NO_CONFIG,
     Coming,
-    GangConfig,
+    ConfiguredGang,
     GangTerms,
     GroupObjects,
     Membership,
@@ -73,7 +73,7 @@ class Gangs:
         self._run_of: dict[str, str] = {}
         """The run of each of them."""
         self._gangs_of_run: dict[str, dict[str, None]] = {}
-        self._asked: BoundedCache[str, GangConfig] = BoundedCache(_MOST_REMEMBERED)
+        self._asked: BoundedCache[str, ConfiguredGang] = BoundedCache(_MOST_REMEMBERED)
 
     # Questions
 
@@ -300,7 +300,7 @@ class Gangs:
             self._gangs[gang].coming = None
             changes.gangs[gang] = None
 
-    def _config_of(self, pod: PodView) -> GangConfig:
+    def _config_of(self, pod: PodView) -> ConfiguredGang:
         """Return the gang config of the pod's claims that are known and valid."""
         configs = []
         for key in pod.claim_keys:
@@ -309,7 +309,7 @@ class Gangs:
                 configs.append((key, self._config_of_claim(record)))
         return config_of_pod(configs) if configs else NO_CONFIG
 
-    def _config_of_claim(self, record: ClaimRecord) -> GangConfig:
+    def _config_of_claim(self, record: ClaimRecord) -> ConfiguredGang:
         known = self._asked.get(record.shape)
         if known is None:
             config = record.claim.spec.config

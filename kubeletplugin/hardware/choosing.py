@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from driver.errors import OperatorFault
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.port import CardControl, CardSource, Gone, Hardware, Health
+from kubeletplugin.hardware.port import CardControl, CardGone, CardSource, Hardware, Health
 
 Cards = tuple[Card, ...]
 Attach = Callable[[Cards], Cards]
@@ -14,7 +14,7 @@ Attach = Callable[[Cards], Cards]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BackendChoice:
     """A backend that a node may need."""
 
     name: str
@@ -28,7 +28,7 @@ class CombinedHardware(CardSource):
     """The backends of all hardware on the node, as one. Hardware that appears later is added; no hardware means no
     cards. Thread-safe."""
 
-    def __init__(self, choices: Collection[Choice], attach: Attach = lambda cards: cards):
+    def __init__(self, choices: Collection[BackendChoice], attach: Attach = lambda cards: cards):
         self._choices = tuple(choices)
         self._attach = attach
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class CombinedHardware(CardSource):
     @classmethod
     def of(cls, backend: Hardware) -> "CombinedHardware":
         """A node with this backend only."""
-        return cls([Choice("", lambda: True, lambda: backend)])
+        return cls([BackendChoice("", lambda: True, lambda: backend)])
 
     def cards(self) -> Cards:
         """See ``CardSource``.
@@ -81,7 +81,7 @@ class CombinedHardware(CardSource):
             with self._lock:
                 known = self._of_card.get(uuid)
         if known is None:
-            raise Gone(f"card {uuid} is not there")
+            raise CardGone(f"card {uuid} is not there")
         return known
 
     def _present(self) -> Mapping[str, Hardware]:
@@ -107,7 +107,7 @@ def _refuse_shared(names: Mapping[str, Iterable[str]]) -> None:
                 )
 
 
-def chosen(setting: str, choices: Collection[Choice], attach: Attach) -> CombinedHardware:
+def chosen(setting: str, choices: Collection[BackendChoice], attach: Attach) -> CombinedHardware:
     """The hardware that the setting ``hardware`` names: ``auto``, or the backend of one of ``choices``.
 
     Raises:
@@ -115,5 +115,5 @@ def chosen(setting: str, choices: Collection[Choice], attach: Attach) -> Combine
     """
     if setting != "auto":
         backend = next(choice for choice in choices if choice.name == setting).make()
-        choices = [Choice(setting, lambda: True, lambda: backend)]
+        choices = [BackendChoice(setting, lambda: True, lambda: backend)]
     return CombinedHardware(choices, attach)

@@ -37,7 +37,7 @@ class Unsupported(HardwareRefusal):
     """The card or its driver cannot do this. The author of the claim or the operator must act."""
 
 
-class Gone(HardwareRefusal):
+class CardGone(HardwareRefusal):
     """The card is missing or has fallen off the bus. Its partitions and modes are unknown."""
 
 
@@ -66,7 +66,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """An object that exists on a card now, whoever created it."""
 
     action: Action
@@ -81,7 +81,7 @@ class Found:
 class CardState:
     """The objects on a card now, and the offers that its mode excludes."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundObject, ...] = ()
     """All partitions, and the daemons, modes and directories that this program may have created."""
     excluded: Mapping[Offer, str] = field(default_factory=dict)
     """Offers that the present mode of the card excludes, each with the reason and the remedy. Offers that ``found``

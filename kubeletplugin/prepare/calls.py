@@ -47,7 +47,7 @@ class CallWithdrawnError(LodeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PrepareCall:
     """One call of the kubelet: its deadline for retries, and whether the kubelet still waits."""
 
     deadline: float

@@ -18,7 +18,7 @@ from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
-from kubeletplugin.prepare.calls import DEFECTS, Call, CallWithdrawnError, DeviceHeldError
+from kubeletplugin.prepare.calls import DEFECTS, CallWithdrawnError, DeviceHeldError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_metrics import ClaimMetrics
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
@@ -177,7 +177,7 @@ class Preparer:
                 call and unprepares the claim at once. A call carried out after that would leave the claim prepared for
                 ever, so nothing is written for a withdrawn call.
         """
-        call = Call(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
+        call = PrepareCall(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
         return {ref.uid: self._run("prepare", ref, partial(self._prepare, ref, call)) for ref in refs}
 
     def unprepare(
@@ -191,13 +191,13 @@ class Preparer:
             wanted: whether the caller still waits. A kubelet that has given up the call calls again, and may have the
                 claim prepared for another pod before. So nothing is undone for a withdrawn call.
         """
-        call = Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
+        call = PrepareCall(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
         return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref, call)) for ref in refs}
 
     def _resume(self, checkpoint: Checkpoint, cards: tuple[Card, ...]) -> frozenset[str]:
         """Carry out the actions of claims of an earlier boot again; returns the uids of claims whose cards do not
         answer."""
-        call = Call(self._clock.monotonic(), lambda: True)
+        call = PrepareCall(self._clock.monotonic(), lambda: True)
         silent: set[str] = set()
         for claim in self._recovery.past(checkpoint):
             try:
@@ -238,7 +238,7 @@ class Preparer:
             self.retiring.hasten()
             raise
 
-    def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
+    def _prepare(self, ref: ClaimRef, call: PrepareCall) -> PrepareResult:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
@@ -251,7 +251,7 @@ class Preparer:
         return answer
 
     def _attempt(
-        self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: Call
+        self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: PrepareCall
     ) -> PrepareResult | Blocked:
         """One attempt (``Transaction.attempt``), repeated while the hardware does not answer or is busy."""
         try:
@@ -260,7 +260,7 @@ class Preparer:
             self._transaction.give_up(plan.ref)
             raise
 
-    def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: Call) -> dict[str, PreparedClaim]:
+    def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: PrepareCall) -> dict[str, PreparedClaim]:
         """The blocking claims that can be removed. Pauses first if others are expected to go soon.
 
         A claim that is no longer allocated may still have containers here, if its pod was deleted by force. The kubelet
@@ -307,7 +307,7 @@ class Preparer:
                 retire(self._storage, checkpoint, [uid])
         self.retiring.finish(uid)
 
-    def _unprepare(self, ref: ClaimRef, call: Call) -> None:
+    def _unprepare(self, ref: ClaimRef, call: PrepareCall) -> None:
         if not ref.has_file_name:
             return
         with self._storage.lock():
@@ -327,7 +327,7 @@ class Preparer:
         if ref.uid in left.claims:
             self.retiring.hasten()
 
-    def _pods_that_forbid_unprepare(self, ref: ClaimRef, call: Call) -> tuple[str, ...]:
+    def _pods_that_forbid_unprepare(self, ref: ClaimRef, call: PrepareCall) -> tuple[str, ...]:
         return pods_that_forbid_unprepare(
             self._api, ref, self._node_name, lambda: self._clock.monotonic() < call.deadline
         )
@@ -344,7 +344,7 @@ class Preparer:
             self.unrestored |= frozenset(checkpoint.claims)
             return checkpoint
 
-    def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
+    def _retry(self, call: PrepareCall, ref: ClaimRef, act: Callable[[], T]) -> T:
         """Call ``act``; retry until the call's deadline while the API or the hardware does not answer.
 
         Also retries while another object is in the way: drivers report partitions as in use for a while after their

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from driver.backoff import delay
 from driver.errors import LodeError
-from kubeletplugin.hardware import Action, Card, Gone
+from kubeletplugin.hardware import Action, Card, CardGone
 from kubeletplugin.hardware.actions import VnpuInstance
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.card_identity import results_in_use
@@ -157,7 +157,7 @@ class Retiring:
                 step = claim.steps[-1]
                 try:
                     self._hardware.control.release(step.action, step.handle)
-                except Gone as gone:
+                except CardGone as gone:
                     if not self._went_with_its_card(claim, step.action):
                         raise
                     self._log.warning(

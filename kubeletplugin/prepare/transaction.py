@@ -16,7 +16,7 @@ from driver.errors import InvalidInput
 from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, not_carried_out
-from kubeletplugin.prepare.calls import Call, CallWithdrawnError
+from kubeletplugin.prepare.calls import CallWithdrawnError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef, PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
@@ -55,7 +55,7 @@ class Transaction:
         self._completed = completed
 
     def attempt(
-        self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: Call
+        self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: PrepareCall
     ) -> PrepareResult | Blocked:
         """Prepare the claim in six steps, or return the claims in the way. The plugin may be killed between any two
         calls.
@@ -88,7 +88,7 @@ class Transaction:
                 self._write_files(begun)
                 return self._complete(begun)
 
-    def resume(self, claim: PreparedClaim, cards: tuple[Card, ...], call: Call) -> None:
+    def resume(self, claim: PreparedClaim, cards: tuple[Card, ...], call: PrepareCall) -> None:
         """Carry out the actions of a claim of an earlier boot again, if the claim is still recorded like this.
 
         Raises:
@@ -122,7 +122,9 @@ class Transaction:
             with self._storage.lock():
                 return self._load()
 
-    def _begin(self, planned: Progress, removable: Mapping[str, PreparedClaim], call: Call) -> Progress | Blocked:
+    def _begin(
+        self, planned: Progress, removable: Mapping[str, PreparedClaim], call: PrepareCall
+    ) -> Progress | Blocked:
         """Store the claim as "started" with its steps, unless other claims are in the way. The caller holds the lock.
 
         A claim without steps is stored after its files, unless its record must change.
@@ -152,7 +154,7 @@ class Transaction:
             self._log.warning("claim removed, its devices are needed", claim=str(checkpoint.claims[uid].plan.ref))
         return retire(self._storage, checkpoint, uids) if uids else checkpoint
 
-    def _act(self, progress: Progress, call: Call) -> Progress:
+    def _act(self, progress: Progress, call: PrepareCall) -> Progress:
         """Carry out the steps of a stored claim. The caller holds the locks of its cards."""
         claim = progress.claim
         try:

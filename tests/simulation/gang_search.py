@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.gangs import Gang, Level, Member, SubGroup, natural_sort_key
-from controller.gangs.budget import Budget
+from controller.gangs.budget import StepBudget
 from controller.placement import Nodes, Placement, Trial
 
 MOST_MEMBERS: Final = 6
@@ -58,7 +58,7 @@ def fits(gang: Gang, fleet: Fleet, nodes: Nodes) -> bool:
     if gang.standing or len(gang.members) > MOST_MEMBERS or len(set(uids)) < len(uids) or not known:
         return False
     with Trial(fleet, nodes) as trial:
-        tries = Budget(_MOST_TRIES)
+        tries = StepBudget(_MOST_TRIES)
         return any(_place(gang, members, {}, nodes, trial, tries) for members in enough(gang))
 
 
@@ -116,7 +116,7 @@ def _place(
     domains: Mapping[Group, tuple[str, ...]],
     nodes: Nodes,
     trial: Trial,
-    tries: Budget,
+    tries: StepBudget,
 ) -> bool:
     if not left:
         return True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from driver.clock import Clock
 from driver.errors import TransientFault
 from driver.threads import Threads
-from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Hardware, Health, NoRoom, Use
+from kubeletplugin.hardware import Action, Card, CardGone, CardState, Edits, Handle, Hardware, Health, NoRoom, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
@@ -187,7 +187,7 @@ class FailingHardware(HardwareDecorator):
         self._answer()
         name = next((known.name for known in super().cards() if known.uuid == card), "")
         if name in self._node.lost:
-            raise Gone(f"card {card} has fallen off the bus")
+            raise CardGone(f"card {card} has fallen off the bus")
         if name in self._node.hanging:
             raise TransientFault(f"card {card} does not answer")
 

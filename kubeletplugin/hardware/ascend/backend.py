@@ -11,7 +11,7 @@ from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance
 from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
 from kubeletplugin.hardware.ascend.cards import Npu, PciLocation, npus_of
-from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
@@ -20,7 +20,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.use import Use
 
@@ -81,7 +81,7 @@ class AscendHardware(Hardware):
             found = [each for chip in npu.chips for each in vnpus.found_on(chip, self._vnpus(chip))]
             modes = self._discovery.modes(_die(npu.chips[0]))
         except DcmiError as error:
-            if error.code == Code.NO_LIBRARY:
+            if error.code == DcmiCode.NO_LIBRARY:
                 return CardState()
             raise _refusal(error, card.uuid) from error
         return CardState(tuple(found), vnpus.excluded(npu.generation, npu.card, modes))
@@ -128,7 +128,7 @@ class AscendHardware(Hardware):
         except DcmiError as error:
             if _with_id(self._asked_vnpus(chip), vnpu.id) is None:
                 return
-            if error.code == Code.OCCUPIED:
+            if error.code == DcmiCode.OCCUPIED:
                 raise InUse(f"vNPU {vnpu.id} is in use: {error}") from error
             raise _refusal(error, chip.vdie) from error
 
@@ -142,7 +142,7 @@ class AscendHardware(Hardware):
         try:
             return container.edits(npu.generation, files, self._host.devices.find, self._has)
         except container.MissingDevice as error:
-            raise Gone(f"card {npu.card.name} ({npu.card.uuid}): the node has no device file {error}") from error
+            raise CardGone(f"card {npu.card.name} ({npu.card.uuid}): the node has no device file {error}") from error
 
     def _create(self, chip: Chip, vnpu: VnpuInstance) -> None:
         try:
@@ -159,7 +159,7 @@ class AscendHardware(Hardware):
         try:
             node = self._discovery.node()
         except DcmiError as error:
-            if error.code != Code.NO_LIBRARY or self._npu_smi is None:
+            if error.code != DcmiCode.NO_LIBRARY or self._npu_smi is None:
                 raise
             self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
             node = npusmi.find(self._npu_smi)
@@ -188,7 +188,7 @@ class AscendHardware(Hardware):
                     return npu
         except DcmiError as error:
             raise _refusal(error, uuid) from error
-        raise Gone(f"card {uuid} is not there")
+        raise CardGone(f"card {uuid} is not there")
 
     def _vnpu(self, action: Action) -> tuple[Npu, Chip, VnpuInstance]:
         npu = self._npu(action.card)
@@ -214,7 +214,7 @@ class AscendHardware(Hardware):
         try:
             active = self._ask(f"chip {chip.vdie}", lambda: self._faults(_die(chip)))
         except DcmiError as error:
-            if error.code == Code.NO_LIBRARY:
+            if error.code == DcmiCode.NO_LIBRARY:
                 return Health()  # npu-smi found the chip, and nothing watches it
             if error.code in GONE:
                 return faults.LOST
@@ -230,7 +230,7 @@ class AscendHardware(Hardware):
         unknown: int | None = None
         level = dcmi.ask(unknown, dcmi.alarm_level, die)
         if level == _NOT_THERE:
-            raise DcmiError("dcmi_get_device_health", Code.NO_DEVICE)
+            raise DcmiError("dcmi_get_device_health", DcmiCode.NO_DEVICE)
         no_events: tuple[ActiveFault, ...] | None = None
         events = dcmi.ask(no_events, dcmi.fault_events, die)
         if events is not None:
@@ -270,8 +270,8 @@ def _with_id(present: Collection[Vnpu], number: int) -> Vnpu | None:
 
 def _refusal(error: DcmiError, card: str) -> Exception:
     if error.code in GONE:
-        return Gone(f"card {card} does not answer: {error}")
-    if error.code == Code.NOT_PERMITTED:
+        return CardGone(f"card {card} does not answer: {error}")
+    if error.code == DcmiCode.NOT_PERMITTED:
         return TransientFault(f"card {card}: {error}; vNPUs need a privileged pod (manifests/ascend)")
     if error.code in LACKING:
         return Unsupported(f"card {card}: {error}")

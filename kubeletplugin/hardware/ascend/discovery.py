@@ -5,7 +5,7 @@ from functools import partial
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.ascend.cards import Node
-from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import LACKING
 from kubeletplugin.hardware.ascend.facts import Chip, Modes, Resources
 from kubeletplugin.hardware.asking import Ask, call_directly
@@ -54,7 +54,7 @@ class Discovery:
         try:
             return (self._dcmi.vdie(die), self._dcmi.physical_id(die)) == (chip.vdie, chip.physical_id)
         except DcmiError as error:
-            if error.code == Code.NO_LIBRARY:
+            if error.code == DcmiCode.NO_LIBRARY:
                 return True
             raise
 

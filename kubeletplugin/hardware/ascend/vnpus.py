@@ -8,7 +8,7 @@ from kubeletplugin.hardware.ascend.facts import Chip, Modes, Vnpu
 from kubeletplugin.hardware.ascend.generations import A910, Generation
 from kubeletplugin.hardware.ascend.templates import draws_of
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.port import Found, NoRoom
+from kubeletplugin.hardware.port import FoundObject, NoRoom
 
 FIRST_ID = 100
 IDS_OF_A_CHIP = 16
@@ -38,9 +38,9 @@ def handle_of(number: int) -> dict[str, str]:
     return {"id": str(number)}
 
 
-def found_on(chip: Chip, present: Iterable[Vnpu]) -> tuple[Found, ...]:
+def found_on(chip: Chip, present: Iterable[Vnpu]) -> tuple[FoundObject, ...]:
     """The vNPUs on a chip, whoever created them."""
-    return tuple(Found(VnpuInstance(chip.vdie, vnpu.template, vnpu.id), handle_of(vnpu.id)) for vnpu in present)
+    return tuple(FoundObject(VnpuInstance(chip.vdie, vnpu.template, vnpu.id), handle_of(vnpu.id)) for vnpu in present)
 
 
 def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:

@@ -26,12 +26,12 @@ from kubeletplugin.hardware.nvidia.found import Finder, FoundCards
 from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
-from kubeletplugin.hardware.nvidia.nvml.library import LOST, Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlCode, NvmlError
 from kubeletplugin.hardware.nvidia.schemes import says_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
-from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, Unsupported
+from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, Unsupported
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
@@ -186,12 +186,12 @@ class NvidiaHardware(Hardware):
         try:
             self._nvml.call("nvmlDeviceGetUUID", self._nvml.device(uuid))
         except NvmlError as error:
-            if error.code in (Code.NOT_FOUND, Code.INVALID_ARGUMENT):
-                raise Gone(f"card {uuid} is not there: {error}") from error
+            if error.code in (NvmlCode.NOT_FOUND, NvmlCode.INVALID_ARGUMENT):
+                raise CardGone(f"card {uuid} is not there: {error}") from error
             raise
         gpu = self._finder.known(uuid) or self._finder.find().gpus.get(uuid)
         if gpu is None:
-            raise Gone(f"card {uuid} is not there")
+            raise CardGone(f"card {uuid} is not there")
         return gpu
 
     def _of_instances(
@@ -292,7 +292,7 @@ class NvidiaHardware(Hardware):
         action = MigInstance(gpu.uuid, partition.profile, partition.slot)
         handle = handles.get(action.key) or MigPartitions(self._nvml, gpu).handle_of(partition.profile, partition.slot)
         if handle is None and not use.admin:
-            raise Gone(f"{action.key}: the instance does not exist")
+            raise CardGone(f"{action.key}: the instance does not exist")
         return handle or {}
 
     def _report(self, found: FoundCards, missing: Mapping[str, str]) -> None:
@@ -315,5 +315,5 @@ def _answers(card: str) -> Iterator[None]:
         yield
     except NvmlError as error:
         if error.code in LOST:
-            raise Gone(f"card {card}: {error}") from error
+            raise CardGone(f"card {card}: {error}") from error
         raise TransientFault(f"card {card}: {error}") from error

@@ -9,7 +9,7 @@ from typing import Final
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.asking import Ask, call_directly
-from kubeletplugin.hardware.nvidia.nvml.events import Condition, Events, XidEvent, read_condition
+from kubeletplugin.hardware.nvidia.nvml.events import Events, LastingFaults, XidEvent, read_condition
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
 from kubeletplugin.hardware.port import Health, HealthState, Recovery
@@ -32,7 +32,7 @@ _MOST_RETIRED_PAGES: Final = 64
 _FILE = "xids.json"
 
 
-def health_of(condition: Condition, xids: Collection[int]) -> Health:
+def health_of(condition: LastingFaults, xids: Collection[int]) -> Health:
     """The health of a card. Pure.
 
     The recovery action comes first: it stands for all faults together, and ends when they have passed. If the driver

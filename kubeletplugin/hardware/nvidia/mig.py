@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from kubeletplugin.hardware.actions import Handle, MigInstance, MigMode
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, ProfileFacts
 from kubeletplugin.hardware.nvidia.nvml.instances import ComputeInstance, GpuInstance, MigCard
-from kubeletplugin.hardware.nvidia.nvml.library import Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
 from kubeletplugin.hardware.nvidia.schemes import name_of, placements_of, whole_of
-from kubeletplugin.hardware.port import Found, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.port import FoundObject, InUse, NoRoom, Unsupported
 
 _SWITCHES_IN_PLACE = 9
 """Cards of this compute capability (Hopper) and newer change their MIG mode without a reset."""
@@ -31,11 +31,11 @@ class MigPartitions:
         """Whether MIG mode is on; None if the card has none."""
         return self._card.mode()
 
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[FoundObject, ...]:
         """MIG mode if it is on, and every GPU instance; an instance without a compute instance is not complete."""
         if not self._card.mode():
             return ()
-        return (Found(MigMode(self._gpu.uuid)), *(self._found(instance) for instance in self._instances()))
+        return (FoundObject(MigMode(self._gpu.uuid)), *(self._found(instance) for instance in self._instances()))
 
     def ensure_mode(self) -> Handle:
         """Turn MIG mode on.
@@ -51,9 +51,9 @@ class MigPartitions:
             try:
                 self._card.set_mode(True)
             except NvmlError as error:
-                if error.code == Code.RESET_REQUIRED:
+                if error.code == NvmlCode.RESET_REQUIRED:
                     raise Unsupported(mode_needs_reset(self._gpu)) from error
-                if error.code == Code.IN_USE:
+                if error.code == NvmlCode.IN_USE:
                     raise NoRoom(
                         f"card {self._gpu.uuid}: processes use it; MIG mode is turned on when they end"
                     ) from error
@@ -71,7 +71,7 @@ class MigPartitions:
         try:
             self._card.set_mode(False)
         except NvmlError as error:
-            if error.code == Code.IN_USE:
+            if error.code == NvmlCode.IN_USE:
                 raise InUse(f"card {self._gpu.uuid}: processes use it, so MIG mode stays on") from error
             raise
 
@@ -95,7 +95,7 @@ class MigPartitions:
         try:
             number = self._card.create_gpu_instance(profile.id, action.start, size)
         except NvmlError as error:
-            if error.code == Code.INSUFFICIENT_RESOURCES:
+            if error.code == NvmlCode.INSUFFICIENT_RESOURCES:
                 raise NoRoom(f"{action.key}: no room beside {self._described(instances)}") from error
             raise
         try:
@@ -130,10 +130,12 @@ class MigPartitions:
     def _instances(self) -> tuple[GpuInstance, ...]:
         return self._card.gpu_instances(self._gpu.profiles)
 
-    def _found(self, instance: GpuInstance) -> Found:
+    def _found(self, instance: GpuInstance) -> FoundObject:
         action = MigInstance(self._gpu.uuid, self._names[instance.profile], instance.start)
         computes = self._card.compute_instances(instance.id)
-        return Found(action, _handle(instance.id, computes[0]), True) if computes else Found(action, {}, False)
+        return (
+            FoundObject(action, _handle(instance.id, computes[0]), True) if computes else FoundObject(action, {}, False)
+        )
 
     def _completed(self, number: int, profile: ProfileFacts) -> Handle:
         computes = self._card.compute_instances(number)
@@ -153,7 +155,7 @@ class MigPartitions:
                 self._card.destroy_compute_instance(instance.id, compute.id)
             self._card.destroy_gpu_instance(instance.id)
         except NvmlError as error:
-            if error.code == Code.IN_USE:
+            if error.code == NvmlCode.IN_USE:
                 raise InUse(f"{action.key}: processes use it") from error
             raise
 

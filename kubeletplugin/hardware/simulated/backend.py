@@ -28,9 +28,9 @@ from kubeletplugin.hardware.actions import (
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import DeviceNode, Edits
 from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import CardState, Found, Gone, Hardware, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.port import CardGone, CardState, FoundObject, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.simulated.profile import Profile
-from kubeletplugin.hardware.simulated.state import MemoryStore, SimulatedState, Store
+from kubeletplugin.hardware.simulated.state import MemoryStore, SimulatedState, StateStore
 from kubeletplugin.hardware.use import Use
 from kubeletplugin.hardware.vendors import facts_of
 
@@ -58,7 +58,7 @@ class SimulatedHardware(Hardware):
         node_name: str = "",
         files: Files | None = None,
         faults_directory: str = "",
-        store: Store | None = None,
+        store: StateStore | None = None,
     ) -> None:
         self._cards = tuple(_with_uuid(card, node_name) for card in profile.cards)
         self._files = files
@@ -93,7 +93,7 @@ class SimulatedHardware(Hardware):
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
         self._present(card.uuid)
-        return CardState(tuple(Found(action, handle) for action, handle in _on(self._store.load(), card.uuid)))
+        return CardState(tuple(FoundObject(action, handle) for action, handle in _on(self._store.load(), card.uuid)))
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``; MIG mode is off until an instance needs it."""
@@ -164,7 +164,7 @@ class SimulatedHardware(Hardware):
         for known in self._not_lost():
             if known.uuid == card:
                 return known
-        raise Gone(f"card {card} is not there")
+        raise CardGone(f"card {card} is not there")
 
     def _partition(self, card: Card, partition: Partition, taken: Collection[str]) -> tuple[Action, ...]:
         match kind := facts_of(card.vendor).partition_kind:

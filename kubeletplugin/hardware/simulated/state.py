@@ -38,7 +38,7 @@ class SimulatedState:
         return replace(self, existing=existing, in_use=frozenset())
 
 
-class Store(Protocol):
+class StateStore(Protocol):
     """Keeps the state of a simulated node. Methods may raise TransientFault."""
 
     def lock(self) -> AbstractContextManager[None]:
@@ -61,15 +61,15 @@ class MemoryStore:
         self._state = SimulatedState()
 
     def lock(self) -> AbstractContextManager[None]:
-        """See ``Store``; no other program knows this object."""
+        """See ``StateStore``; no other program knows this object."""
         return nullcontext()
 
     def load(self) -> SimulatedState:
-        """See ``Store``."""
+        """See ``StateStore``."""
         return self._state
 
     def save(self, state: SimulatedState) -> None:
-        """See ``Store``."""
+        """See ``StateStore``."""
         self._state = state
 
 
@@ -83,7 +83,7 @@ class FileStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """See ``Store``. Two instances of the plugin serve a node during an update. Nothing is left on the node."""
+        """See ``StateStore``. Two instances of the plugin serve a node during an update. Nothing stays."""
         path = f"{self._path}.lock"
         with ExitStack() as held:
             try:
@@ -97,7 +97,7 @@ class FileStore:
                 self._files.remove_lock(path)
 
     def load(self) -> SimulatedState:
-        """See ``Store``; a file that cannot be read is a node on which nothing exists."""
+        """See ``StateStore``; a file that cannot be read is a node on which nothing exists."""
         try:
             data = self._files.read(self._path)
             raw = json.loads(data) if data else {}
@@ -114,7 +114,7 @@ class FileStore:
         return state if raw.get("bootId", self._boot_id) == self._boot_id else state.rebooted()
 
     def save(self, state: SimulatedState) -> None:
-        """See ``Store``."""
+        """See ``StateStore``."""
         raw: dict[str, Any] = {
             "bootId": self._boot_id,
             "made": state.made,

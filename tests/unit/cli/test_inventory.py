@@ -12,7 +12,7 @@ from cli import inventory
 from cli.inventory_report import CardFacts, InventoryNode, report
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import KubeletPluginSettings, Settings
-from kubeletplugin.hardware import CardState, Found, Health
+from kubeletplugin.hardware import CardState, FoundObject, Health
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
 from kubeletplugin.offers import Recorded
@@ -101,7 +101,7 @@ def with_partition(recorded: Recorded) -> InventoryNode:
     found = facts("a100x4")
     first = found.cards[0]
     instance = MigInstance(first.card.uuid, "3g.20gb", 4)
-    state = CardState((Found(MigMode(first.card.uuid)), Found(instance)))
+    state = CardState((FoundObject(MigMode(first.card.uuid)), FoundObject(instance)))
     return replace(found, cards=(replace(first, state=state),), recorded=recorded)
 
 

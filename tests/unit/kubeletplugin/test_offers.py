@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from driver.kinds import EVERY_OFFER, Offer
 from driver.names import Names
-from kubeletplugin.hardware import Action, Card, CardState, Found, Partition
+from kubeletplugin.hardware import Action, Card, CardState, FoundObject, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, TimeSlice, VnpuInstance
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, Inventory, Restrictions, build_inventory
@@ -27,7 +27,7 @@ WHOLE_AND_SHARE = {"whole", "share"}
 
 
 def offered(of: Card, found: Iterable[Action], own: Iterable[Action] = (), devices: Iterable[str] = ()) -> CardOffer:
-    state = CardState(tuple(Found(action) for action in found))
+    state = CardState(tuple(FoundObject(action) for action in found))
     return offer_of(of, state, Recorded(frozenset(action.key for action in own), frozenset(devices)))
 
 
@@ -104,7 +104,7 @@ def test_devices_that_claims_hold_stay() -> None:
 
 
 def test_the_reason_of_the_hardware_comes_first() -> None:
-    state = CardState((Found(MODE),), {"share": "sharing is off", "partitions": "needs a reset"})
+    state = CardState((FoundObject(MODE),), {"share": "sharing is off", "partitions": "needs a reset"})
     found = offer_of(GPU, state, Recorded())
     assert found.withheld["share"] == "sharing is off"
     assert set(found.withheld) == {"whole", "share", "partitions"}

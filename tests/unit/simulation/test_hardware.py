@@ -3,7 +3,7 @@
 import pytest
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Card, Gone
+from kubeletplugin.hardware import Card, CardGone
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import load_profile
 from simulation.clock import VirtualClock
@@ -31,7 +31,7 @@ def test_a_card_that_hangs_or_is_lost_answers_no_question_and_others_do(node: No
     node.lost.add(second.name)
     with pytest.raises(TransientFault):
         hardware.observe(first)
-    with pytest.raises(Gone):
+    with pytest.raises(CardGone):
         hardware.observe(second)
     hardware.observe(third)
     assert [card.name for card in hardware.cards()] == ["gpu-0", "gpu-2", "gpu-3"]

@@ -4,6 +4,6 @@ library   loads DCMI and calls it
 abi       its structures and numbers
 """
 
-from kubeletplugin.hardware.ascend.dcmi.library import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.ascend.dcmi.library import Dcmi, DcmiCode, DcmiError, Die
 
-__all__ = ["Code", "Dcmi", "DcmiError", "Die"]
+__all__ = ["Dcmi", "DcmiCode", "DcmiError", "Die"]

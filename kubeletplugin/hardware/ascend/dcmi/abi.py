@@ -248,7 +248,7 @@ class SuperPodInfo(ctypes.Structure):
     )
 
 
-class Fault(ctypes.Structure):
+class DmsFault(ctypes.Structure):
     """``struct dcmi_dms_fault_event``"""
 
     _fields_ = (
@@ -272,4 +272,4 @@ class Fault(ctypes.Structure):
 class Event(ctypes.Structure):
     """``struct dcmi_event``: its union has one member"""
 
-    _fields_ = (("type", ctypes.c_int), ("dms_event", Fault))
+    _fields_ = (("type", ctypes.c_int), ("dms_event", DmsFault))

@@ -14,7 +14,7 @@ from kubeletplugin.hardware.ascend.facts import ENGINES, ActiveFault, Resources,
 T = TypeVar("T")
 
 
-class Code(IntEnum):
+class DcmiCode(IntEnum):
     """The return codes of DCMI that matter here."""
 
     INVALID_PARAMETER = -8001
@@ -33,18 +33,18 @@ class Code(IntEnum):
     """Of this program: the library lacks the function."""
 
 
-GONE = frozenset({Code.INVALID_DEVICE, Code.NO_DEVICE, Code.NOT_READY})
+GONE = frozenset({DcmiCode.INVALID_DEVICE, DcmiCode.NO_DEVICE, DcmiCode.NOT_READY})
 """The chip has fallen off the bus, or was removed."""
-LACKING = frozenset({Code.NO_FUNCTION, Code.NOT_SUPPORTED, Code.NOT_IN_CONTAINER})
+LACKING = frozenset({DcmiCode.NO_FUNCTION, DcmiCode.NOT_SUPPORTED, DcmiCode.NOT_IN_CONTAINER})
 """The driver, the chip or the environment does not support the call."""
 
 
 class DcmiError(TransientFault):
-    """A call of DCMI failed; ``code`` says how, and is a ``Code`` or another number of DCMI."""
+    """A call of DCMI failed; ``code`` says how, and is a ``DcmiCode`` or another number of DCMI."""
 
     def __init__(self, function: str, code: int, text: str = ""):
         self.code = code
-        known = Code(code).name.lower().replace("_", " ") if code in Code.__members__.values() else "failed"
+        known = DcmiCode(code).name.lower().replace("_", " ") if code in DcmiCode.__members__.values() else "failed"
         super().__init__(f"DCMI: {function}: {text or known} (code {code})")
 
 
@@ -78,7 +78,7 @@ class Dcmi:
         try:
             pointer = getattr(self._loaded(), function)
         except AttributeError:
-            raise DcmiError(function, Code.NO_FUNCTION, "the driver lacks this function") from None
+            raise DcmiError(function, DcmiCode.NO_FUNCTION, "the driver lacks this function") from None
         code = int(pointer(*arguments))
         if code:
             raise DcmiError(function, code)
@@ -246,7 +246,7 @@ class Dcmi:
         try:
             answer: T = question(*arguments)
         except DcmiError as error:
-            if error.code in GONE or error.code == Code.NO_LIBRARY:
+            if error.code in GONE or error.code == DcmiCode.NO_LIBRARY:
                 raise
             return unknown
         return answer
@@ -258,7 +258,7 @@ class Dcmi:
                     library = ctypes.CDLL(self._path)
                     code = int(library.dcmi_init())
                 except (OSError, AttributeError) as error:
-                    raise DcmiError("load", Code.NO_LIBRARY, str(error)) from error
+                    raise DcmiError("load", DcmiCode.NO_LIBRARY, str(error)) from error
                 if code:
                     raise DcmiError("dcmi_init", code)
                 self._library = library

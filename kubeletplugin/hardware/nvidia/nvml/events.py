@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from kubeletplugin.hardware.nvidia.nvml.library import Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
 
 _KINDS = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _WAIT_MILLISECONDS = 1
@@ -33,7 +33,7 @@ class XidEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class LastingFaults:
     """The lasting faults of a card. None stands for a fact that the driver does not report."""
 
     recovery_action: int | None = None
@@ -75,7 +75,7 @@ class Events:
                     instance = None if event.gpuInstanceId == _NO_INSTANCE else event.gpuInstanceId
                     self._read.put(XidEvent(card, event.eventData, instance))
         except NvmlError as error:
-            if error.code != Code.TIMEOUT:
+            if error.code != NvmlCode.TIMEOUT:
                 self._forget(card)
 
     def take(self) -> Iterator[XidEvent]:
@@ -118,7 +118,7 @@ class _Set:
     handle: Any
 
 
-def read_condition(nvml: Nvml, card: str) -> Condition:
+def read_condition(nvml: Nvml, card: str) -> LastingFaults:
     """Read the lasting faults of a card.
 
     Raises:
@@ -129,7 +129,7 @@ def read_condition(nvml: Nvml, card: str) -> Condition:
     said = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
     rows = nvml.ask((0, 0, 0, 0), "nvmlDeviceGetRemappedRows", handle)
     retired = [nvml.ask((), "nvmlDeviceGetRetiredPages", handle, cause) for cause in _RETIREMENT_CAUSES]
-    return Condition(
+    return LastingFaults(
         recovery_action=said[0] if said else None,
         remapping_failed=bool(rows[3]),
         remapping_pending=bool(rows[2]),

@@ -8,7 +8,7 @@ from typing import Any
 import pynvml
 
 from kubeletplugin.hardware.nvidia.nvml.facts import ProfileFacts
-from kubeletplugin.hardware.nvidia.nvml.library import Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
 
 _MOST_INSTANCES = 16
 
@@ -105,7 +105,9 @@ class MigCard:
                 self._nvml.call("nvmlGpuInstanceCreateComputeInstance", parent, profile)
                 return
         raise NvmlError(
-            "nvmlGpuInstanceGetComputeInstanceProfileInfo", Code.NOT_SUPPORTED, f"no profile of {slices} compute slices"
+            "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+            NvmlCode.NOT_SUPPORTED,
+            f"no profile of {slices} compute slices",
         )
 
     def destroy_compute_instance(self, gpu_instance: int, number: int) -> None:
@@ -139,7 +141,7 @@ class MigCard:
         try:
             self._nvml.call(function, parent, profile, handles, ctypes.byref(number))
         except NvmlError as error:
-            if error.code == Code.NOT_SUPPORTED:
+            if error.code == NvmlCode.NOT_SUPPORTED:
                 return []
             raise
         return list(handles[: number.value])

@@ -13,7 +13,7 @@ from driver.errors import TransientFault
 T = TypeVar("T")
 
 
-class Code(IntEnum):
+class NvmlCode(IntEnum):
     """The return codes of NVML that matter here (``nvmlReturn_t``)."""
 
     UNINITIALIZED = pynvml.NVML_ERROR_UNINITIALIZED
@@ -32,14 +32,14 @@ class Code(IntEnum):
     GPU_NOT_FOUND = pynvml.NVML_ERROR_GPU_NOT_FOUND
 
 
-LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
+LOST = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.GPU_NOT_FOUND})
 """The card has fallen off the bus, or was removed."""
-_DRIVER_CHANGED = frozenset({Code.UNINITIALIZED, Code.DRIVER_NOT_LOADED, Code.LIBRARY_MISMATCH})
+_DRIVER_CHANGED = frozenset({NvmlCode.UNINITIALIZED, NvmlCode.DRIVER_NOT_LOADED, NvmlCode.LIBRARY_MISMATCH})
 """The driver was unloaded or exchanged: the library must be loaded again."""
 
 
 class NvmlError(TransientFault):
-    """A call of NVML failed; ``code`` says how, and is a ``Code`` or another number of ``nvmlReturn_t``."""
+    """A call of NVML failed; ``code`` says how, and is a ``NvmlCode`` or another number of ``nvmlReturn_t``."""
 
     def __init__(self, function: str, code: int, text: str):
         self.code = code

@@ -2,7 +2,7 @@
 
 import pynvml
 
-from kubeletplugin.hardware.nvidia.nvml.library import Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
 from kubeletplugin.hardware.port import Unsupported
 
 
@@ -22,7 +22,7 @@ def set_exclusive(nvml: Nvml, card: str, *, on: bool) -> None:
     try:
         nvml.call("nvmlDeviceSetComputeMode", handle, mode)
     except NvmlError as error:
-        if error.code != Code.NOT_SUPPORTED:
+        if error.code != NvmlCode.NOT_SUPPORTED:
             raise
         if on:
             raise Unsupported(

@@ -10,7 +10,7 @@ from kubeletplugin.hardware.actions import HamiRegion
 from kubeletplugin.hardware.edits import Edits, Mount
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
-from kubeletplugin.hardware.port import Found, Unsupported
+from kubeletplugin.hardware.port import FoundObject, Unsupported
 from kubeletplugin.hardware.use import Share
 
 _FOLDER = "hami"
@@ -32,9 +32,9 @@ class HamiRegions:
         self._run = run
         self._library = library
 
-    def found(self, card: str) -> tuple[Found, ...]:
+    def found(self, card: str) -> tuple[FoundObject, ...]:
         """The folders of claims whose first card is this one."""
-        return tuple(Found(HamiRegion(card, claim)) for claim in self._run.names(_FOLDER, card))
+        return tuple(FoundObject(HamiRegion(card, claim)) for claim in self._run.names(_FOLDER, card))
 
     def check(self) -> None:
         """Raises Unsupported if the library is not on the host."""

@@ -13,7 +13,7 @@ from kubeletplugin.hardware.nvidia.nvml.modes import set_exclusive
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
 from kubeletplugin.hardware.nvidia.services import Services
-from kubeletplugin.hardware.port import Found, Unsupported
+from kubeletplugin.hardware.port import FoundObject, Unsupported
 from kubeletplugin.hardware.use import Share
 
 _FOLDER = "mps"
@@ -31,11 +31,11 @@ class MpsDaemons:
         self._run = run
         self._prefix = prefix
 
-    def found(self, card: str) -> tuple[Found, ...]:
+    def found(self, card: str) -> tuple[FoundObject, ...]:
         """The daemon of a card; not complete if it does not run."""
         if card not in self._run.names(_FOLDER):
             return ()
-        return (Found(MpsDaemon(card), complete=self._services.runs(self._unit(card))),)
+        return (FoundObject(MpsDaemon(card), complete=self._services.runs(self._unit(card))),)
 
     def ensure(self, action: MpsDaemon) -> None:
         """Start the daemon, unless it runs, and wait for its first answer.

@@ -11,7 +11,7 @@ from kubeletplugin.hardware.actions import TimeSlice
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
-from kubeletplugin.hardware.port import Found
+from kubeletplugin.hardware.port import FoundObject
 
 _NUMBERS: Mapping[Interval, int] = {"default": 0, "short": 1, "medium": 2, "long": 3}
 """``nvidia-smi compute-policy --set-timeslice``; NVML has no such function."""
@@ -27,10 +27,10 @@ class TimeSlices:
         self._commands = commands
         self._run = run
 
-    def found(self, card: str) -> tuple[Found, ...]:
+    def found(self, card: str) -> tuple[FoundObject, ...]:
         """The time slice of a card, if this program has set it."""
         text = self._run.read(_FOLDER, card)
-        return tuple(Found(TimeSlice(card, interval)) for interval in _NUMBERS if interval == text)
+        return tuple(FoundObject(TimeSlice(card, interval)) for interval in _NUMBERS if interval == text)
 
     def ensure(self, action: TimeSlice) -> None:
         """Set the time slice. The file is written first, so that a killed program leaves no time slice without a

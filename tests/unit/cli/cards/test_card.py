@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.cards.card import Card, cards_of, find, parse
+from cli.cards.card import PublishedCard, cards_of, find, parse
 from driver.device_facts import card_of
 from driver.errors import OperatorFault
 from driver.names import Names
@@ -12,9 +12,9 @@ NAMES = Names()
 H100 = cards_of("n", slices("n", "h100x8"), NAMES)
 ASCEND = cards_of("n", slices("n", "ascend310px4"), NAMES)
 MIXED = (
-    Card("n", "gpu-0", 0, "GPU-aaaa-1"),
-    Card("n", "gpu-1", 1, "GPU-aaaa-2"),
-    Card("n", "npu-0", 0, "vdie-9"),
+    PublishedCard("n", "gpu-0", 0, "GPU-aaaa-1"),
+    PublishedCard("n", "gpu-1", 1, "GPU-aaaa-2"),
+    PublishedCard("n", "npu-0", 0, "vdie-9"),
 )
 
 
@@ -92,6 +92,6 @@ def test_what_names_nothing_is_refused(what: str) -> None:
 
 
 def test_a_card_has_no_device_of_another_card_whose_number_begins_alike() -> None:
-    assert not Card("n", "gpu-1").has("gpu-10-share")
-    assert Card("n", "gpu-1").has("gpu-1-mig-1g-5gb-6")
+    assert not PublishedCard("n", "gpu-1").has("gpu-10-share")
+    assert PublishedCard("n", "gpu-1").has("gpu-1-mig-1g-5gb-6")
     assert card_of("npu-3-vir02-1c-0") == "npu-3"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.cards.card import Card, Target, cards_of
+from cli.cards.card import CardTarget, PublishedCard, cards_of
 from cli.cards.rules import KnownRule, is_closed, known_rules, remaining_taints, to_cordon, to_uncordon
 from driver.errors import OperatorFault
 from driver.kube.api import Object
@@ -16,8 +16,8 @@ from tests.unit.cli.cluster import slices
 
 NAMES = Names()
 CARDS = cards_of("n", slices("n", "a100x4"), NAMES)
-CARD = Target("n", CARDS[1], CARDS[1:2])
-NODE = Target("n", None, CARDS)
+CARD = CardTarget("n", CARDS[1], CARDS[1:2])
+NODE = CardTarget("n", None, CARDS)
 
 
 def stored(objects: list[Object]) -> list[KnownRule]:
@@ -44,15 +44,15 @@ def test_a_card_needs_a_rule_for_each_of_its_devices_and_a_node_only_one() -> No
 
 def test_the_whole_card_and_its_share_have_rules_even_while_they_are_not_published() -> None:
     partition = next(device for device in CARDS[1].devices if "-mig-" in device)
-    card = Card("n", "gpu-1", devices={partition: ()})
+    card = PublishedCard("n", "gpu-1", devices={partition: ()})
     devices = [
-        obj["spec"]["deviceSelector"]["device"] for obj in to_cordon(Target("n", card, (card,)), [], NAMES).create
+        obj["spec"]["deviceSelector"]["device"] for obj in to_cordon(CardTarget("n", card, (card,)), [], NAMES).create
     ]
     assert devices == ["gpu-1", "gpu-1-share", partition]
 
 
 @pytest.mark.parametrize("target", [CARD, NODE], ids=["card", "node"])
-def test_cordoning_again_changes_nothing_and_uncordoning_removes_exactly_that(target: Target) -> None:
+def test_cordoning_again_changes_nothing_and_uncordoning_removes_exactly_that(target: CardTarget) -> None:
     made = stored(list(to_cordon(target, [], NAMES).create))
     again = to_cordon(target, made, NAMES)
     assert not again.create
@@ -90,7 +90,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda one: one["metadata"]["name"])
 @pytest.mark.parametrize("target", [CARD, NODE], ids=["card", "node"])
-def test_a_rule_of_somebody_else_is_left_alone_and_named(target: Target, other: Object) -> None:
+def test_a_rule_of_somebody_else_is_left_alone_and_named(target: CardTarget, other: Object) -> None:
     known = known_rules([other], NAMES)
     assert not to_uncordon(target, known, NAMES).delete
     (found,) = remaining_taints(CARDS[1], known, NAMES)
@@ -125,7 +125,7 @@ def test_taints_of_the_plugin_are_named_once_for_a_card() -> None:
         "gpu-1": (unhealthy, Taint("a", effect="None")),
         "gpu-1-share": (unhealthy,),
     }
-    card = Card("n", "gpu-1", devices=devices)
+    card = PublishedCard("n", "gpu-1", devices=devices)
     assert list(remaining_taints(card, [], NAMES)) == [(unhealthy, "the plugin of the node")]
     assert is_closed(card, [], NAMES)
 
@@ -148,8 +148,8 @@ NODE_NAMES = st.lists(LABEL, min_size=1, max_size=4).map(".".join).filter(lambda
 def test_names_of_rules_are_valid_and_no_two_devices_share_one(places: list[tuple[str, str]]) -> None:
     names: dict[str, Any] = {}
     for node, device in places:
-        card = Card(node, device, devices={device: ()}) if device else None
-        target = Target(node, card, ())
+        card = PublishedCard(node, device, devices={device: ()}) if device else None
+        target = CardTarget(node, card, ())
         for obj in to_cordon(target, [], NAMES).create:
             name, selector = obj["metadata"]["name"], obj["spec"]["deviceSelector"]
             assert len(name) <= 253

@@ -7,11 +7,11 @@ import pytest
 
 from cli.doctor import findings
 from cli.doctor.findings import Finding
-from cli.doctor.node_checks import Containerd, ObservedNode, Registration, check_node
+from cli.doctor.node_checks import Containerd, ObservedNode, PluginSocket, check_node
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 TOML = "/etc/containerd/config.toml"
-SOCKET = Registration(
+SOCKET = PluginSocket(
     "/var/lib/kubelet/plugins_registry/lode.dev-reg.sock", "lode.dev", "/var/lib/kubelet/p.sock", True
 )
 PREPARED = ObservedNode(
@@ -103,11 +103,11 @@ def test_a_node_that_has_everything_passes(change: dict[str, Any]) -> None:
             ("failed", "registration", "nothing listens at /var/lib/kubelet/p.sock"),
         ),
         (
-            {"registrations": (SOCKET, Registration("/r/x.sock", ""))},
+            {"registrations": (SOCKET, PluginSocket("/r/x.sock", ""))},
             ("warning", "registration", "nothing answers at this socket"),
         ),
         (
-            {"registrations": (SOCKET, Registration("/r/x.sock", "gpu.nvidia.com", "/x", True))},
+            {"registrations": (SOCKET, PluginSocket("/r/x.sock", "gpu.nvidia.com", "/x", True))},
             ("warning", "other drivers", "another DRA driver is registered"),
         ),
         (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.gangs import (
     Coming,
-    GangConfig,
+    ConfiguredGang,
     GroupObjects,
     JobSet,
     MembershipInput,
@@ -29,7 +29,7 @@ PREFIX = "jobset.sigs.k8s.io"
 WITH_CLAIMS: Object = {"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}}
 WITH_LABEL: Object = {"metadata": {"labels": {LABEL: ""}}, "spec": {}}
 WITHOUT: Object = {"spec": {}}
-BY_OWNER = GangConfig(gang=True)
+BY_OWNER = ConfiguredGang(gang=True)
 
 
 def part(

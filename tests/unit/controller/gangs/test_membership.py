@@ -6,7 +6,7 @@ import pytest
 
 from controller.gangs import (
     NO_CONFIG,
-    GangConfig,
+    ConfiguredGang,
     GangTerms,
     Group,
     GroupObjects,
@@ -26,8 +26,8 @@ from controller.gangs import (
 from driver.kube.api import Object
 
 LABEL = "lode.dev/gang"
-NAMED = GangConfig(gang=True, name="named", minimum=2)
-BY_OWNER = GangConfig(gang=True)
+NAMED = ConfiguredGang(gang=True, name="named", minimum=2)
+BY_OWNER = ConfiguredGang(gang=True)
 POD_GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "k8s"}}
 VOLCANO = {"scheduling.k8s.io/group-name": "volcano"}
 COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "coscheduling"}
@@ -55,12 +55,12 @@ def objects() -> GroupObjects:
     return known
 
 
-def joined(pod: Object, asked: GangConfig = NO_CONFIG, known: GroupObjects | None = None) -> Membership | None:
+def joined(pod: Object, asked: ConfiguredGang = NO_CONFIG, known: GroupObjects | None = None) -> Membership | None:
     facts = MembershipInput("ns", hints_of(pod, LABEL), rank_of_pod(pod), asked)
     return membership_of(facts, objects() if known is None else known)
 
 
-def faults(pod: Object, asked: GangConfig = NO_CONFIG, known: GroupObjects | None = None) -> str:
+def faults(pod: Object, asked: ConfiguredGang = NO_CONFIG, known: GroupObjects | None = None) -> str:
     membership = joined(pod, asked, known)
     assert membership
     terms = agreed("ns/g", {membership.terms: ("ns/pod",)})
@@ -77,7 +77,7 @@ EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
     [
         (EVERYTHING, NAMED, "ns/named", Source.CLAIM, 2, None),
         (EVERYTHING, BY_OWNER, "ns/k8s", Source.POD_GROUP, 3, None),
-        (EVERYTHING, GangConfig(gang=True, minimum=1), "ns/k8s", Source.POD_GROUP, 1, None),
+        (EVERYTHING, ConfiguredGang(gang=True, minimum=1), "ns/k8s", Source.POD_GROUP, 1, None),
         (EVERYTHING, NO_CONFIG, "ns/k8s", Source.POD_GROUP, 3, None),
         (a_pod({**COSCHEDULING, **KUEUE}, VOLCANO), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
         (a_pod({}, {"scheduling.volcano.sh/group-name": "volcano"}), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
@@ -85,14 +85,14 @@ EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
         (a_pod(KUEUE, COUNT), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod({}, {**KUEUE, **COUNT}), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod(), BY_OWNER, "ns/Job/job", Source.OWNER, None, 5),
-        (a_pod(), GangConfig(gang=True, minimum=3), "ns/Job/job", Source.OWNER, 3, 5),
+        (a_pod(), ConfiguredGang(gang=True, minimum=3), "ns/Job/job", Source.OWNER, 3, 5),
         (a_pod({LABEL: "named"}, resourceClaims=None), NO_CONFIG, "ns/named", Source.CLAIM, None, None),
         (a_pod({LABEL: ""}, resourceClaims=None), NO_CONFIG, "ns/Job/job", Source.OWNER, None, 5),
         (a_pod({LABEL: "", **COSCHEDULING}), NO_CONFIG, "ns/coscheduling", Source.COSCHEDULING, 3, None),
     ],
 )
 def test_the_first_source_that_is_found_counts(
-    pod: Object, asked: GangConfig, gang: str, source: Source, minimum: int | None, size: int | None
+    pod: Object, asked: ConfiguredGang, gang: str, source: Source, minimum: int | None, size: int | None
 ) -> None:
     membership = joined(pod, asked)
     assert membership
@@ -180,7 +180,7 @@ def test_the_best_version_of_a_group_counts() -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_the_remedy(pod: Object, asked: GangConfig, said: str) -> None:
+def test_what_cannot_be_kept_is_refused_with_the_remedy(pod: Object, asked: ConfiguredGang, said: str) -> None:
     assert said in faults(pod, asked, GroupObjects())
 
 
@@ -237,7 +237,7 @@ def test_topology_in_a_claim_comes_before_that_of_the_group_and_that_before_anno
     known.put_group("scheduling.volcano.sh/v1beta1", Group("ns/volcano", "u", 3, (level,)))
     pod, own = a_pod({}, {**VOLCANO, **REQUIRED}), Level("lode.dev/ibLeaf", "attribute")
     said = [
-        joined(pod, GangConfig(levels=(own,)), known),
+        joined(pod, ConfiguredGang(levels=(own,)), known),
         joined(pod, NO_CONFIG, known),
         joined(a_pod({}, REQUIRED), NAMED),
     ]
@@ -315,7 +315,7 @@ def test_a_stateful_set_that_waits_for_each_pod_can_never_be_a_gang_of_all() -> 
     known.put_workload("StatefulSet", *stateful_set_from(made))
     pod = a_pod(owner=("StatefulSet", "web"))
     assert "set podManagementPolicy: Parallel in it" in faults(pod, BY_OWNER, known)
-    assert faults(pod, GangConfig(gang=True, minimum=1), known) == ""
+    assert faults(pod, ConfiguredGang(gang=True, minimum=1), known) == ""
     made["spec"]["podManagementPolicy"] = "Parallel"
     known.put_workload("StatefulSet", *stateful_set_from(made))
     membership = joined(pod, BY_OWNER, known)
@@ -337,7 +337,7 @@ def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
     first["spec"]["template"]["spec"].pop("resourceClaims")
     for number, job in enumerate([first, a_job("train-b-0", 2, 2, set="set"), a_job("train-b-1", 2, 2, set="set")]):
         assert f"{number} of 3 Jobs of JobSet train exist" in faults(pod, BY_OWNER, known)
-        assert faults(pod, GangConfig(gang=True, minimum=1), known) == ""
+        assert faults(pod, ConfiguredGang(gang=True, minimum=1), known) == ""
         known.put_workload("Job", *job_from(job, LABEL))
     membership = joined(pod, BY_OWNER, known)
     assert membership

@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 
 from driver.errors import LodeError
-from kubeletplugin.hardware import Action, Card, Edits, Gone, Handle, Hardware, InUse, NoRoom, Unsupported, Use
+from kubeletplugin.hardware import Action, Card, CardGone, Edits, Handle, Hardware, InUse, NoRoom, Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance, action_from, action_to
 
 
@@ -212,12 +212,12 @@ class HardwareContract:
         (first, *others) = make_all(bench, hardware)
         bench.lose(first.use.card)
         for instance in (hardware, bench.start()):
-            with pytest.raises(Gone):
+            with pytest.raises(CardGone):
                 instance.observe(first.use.card)
             for action in first.actions:
-                with pytest.raises(Gone):
+                with pytest.raises(CardGone):
                     instance.release(action, first.handles[action.key])
-                with pytest.raises(Gone):
+                with pytest.raises(CardGone):
                     instance.ensure(action)
             rest = {action.key for other in others for action in other.actions if action.card != first.use.card.uuid}
             assert rest <= set(found(instance, [card for card in instance.cards() if card != first.use.card]))

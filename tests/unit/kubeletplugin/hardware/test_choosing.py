@@ -3,8 +3,8 @@
 import pytest
 
 from driver.errors import OperatorFault
-from kubeletplugin.hardware import Card, CardSource, Gone, Hardware, Use
-from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
+from kubeletplugin.hardware import Card, CardGone, CardSource, Hardware, Use
+from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware, chosen
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.files import MemoryFiles
 
@@ -16,15 +16,15 @@ class Node:
         self.present = set(present)
         self.made: list[str] = []
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[BackendChoice]:
         return [self._choice("gpus", "t4x2"), self._choice("npus", "ascend310px4")]
 
-    def _choice(self, name: str, profile: str) -> Choice:
+    def _choice(self, name: str, profile: str) -> BackendChoice:
         def make() -> Hardware:
             self.made.append(name)
             return SimulatedHardware(load_profile(profile, MemoryFiles()), "n1")
 
-        return Choice(name, lambda: name in self.present, make)
+        return BackendChoice(name, lambda: name in self.present, make)
 
 
 def names(source: CardSource) -> list[str]:
@@ -82,14 +82,14 @@ def test_each_card_is_asked_through_its_own_backend() -> None:
 
 def test_a_card_that_no_backend_has_is_gone() -> None:
     card = Card(0, "absent", "nvidia", "T4", "Tesla T4", "Turing", 15360, "", "", "")
-    with pytest.raises(Gone, match="absent"):
+    with pytest.raises(CardGone, match="absent"):
         CombinedHardware(Node("gpus").choices()).of_card(card.uuid).observe(card)
 
 
 def test_two_vendors_of_gpus_on_one_node_are_refused_until_the_setting_names_one() -> None:
     node = Node("gpus")
     others = SimulatedHardware(load_profile("a100x4", MemoryFiles()), "n1")
-    choices = [*node.choices(), Choice("others", lambda: True, lambda: others)]
+    choices = [*node.choices(), BackendChoice("others", lambda: True, lambda: others)]
     hardware = CombinedHardware(choices)
     for asked in (hardware.cards, hardware.health):
         with pytest.raises(OperatorFault, match=r"a card gpu-0; set kubeletplugin\.hardware to gpus or others"):

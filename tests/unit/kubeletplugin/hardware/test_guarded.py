@@ -10,7 +10,7 @@ import pytest
 from driver.clock import SystemClock
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.parameters import GpuConfig
-from kubeletplugin.hardware import Action, Card, CardState, Gone, Handle, InUse, Use
+from kubeletplugin.hardware import Action, Card, CardGone, CardState, Handle, InUse, Use
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, Guard, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -157,7 +157,7 @@ def test_a_refusal_of_the_hardware_is_its_answer() -> None:
     with pytest.raises(InUse, match="two processes"):
         hardware.release(action, {})
     absent = replace(backend.cards()[0], uuid="GPU-absent")
-    with pytest.raises(Gone, match="GPU-absent"):
+    with pytest.raises(CardGone, match="GPU-absent"):
         hardware.observe(absent)
 
 

@@ -9,7 +9,7 @@ from driver.parameters import GpuConfig, NpuConfig
 from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
 from kubeletplugin.hardware.actions import action_to
 from kubeletplugin.hardware.simulated import FileStore, MemoryStore, SimulatedHardware, load_profile
-from kubeletplugin.hardware.simulated.state import Store
+from kubeletplugin.hardware.simulated.state import StateStore
 from simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.hardware.contract import ChosenIdContract, HardwareContract, MigModeContract
 
@@ -24,7 +24,7 @@ class SimulatedBench:
     def start(self) -> Hardware:
         return SimulatedHardware(self.profile, "n1", store=self.store())
 
-    def store(self) -> Store:
+    def store(self) -> StateStore:
         return self.memory or FileStore(self.files, "/state/hardware.json", f"boot-{self.boots}")
 
     def uses(self) -> Sequence[Use]:

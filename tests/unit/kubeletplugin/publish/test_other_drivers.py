@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from driver.kube.api import Object
-from kubeletplugin.hardware import Card, CardState, Found
+from kubeletplugin.hardware import Card, CardState, FoundObject
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
@@ -63,7 +63,7 @@ def test_the_kubelet_says_which_cards_are_handed_out(kubelet: KubeletDevices, ex
 
 def test_an_instance_names_the_card_that_it_is_on() -> None:
     first, second, *_ = cards()
-    found = Found(MigInstance(second.uuid, "1g.5gb", 0), {"uuid": "MIG-instance"})
+    found = FoundObject(MigInstance(second.uuid, "1g.5gb", 0), {"uuid": "MIG-instance"})
     known = [known_card(first, CardState()), known_card(second, CardState((found,)))]
     assert handed_out(known, {}, (), KubeletDevices(plugin("MIG-instance"))).keys() == {"gpu-1"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeletplugin.hardware import Gone, Use
+from kubeletplugin.hardware import CardGone, Use
 from kubeletplugin.hardware.card import Card
 from tests.fakes.dcmi.models import ASCEND_310B, ASCEND_310P3, ASCEND_910A, ASCEND_910B3, ASCEND_910C, Model
 from tests.unit.kubeletplugin.hardware.ascend.machine import MANAGERS, Machine
@@ -60,7 +60,7 @@ def test_device_files_that_a_node_does_not_have_are_left_out_unless_they_are_nee
     machine.files.missing |= {"dvpp_cmdlist"}
     assert [host for host, _ in files(machine, card)][1:] == ["/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
     machine.files.missing |= {"davinci_manager"}
-    with pytest.raises(Gone, match="/dev/davinci_manager"):
+    with pytest.raises(CardGone, match="/dev/davinci_manager"):
         files(machine, card)
 
 

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Card
-from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.guarded import Guard
 from tests.fakes.dcmi.models import (
     ASCEND_310B,
@@ -101,7 +101,7 @@ def test_a_driver_that_lacks_a_function_has_its_cards_served(machine: Machine, f
     hardware.observe(card)
 
 
-@pytest.mark.parametrize("code", [Code.NOT_SUPPORTED, Code.INNER_ERROR, Code.NOT_PERMITTED, -9999])
+@pytest.mark.parametrize("code", [DcmiCode.NOT_SUPPORTED, DcmiCode.INNER_ERROR, DcmiCode.NOT_PERMITTED, -9999])
 def test_functions_that_fail_cost_their_values_only(machine: Machine, code: int) -> None:
     machine.add(ASCEND_910B3)
     needed = {"dcmi_get_device_chip_info_v2", "dcmi_get_multi_die_policy"}
@@ -112,7 +112,7 @@ def test_functions_that_fail_cost_their_values_only(machine: Machine, code: int)
 
 def test_while_it_is_not_known_whether_dies_are_given_together_none_is(machine: Machine) -> None:
     machine.add(ASCEND_910C)
-    machine.dcmi.change({"fault.dcmi_get_multi_die_policy": int(Code.TIMEOUT)})
+    machine.dcmi.change({"fault.dcmi_get_multi_die_policy": int(DcmiCode.TIMEOUT)})
     with pytest.raises(TransientFault, match="multi_die_policy"):
         machine.start().cards()
 
@@ -128,7 +128,7 @@ def test_a_driver_that_lacks_values_has_cards_with_unknown_ones(machine: Machine
 def test_a_chip_that_cannot_be_read_is_reported_and_the_others_are_found(machine: Machine) -> None:
     for _ in range(3):
         machine.add(ASCEND_910B3)
-    machine.dcmi.change({"chip.2.fault": int(Code.INNER_ERROR)})
+    machine.dcmi.change({"chip.2.fault": int(DcmiCode.INNER_ERROR)})
     hardware = machine.start()
     with capture_logs() as logs:
         for _ in range(2):
@@ -211,7 +211,7 @@ def test_a_library_that_cannot_be_loaded_or_does_not_begin_is_asked_again(machin
     absent = machine.start(library="/nowhere/libdcmi.so")
     with pytest.raises(DcmiError, match=r"/nowhere/libdcmi\.so"):
         absent.cards()
-    machine.dcmi.change({"fault.dcmi_init": int(Code.INNER_ERROR)})
+    machine.dcmi.change({"fault.dcmi_init": int(DcmiCode.INNER_ERROR)})
     hardware = machine.start()
     with pytest.raises(DcmiError, match="dcmi_init"):
         hardware.cards()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeletplugin.hardware.ascend.dcmi import Code
+from kubeletplugin.hardware.ascend.dcmi import DcmiCode
 from kubeletplugin.hardware.port import Health
 from tests.fakes.dcmi.models import ASCEND_910B3, ASCEND_910C
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
@@ -77,7 +77,7 @@ def test_a_driver_that_tells_nothing_leaves_the_health_unknown(machine: Machine)
 def test_a_chip_that_is_reset_or_lost_is_fatal(machine: Machine) -> None:
     machine.add(ASCEND_910B3, alarm=0xFFFFFFFF)
     assert health(machine).state == "fatal"
-    machine.dcmi.change({"chip.0.alarm": 0, f"fault.{LEVEL}": int(Code.NOT_READY)})
+    machine.dcmi.change({"chip.0.alarm": 0, f"fault.{LEVEL}": int(DcmiCode.NOT_READY)})
     assert health(machine).state == "fatal"
 
 

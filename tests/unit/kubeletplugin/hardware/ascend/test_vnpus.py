@@ -3,9 +3,9 @@
 import pytest
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Gone, InUse, NoRoom, Unsupported, Use
+from kubeletplugin.hardware import CardGone, InUse, NoRoom, Unsupported, Use
 from kubeletplugin.hardware.actions import VnpuInstance
-from kubeletplugin.hardware.ascend.dcmi import Code
+from kubeletplugin.hardware.ascend.dcmi import DcmiCode
 from kubeletplugin.hardware.card import Card
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910A, ASCEND_910B3, ASCEND_910C
 from tests.fakes.killed import dies
@@ -80,10 +80,10 @@ def test_after_a_reboot_the_vnpus_that_come_back_are_adopted_and_the_others_are_
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        (Code.NOT_PERMITTED, TransientFault),
-        (Code.NOT_SUPPORTED, Unsupported),
-        (Code.NO_DEVICE, Gone),
-        (Code.INNER_ERROR, TransientFault),
+        (DcmiCode.NOT_PERMITTED, TransientFault),
+        (DcmiCode.NOT_SUPPORTED, Unsupported),
+        (DcmiCode.NO_DEVICE, CardGone),
+        (DcmiCode.INNER_ERROR, TransientFault),
         (-9999, TransientFault),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_vnpu_that_the_driver_says_is_occupied_is_in_use(machine: Machine) -> 
     machine.add(ASCEND_910B3, vdev_100="vir05_1c_16g 0")
     hardware = machine.start()
     (card,) = hardware.cards()
-    machine.dcmi.change({"fault.dcmi_set_destroy_vdevice": int(Code.OCCUPIED)})
+    machine.dcmi.change({"fault.dcmi_set_destroy_vdevice": int(DcmiCode.OCCUPIED)})
     with pytest.raises(InUse):
         hardware.release(VnpuInstance(card.uuid, "vir05_1c_16g", 100), {"id": "100"})
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_tried_again(machine: Machine) -> None:
     machine.add(ASCEND_910B3)
     hardware = machine.start()
     (card,) = hardware.cards()
-    machine.dcmi.change({"fault.dcmi_get_device_info": int(Code.TIMEOUT)})
+    machine.dcmi.change({"fault.dcmi_get_device_info": int(DcmiCode.TIMEOUT)})
     for question in (
         lambda: hardware.observe(card),
         lambda: hardware.ensure(VnpuInstance(card.uuid, "vir05_1c_16g", 100)),

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from driver.observe import logger
 from kubeletplugin.hardware import Use
-from kubeletplugin.hardware.choosing import Choice, CombinedHardware
+from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
@@ -32,7 +32,7 @@ class Machine:
             add_function(root, *way)
         backend = SimulatedHardware(profile_from(PROFILE, "profile"), "n1")
         infiniband = Attachments(Sysfs(str(root)), exclude, self.clock, logger("test"))
-        self.hardware = CombinedHardware([Choice("gpus", lambda: True, lambda: backend)], infiniband.attached)
+        self.hardware = CombinedHardware([BackendChoice("gpus", lambda: True, lambda: backend)], infiniband.attached)
 
     def attached(self) -> list[tuple[str, str]]:
         return [(card.ib_cluster, card.rail) for card in self.hardware.cards()]
