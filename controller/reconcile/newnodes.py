@@ -4,7 +4,7 @@ A **wish** is the message by which a gated pod tells autoscalers so. It is only 
 of a node are lacking: an autoscaler that makes a node for another cause makes the next one, too, and so on.
 
 The kinds of nodes are those of today: a copy of each, with nothing in use and no pods, is asked with the planner. Their
-taints and labels of the moment are left out. A kind that has no node now is not known here, only to the autoscaler. So
+taints, labels and conditions of the moment are left out. A kind that has no node now is not known here, only to the autoscaler. So
 a claim that asks for devices of which the cluster has none, in use or not, counts as one that such a kind could serve,
 if the operator wants that. As soon as there is a node with such devices, its kind is known and decides: a pod that it
 does not help stops asking.
@@ -84,7 +84,13 @@ def kinds_of(state: State) -> NodeKinds:
     for copy, name in like.items():
         if (facts := state.nodes[name].facts) is not None:
             new = replace(
-                facts, name=copy, ready=True, unschedulable=False, labels=_labels(facts), taints=_taints(facts)
+                facts,
+                name=copy,
+                ready=True,
+                unschedulable=False,
+                labels=_labels(facts),
+                taints=_taints(facts),
+                closing_conditions=(),
             )
             kinds.nodes.upsert(new)
             kinds.fleet.upsert_node(copy, new.labels)

@@ -1,5 +1,6 @@
 """Objects as the API writes them, and a state made of them."""
 
+from collections.abc import Collection
 from typing import Any
 
 from controller.allocation import Fleet
@@ -18,8 +19,8 @@ STAMP = "2027-01-15T08:00:00Z"
 class FilledState:
     """A state filled by hand. Nodes have two cards and 8 CPUs."""
 
-    def __init__(self, nodes: int = 2, *, host_labels: bool = False):
-        self.state = State(Fleet(), NAMES)
+    def __init__(self, nodes: int = 2, *, host_labels: bool = False, closing: Collection[str] = ()):
+        self.state = State(Fleet(), NAMES, closing_conditions=closing)
         self._version = 0
         self.put(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"'))
         self.put(DEVICE_CLASSES, device_class("nic.example.com", "device.driver == 'nic.example.com'"))

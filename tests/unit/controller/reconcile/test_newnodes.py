@@ -85,11 +85,14 @@ class TestWishes:
             pytest.param({"unschedulable": True}, id="cordoned"),
             pytest.param({"taints": ["node.kubernetes.io/not-ready"]}, id="tainted for a while"),
             pytest.param({"taints": ["karpenter.sh/disrupted"]}, id="about to be removed"),
+            pytest.param({"condition": "GpuMemWatch"}, id="closed by a condition"),
         ],
     )
     def test_what_a_node_is_for_a_while_its_like_is_not(self, change: dict[str, Any]) -> None:
-        state = FilledState(1)
+        state = FilledState(1, closing=["Gpu*"])
         raw = node("n1", ready=change.get("ready", True))
+        if "condition" in change:
+            raw["status"]["conditions"].append({"type": change["condition"], "status": "True"})
         raw["spec"] = {
             "unschedulable": change.get("unschedulable", False),
             "taints": [{"key": key, "effect": "NoSchedule"} for key in change.get("taints", ())],
