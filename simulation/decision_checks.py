@@ -1,4 +1,4 @@
-"""Invariants of every allocation, checked against the claim, classes, slices and taint rules that the controller knew.
+"""Invariants of every allocation, checked against the claim, classes, slices, rules and nodes that the controller knew.
 
 A controller may act on its last events although the cluster has changed since. So its allocations are checked against
 the objects that its reflectors delivered, not against those in the API.
@@ -13,12 +13,13 @@ from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import PatchClaimStatus
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
-from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.kube.reflector import Missing, Reflector, Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
 
 _RULES = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 _KINDS = (DEVICE_CLASSES, *_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
+"""What must not be allocated without contact to."""
 _compiled = cache(compile_selector)
 
 
@@ -33,7 +34,7 @@ class DecisionChecks:
     def __init__(self, found: list[str], reflectors: Callable[[], Iterable[Reflector]]):
         self._found = found
         self._reflectors = reflectors
-        self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in _KINDS}
+        self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in (*_KINDS, NODES)}
         self._rules = AllocationRules(self._told)
         self._looked_at: dict[str, Allocation] = {}
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
@@ -60,6 +61,10 @@ class DecisionChecks:
                 self._looked_at[step.target.uid] = step.allocation
                 if unread := [one.resource.plural for one in self._reflectors() if _is_out_of_contact(one)]:
                     self._found.append(f"{step.target.key} is to be allocated, though {unread} cannot be read")
+                node = self._told[NODES].get(step.allocation.node_name)
+                if node is not None and node.closing_conditions:
+                    closed = f"{node.name}, which is closed by {node.closing_conditions}"
+                    self._found.append(f"{step.target.key} is to be allocated on {closed}")
                 record = self._told[RESOURCE_CLAIMS].get(step.target.key)
                 if record is not None and record.claim.uid == step.target.uid:
                     problems = self._rules.problems(record.claim, step.allocation)

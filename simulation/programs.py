@@ -21,7 +21,7 @@ from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
+from kubeletplugin.prepare import ClaimRef, DeviceStatusWriter, PrepareError, Preparer
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.decision_checks import CheckedWrites, DecisionChecks
@@ -157,14 +157,15 @@ class SimulatedController:
 
 
 class SimulatedPlugin:
-    """``lode kubeletplugin`` without its sockets: publisher and preparer of one node."""
+    """``lode kubeletplugin`` without its sockets: publisher and preparer of one node, and what writes to claims."""
 
     def __init__(self, node: NodeContext, kubelet_claims: Callable[[], Collection[KubeletClaim]]):
         metrics = Metrics()
         self._clock = node.clock
         cards = with_memory_of_boot(node, plugin_directory(node.settings))
         node = replace(node, hardware=HardwarePorts(cards, node.hardware.control))
-        self.preparer = Preparer(node, metrics, kubelet_claims=kubelet_claims)
+        self.device_status = DeviceStatusWriter(node)
+        self.preparer = Preparer(node, metrics, kubelet_claims=kubelet_claims, device_status=self.device_status)
         self.publisher = Publisher(
             node,
             PublishingMetrics(metrics),
@@ -175,12 +176,16 @@ class SimulatedPlugin:
         self.preparer.restore()
         self._restore_due = node.clock.monotonic() + _RESTORE_PAUSE_SECONDS
         self.reflectors = self.publisher.reflectors
+        self.prepared: set[str] = set()
+        """The uids of the claims that this process has prepared."""
         self.busy = False
         """Whether claims are prepared or released. Another thread would wait for the lock; here it comes later."""
 
     def step(self) -> bool:
-        """Publish, else release what claims had that were given up, unless the plugin is busy."""
-        if self.publisher.step():
+        """Publish, else say which cards claims have, else release what claims had that were given up, unless the plugin
+        is busy.
+        """
+        if self.publisher.step() or self.device_status.step():
             return True
         if self.busy:
             return False
@@ -205,11 +210,11 @@ class SimulatedPlugin:
             self.busy = False
 
     def next_due(self) -> float | None:
-        """Time of the next work to publish, release or restore."""
-        due, release = self.publisher.next_due(), self.preparer.retiring.next_due()
+        """Time of the next work to publish, write to claims, release or restore."""
+        times = [self.publisher.next_due(), self.device_status.next_due(), self.preparer.retiring.next_due()]
         if self.preparer.unrestored:
-            release = min(release, self._restore_due)
-        return release if due is None else min(due, release)
+            times.append(self._restore_due)
+        return min(due for due in times if due is not None)
 
 
 class PluginConnection:
@@ -233,6 +238,7 @@ class PluginConnection:
         try:
             with plugin.working():
                 results = plugin.preparer.prepare(refs)
+            plugin.prepared |= {uid for uid, result in results.items() if not isinstance(result, PrepareError)}
         except Crash as crash:
             raise PluginDown("connection to the DRA driver lost") from crash
         return {

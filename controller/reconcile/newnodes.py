@@ -4,10 +4,10 @@ A **wish** is the message by which a gated pod tells autoscalers so. It is only 
 of a node are lacking: an autoscaler that makes a node for another cause makes the next one, too, and so on.
 
 The kinds of nodes are those of today: a copy of each, with nothing in use and no pods, is asked with the planner. Their
-taints, labels and conditions of the moment are left out. A kind that has no node now is not known here, only to the autoscaler. So
-a claim that asks for devices of which the cluster has none, in use or not, counts as one that such a kind could serve,
-if the operator wants that. As soon as there is a node with such devices, its kind is known and decides: a pod that it
-does not help stops asking.
+taints, labels and conditions of the moment are left out. A kind that has no node now is not known here, only to the
+autoscaler. So a claim that asks for devices of which the cluster has none, in use or not, counts as one that such a
+kind could serve, if the operator wants that. As soon as there is a node with such devices, its kind is known and
+decides: a pod that it does not help stops asking.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

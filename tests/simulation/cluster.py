@@ -11,7 +11,7 @@ from controller.writing import WriteResult, WriteSequence
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.files import Files
-from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object, Resource, Unavailable
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import Profile, load_profile
@@ -39,12 +39,14 @@ from simulation.programs import (
 )
 from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
+from tests.simulation.binding import Binding
 from tests.simulation.disk_checks import DiskChecks
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
 from tests.simulation.hardware import NodeHardware
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.late_writes import LateWrites
+from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlot, ProgramSlots
 from tests.simulation.write_checks import WriteChecks
@@ -99,6 +101,8 @@ class SimulatedCluster:
         """Seconds by which the wall clock of a program of ours is ahead of the API server's; may be set at any time."""
         self.guarded = False
         """Whether plugins ask the hardware in threads (``NodeHardware.guarded``); counts for those that start."""
+        self.older_controllers = False
+        """Whether controllers do not say which cards claims get, and plugins have to; counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.evictions = EvictionChecks(self.api.sharing(), self.names)
@@ -151,14 +155,22 @@ class SimulatedCluster:
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
         hang = self.late.hang if user == CONTROLLER else None
         reader, controls = self.api.sharing(), user == CONTROLLER
-        checks = WriteChecks(api or self.api, reader, self.names, self.clock, self.found, controller=controls)
+        checks = WriteChecks(
+            api or self.api,
+            reader,
+            self.names,
+            self.clock,
+            self.found,
+            controller=controls,
+            says_devices=not self.older_controllers,
+        )
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
-        if user == CONTROLLER:
-            admitted = EvictionWatch(admitted, self.evictions)
-        if user == CONTROLLER:
-            admitted = HostileApi(admitted, self.hostile)
+        if controls:
+            admitted = HostileApi(EvictionWatch(admitted, self.evictions), self.hostile)
+        if controls and self.older_controllers:
+            admitted = SilentAllocations(admitted)
         if ours:
             admitted = AccessApi(admitted, self.access, "controller" if user == CONTROLLER else "plugin")
         network = FaultyApi(admitted, self.random, self.faults.network, hang, rivals)
@@ -224,19 +236,8 @@ class SimulatedCluster:
 
         def scheduler(process: Process) -> SimulatedProgram:
             api = self._fake_api(process, "kube-scheduler")
-
-            def bind(namespace: str, name: str, node: str) -> object:
-                process.call()
-                if self.slots.api_is_down:
-                    raise Unavailable("bind: connection refused")
-                self.log.count_write(PODS)
-                self.log.note(process.name, f"bind {namespace}/{name} to {node}")
-                bound = self.api.bind(namespace, name, node)
-                if self.random.random() < self.faults.network.lost_response:
-                    raise Unavailable("bind: connection lost")
-                return bound
-
-            return KubeScheduler(api, self.clock, bind)
+            binding = Binding(process, self.api, self.slots, self.log, self.random)
+            return KubeScheduler(api, self.clock, binding.bind)
 
         add("kube-scheduler", scheduler)
         add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
@@ -414,9 +415,11 @@ class SimulatedCluster:
         return True
 
     def _has_pending_work(self) -> bool:
-        """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
+        """Whether a program is down, a write hangs, plugins or kubelets have work left, or no controller leads."""
         now = self.clock.monotonic()
         if any(self.late) or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
+            return True
+        if any(found.device_status.next_due() is not None for node in self.nodes if (found := self.plugin(node))):
             return True
         kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
         leaderless = self._controllers and not any(controller.leads for controller in self.controllers())

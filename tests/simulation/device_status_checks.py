@@ -1,4 +1,4 @@
-"""What must hold for ``status.devices`` in the write that allocates, judged by the API's object alone."""
+"""What must hold for ``status.devices`` of an allocated claim, judged by the API's object alone."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -53,7 +53,7 @@ def check_gangs(cluster: SimulatedCluster, *, may_have_moved: bool = False) -> N
 def _state(cluster: SimulatedCluster) -> State:
     """What a controller that starts now would know, with the members that have succeeded."""
     api = cluster.api.sharing()
-    state = rebuilt_state(api, cluster.names)
+    state = rebuilt_state(api, cluster.settings)
     for pod in api.list(PODS).items:
         if pod_phase(pod) == "Succeeded":
             state.apply(state.decode(Upserted(PODS, pod)))

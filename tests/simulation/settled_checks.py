@@ -20,8 +20,9 @@ from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
+from tests.simulation.closed_nodes import closing_conditions, closing_violations
 from tests.simulation.cluster import SimulatedCluster
-from tests.simulation.hardware_checks import hardware_violations
+from tests.simulation.node_checks import claim_files, node_violations
 from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
 
 Pools = dict[str, tuple[Object, ...]]
@@ -57,7 +58,7 @@ def check_settled(cluster: SimulatedCluster) -> None:
         *_pod_violations(cluster),
         *_wish_violations(cluster, restarted.state),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
-        *_node_violations(cluster),
+        *node_violations(cluster),
     ]
     if violations:
         raise Violation("\n".join(violations))
@@ -78,7 +79,7 @@ def _check_nobody_was_forgotten(cluster: SimulatedCluster, waiting: Mapping[str,
 
 
 def _restarted(cluster: SimulatedCluster) -> Restarted:
-    return Restarted(cluster.api.sharing(), cluster.names, cluster.invariants.slices(), cluster.seen())
+    return Restarted(cluster.api.sharing(), cluster.settings, cluster.invariants.slices(), cluster.seen())
 
 
 def check_knowledge(cluster: SimulatedCluster, templates: Collection[str]) -> None:
@@ -110,10 +111,10 @@ def check_nobody_waits_behind_words(cluster: SimulatedCluster) -> None:
         Violation: names the pods that wait, and where they could run.
     """
     cluster.advance(LONGEST_BOOT_SECONDS)
-    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.names))
+    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.settings))
     if waiting:
         cluster.idle(LONGEST_WAIT_SECONDS)
-        still = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.names))
+        still = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.settings))
         if behind := {pod: node for pod, node in still.items() if pod in waiting}:
             raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
 
@@ -222,7 +223,7 @@ def check_empty(cluster: SimulatedCluster, published: Pools) -> None:
     for name, node in cluster.nodes.items():
         storage = ClaimStorage(node.files, cluster.settings)
         violations += [f"{name}: claim {uid} is left in the checkpoint" for uid in storage.load().claims]
-        violations += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
+        violations += [f"{name}: file {path} is left" for path in claim_files(cluster, name)]
         violations += [f"{name}: containers of {c.pod} are left" for c in node.containers.values()]
         damaged = [file for file in node.files.names(plugin_directory(cluster.settings)) if ".corrupt-" in file]
         if not node.has_lost_files:
@@ -239,6 +240,8 @@ def _state_violations(cluster: SimulatedCluster, restarted: Restarted) -> Iterat
     leaders = [program for program in controllers if program.leads]
     if len(leaders) != 1:
         yield f"{len(leaders)} controllers lead, expected 1"
+    closes = bool(cluster.settings.controller.closing_node_conditions)
+    yield from closing_violations(cluster.api.sharing(), restarted.state, closes=closes)
     for program in controllers:
         state = program.controller.state
         yield from (f"a controller differs: {one}" for one in differences(state, restarted.state))
@@ -295,7 +298,9 @@ def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str
     """
     found: dict[str, str] = {}
     claims = _claims_by_key(cluster)
-    nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
+    closes = bool(cluster.settings.controller.closing_node_conditions)
+    nodes = [node for node in cluster.api.list(NODES).items if not (closes and closing_conditions(node))]
+    pods = cluster.invariants.pods()
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
     waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
     leading = [program.controller for program in cluster.controllers() if program.leads]
@@ -367,38 +372,3 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool:
 
 def _node_of(pod: Object) -> str:
     return pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName") or ""
-
-
-def _node_violations(cluster: SimulatedCluster) -> Iterator[str]:
-    """Exactly the claims that containers use are prepared, every prepared claim has its files, and what is published
-    follows the node's labels.
-    """
-    for name, node in cluster.nodes.items():
-        if cluster.hardware[name].answers:
-            yield from _publishing_violations(cluster, name)
-        storage = ClaimStorage(node.files, cluster.settings)
-        claims = storage.load().claims.values()
-        prepared = {claim.plan.ref.uid for claim in claims if claim.state != "stopping"}
-        used = {claim for container in node.containers.values() for claim, _ in container.devices}
-        if prepared != used:
-            yield f"{name}: claims {sorted(prepared)} are prepared, containers use {sorted(used)}"
-        if storage.uids() != used:
-            yield f"{name}: claims {sorted(storage.uids())} have files, containers use {sorted(used)}"
-        stopping = [claim for claim in claims if claim.state == "stopping"]
-        yield from hardware_violations(cluster.hardware[name], node, stopping)
-
-
-def _publishing_violations(cluster: SimulatedCluster, node: str) -> Iterator[str]:
-    label = cluster.settings.kubeletplugin.node_labels.ib_cluster
-    fabric = (cluster.api.get(NODES, node)["metadata"].get("labels") or {}).get(label, "")
-    for spec in cluster.invariants.pools().get(cluster.names.pool(node), ()):
-        for device in spec.get("devices") or []:
-            published = device["attributes"].get("ibCluster", {}).get("string", "")
-            if published != fabric:
-                yield f"{node}: {device['name']} is published with fabric {published!r}, the node has {fabric!r}"
-
-
-def _claim_files(cluster: SimulatedCluster, node: str) -> list[str]:
-    files = cluster.nodes[node].files
-    paths = ClaimStorage(files, cluster.settings).paths
-    return [f"{root}/{name}" for root in (paths.cdi_root, paths.metadata_root) for name in files.names(root)]

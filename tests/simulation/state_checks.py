@@ -30,10 +30,11 @@ from driver.kube.api import (
 from driver.kube.objects import object_key
 from driver.kube.reflector import Upserted
 from driver.model import Allocation, Claim, Slice
-from driver.names import Names
+from driver.settings import Settings
 from driver.wire import claim_from, taint_rule_from
 from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
+from tests.simulation.closed_nodes import closing_conditions
 
 
 @cache
@@ -42,9 +43,10 @@ def _selectors(driver: str) -> CompiledSelectors:
     return CompiledSelectors(driver)
 
 
-def rebuilt_state(api: Api, names: Names) -> State:
+def rebuilt_state(api: Api, settings: Settings) -> State:
     """The state of a controller that starts now."""
-    state = State(Fleet(names=names, selectors=_selectors(names.driver)), names)
+    names, closing = settings.names, settings.controller.closing_node_conditions
+    state = State(Fleet(names=names, selectors=_selectors(names.driver)), names, closing_conditions=closing)
     for resource in state.resources:
         try:
             objects = api.list(resource, limit=0).items
@@ -91,8 +93,9 @@ class Restarted:
         seen: the API as controllers read it: with hostile objects, which nothing but a state looks at.
     """
 
-    def __init__(self, api: Api, names: Names, slices: Mapping[str, Slice], seen: Api):
-        self.state = rebuilt_state(seen, names)
+    def __init__(self, api: Api, settings: Settings, slices: Mapping[str, Slice], seen: Api):
+        self.state = rebuilt_state(seen, settings)
+        self._closes = bool(settings.controller.closing_node_conditions)
         self._api = api
         self._seen = seen
         self._slices = slices
@@ -124,7 +127,7 @@ class Restarted:
                 continue
             wrong = self._rules.problems(claim, allocations[0])
             problems += [f"on {node}, a pod of {name} would get {allocations}: {one}" for one in wrong]
-            if isinstance(placed, Refusal) and _takes(self._api, node, name):
+            if isinstance(placed, Refusal) and _takes(self._api, node, name, closes=self._closes):
                 problems.append(f"a pod of {name} would get no node, though {node} has {allocations} for it")
         return RightAnswers(placed, by_node, tuple(problems))
 
@@ -189,11 +192,15 @@ def _pod(name: str) -> Object:
     return {"metadata": {"name": name, "namespace": "probe", "uid": name}, "spec": {"containers": []}}
 
 
-def _takes(api: Api, node: str, name: str) -> bool:
-    """Whether kube-scheduler would let a pod without requests run on the node; on a hostile one, it lets none."""
+def _takes(api: Api, node: str, name: str, *, closes: bool) -> bool:
+    """Whether kube-scheduler would let a pod without requests run on the node, and no condition closes it; on a hostile
+    node, it lets none.
+    """
     try:
         found = api.get(NODES, node)
     except NotFound:
+        return False
+    if closes and closing_conditions(found):
         return False
     pods = api.list(PODS, limit=0).items
     present = [pod for pod in pods if pod["spec"].get("nodeName") == node]

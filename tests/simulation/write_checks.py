@@ -51,14 +51,26 @@ class WriteChecks(ApiDecorator):
         clock: of the API server.
         found: what is wrong is added here.
         controller: whether the process is a controller, whose writes have to make sense; others' must only be valid.
+        says_devices: whether it has to say which cards a claim gets.
     """
 
-    def __init__(self, api: Api, reader: Api, names: Names, clock: Clock, found: list[str], *, controller: bool):
+    def __init__(
+        self,
+        api: Api,
+        reader: Api,
+        names: Names,
+        clock: Clock,
+        found: list[str],
+        *,
+        controller: bool,
+        says_devices: bool = True,
+    ):
         super().__init__(api)
         self._reader = reader
         self._names = names
         self._found = found
         self._controller = controller
+        self._says_devices = says_devices
         self._gangs = GangWriteChecks(reader, names, self._read, clock)
         self._quotas = QuotaWriteChecks(reader, names, clock)
         self._writes = 0
@@ -251,7 +263,8 @@ class WriteChecks(ApiDecorator):
         others = {result["driver"] for result in results} - {self._names.driver}
         if others:
             yield f"devices of other drivers are allocated: {sorted(others)}"
-        yield from device_status_problems(claim, self._names.driver)
+        if self._says_devices:
+            yield from device_status_problems(claim, self._names.driver)
 
     def _may_run(self, pod: Object) -> bool:
         return not is_terminal(pod) and not is_deleting(pod) and not self._is_gated(pod)

@@ -11,6 +11,7 @@ from driver.settings import AutoscalingSettings, ControllerSettings, HoldSetting
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
+from tests.simulation.closed_nodes import PATTERNS
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.jobset_controller import JobSetController
@@ -23,6 +24,7 @@ from tests.simulation.settled_checks import (
 )
 from tests.system.access_incidents import AccessIncidents, kinds_change
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
+from tests.system.condition_incidents import ConditionIncidents, conditions_close
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
@@ -44,6 +46,8 @@ QUESTIONS = 4
 LAST_LINES = 60
 NODES_ASKED_FOR = 0.2
 """In how many histories pods that wait ask autoscalers for a node."""
+OLDER_CONTROLLERS = 0.15
+"""In how many histories controllers do not say which cards claims get."""
 WALL_CLOCK_SET = 0.1
 """How often the wall clock of a program is set after an action."""
 WALL_CLOCKS = (-86_400.0, -3_600.0, -2.0, 0.0, 30.0, 3_600.0)
@@ -124,6 +128,7 @@ class HistoryStart:
                     lease_seconds=100,
                     hold=_holds_soon(seed) if deadlines else HoldSettings(),
                     autoscaling=AutoscalingSettings(enabled=asks_for_nodes(seed)),
+                    closing_node_conditions=[*PATTERNS] if conditions_close(seed) else [],
                     volcano_tiers=TIERS if with_gangs else {},
                 ),
             ),
@@ -134,6 +139,11 @@ class HistoryStart:
 def asks_for_nodes(seed: int) -> bool:
     """Whether pods that wait ask autoscalers for a node; in the others, nothing may be written about that."""
     return random.Random(f"an autoscaler in {seed}").random() < NODES_ASKED_FOR
+
+
+def controllers_are_older(seed: int) -> bool:
+    """Whether controllers do not say which cards claims get; plugins say it then, as where kube-scheduler allocates."""
+    return random.Random(f"older controllers in {seed}").random() < OLDER_CONTROLLERS
 
 
 def _holds_soon(seed: int) -> HoldSettings:
@@ -180,6 +190,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     chance, clocks = random.Random(f"pace of {seed}"), random.Random(f"clocks of {seed}")
     ours = [name for name in cluster.slots if name.startswith(("controller-", "plugin-"))]
     threads = ThreadIncidents(seed, cluster)
+    cluster.older_controllers = controllers_are_older(seed)
     cluster.settle()
     published = cluster.invariants.pools()
     profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
@@ -190,6 +201,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
+    conditions = ConditionIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -207,6 +219,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         restores.act()
         namesakes.act()
         quotas.act()
+        conditions.act()
         threads.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
@@ -218,6 +231,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS
     quotas.undo()
+    conditions.undo()
     gangs.restore_fabrics()
     workload.operators.undo()
     disks.undo()

@@ -13,6 +13,7 @@ from controller.placement import Refusal
 from controller.reconcile import PlacementHistory
 from driver.kube.api import PODS
 from driver.model import Claim
+from kubeletplugin.prepare import DeviceStatusWriter
 from kubeletplugin.prepare.assessor import Assessor
 from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -100,6 +101,14 @@ def _says_what_holds_for_another_pod(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("controller.reconcile.messages._with_names", lambda summary, names, namespaces: summary)
 
 
+def _places_pods_on_closed_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("controller.placement.predicates._closing_reasons", lambda needs, facts: ())
+
+
+def _never_says_which_cards_claims_have(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DeviceStatusWriter, "note", lambda writer, ref, claim, entries: None)
+
+
 DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     _ignores_claims_for_several_cards: "is exclusive, held by",
     _keeps_files_of_deleted_claims: "the checkpoint does not know its claim",
@@ -113,6 +122,8 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     _keeps_removed_taint_rules: "after a restart",
     _lets_pods_go_without_devices: "the pod is let go, but its claim .* is not allocated",
     _says_what_holds_for_another_pod: "names claims that are not the pod's",
+    _places_pods_on_closed_nodes: "is to be allocated on .* which is closed by",
+    _never_says_which_cards_claims_have: r"are allocated, but status\.devices has \[\]",
 }
 """Defects, and what is said about each."""
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.placement import NodeFacts
+from controller.state import Decoded
 from controller.state.classes import ClassRecord
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus, Target
@@ -27,7 +29,10 @@ from driver.model import (
     Device,
     DeviceClass,
     DeviceId,
+    NodeRequirement,
     NodeScope,
+    NodeSelector,
+    NodeSelectorTerm,
     Request,
     RequestPolicy,
     Result,
@@ -148,3 +153,17 @@ def test_nothing_is_allocated_while_what_it_is_judged_by_cannot_be_read(kind: Re
         reflector.step()
     allocate("after")
     assert found == (["default/c is to be allocated, though ['resourceslices'] cannot be read"] if wrong else [])
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_nothing_is_allocated_on_a_node_that_is_known_to_be_closed(closed: bool) -> None:
+    found: list[str] = []
+    checks = DecisionChecks(found, list)
+    facts = NodeFacts("n1", closing_conditions=("GpuMemWatch",) if closed else ())
+    checks.tell(Decoded(NODES, "n1", "uid", 1, facts))
+    here = NodeSelector((NodeSelectorTerm(fields=(NodeRequirement("metadata.name", "In", ("n1",)),)),))
+    allocation = Allocation((Result("r", device("gpu-0")),), (), here)
+    step = PatchClaimStatus(Target(RESOURCE_CLAIMS, "default/c", "uid"), {}, allocation)
+    checks.look(WriteSequence(("pod", "default/p"), (step,)))
+    expected = "default/c is to be allocated on n1, which is closed by ('GpuMemWatch',)"
+    assert found == ([expected] if closed else [])
