@@ -97,8 +97,8 @@ kind-down: $(VENV) ## remove the kind cluster
 	$(CLUSTERS) kind down
 
 .PHONY: histories
-histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999
-	nice python -m tests.system $(SEEDS)
+histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999 (ARGS="--kind gangs", or preemption)
+	nice python -m tests.system $(SEEDS) $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV) ## make hostile inputs for everything that others can write, guided by coverage (FUZZ_SECONDS=60, ARGS="cluster files")

@@ -5,11 +5,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+from tests.system import preempting
 from tests.system.history import HistoryFailed, play
 
 CHUNK = 8
@@ -36,11 +37,19 @@ def _bounded(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def failure(seed: int, *, with_gangs: bool = False) -> str:
+KINDS: Mapping[str, Callable[[int], None]] = {
+    "plain": play,
+    "gangs": partial(play, with_gangs=True),
+    "preemption": preempting.play,
+}
+"""What plays a history, by the kind of histories; each seed is another one in each kind."""
+
+
+def failure(seed: int, *, kind: str = "plain") -> str:
     """Why the history of ``seed`` fails; "" if it does not."""
     try:
         with _bounded(HANGS_AFTER_SECONDS):
-            play(seed, with_gangs=with_gangs)
+            KINDS[kind](seed)
     except HistoryFailed as failed:
         return str(failed)
     except _HangsError:
@@ -51,7 +60,7 @@ def failure(seed: int, *, with_gangs: bool = False) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make histories", description=__doc__)
     parser.add_argument("seeds", help="first and last seed, such as 0-9999")
-    parser.add_argument("--gangs", action="store_true", help="histories with gangs, which are others")
+    parser.add_argument("--kind", choices=KINDS, default="plain", help="each seed is another history in each kind")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
@@ -59,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = []
     with ProcessPoolExecutor(options.workers) as pool:
         for seed, problem in zip(
-            seeds, pool.map(partial(failure, with_gangs=options.gangs), seeds, chunksize=CHUNK), strict=True
+            seeds, pool.map(partial(failure, kind=options.kind), seeds, chunksize=CHUNK), strict=True
         ):
             if problem:
                 failed.append(seed)

@@ -19,7 +19,7 @@ from simulation.invariants import Violation
 from simulation.kubernetes.disruption_controller import DisruptionController
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
-from tests.system.history import cards
+from tests.system.history import LAST_LINES, HistoryFailed, cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 LAYOUTS: Final = (
@@ -43,6 +43,26 @@ GRACES: Final = (1, 1, 30, 120, 600)
 WANTED: Final = ("gpu-1", "gpu-1", "gpu-2", "gpu-4", "share-small", "share-large", "share-all", "mig-large")
 MOST_PODS: Final = 12
 APPS: Final = ("a", "b")
+
+
+def play(seed: int) -> None:
+    """Play the history of ``seed``.
+
+    Raises:
+        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
+    """
+    history = PreemptingHistory(seed)
+    try:
+        history.play()
+    except Exception as error:
+        test = "tests/system/test_preemption_histories.py"
+        lines = [
+            f"history {seed} failed: {type(error).__name__}: {error}",
+            f"reproduce: LODE_PREEMPTION_SEED={seed} .venv/bin/python -m pytest {test}",
+            f"the last {LAST_LINES} lines of the event log:",
+            *history.cluster.log.last(LAST_LINES),
+        ]
+        raise HistoryFailed("\n".join(lines)) from error
 
 
 class PreemptingHistory:
