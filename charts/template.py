@@ -52,6 +52,8 @@ _FIELDS_OF_KIND: dict[str, tuple[tuple[tuple[str | int, ...], str], ...]] = {
     ),
     "Deployment": ((("spec", "replicas"), "controller.replicas"),),
 }
+_EXTENDED_RESOURCES = {"gpu.lode.dev": "extendedResources.gpu", "npu.lode.dev": "extendedResources.npu"}
+"""The values with the `extendedResourceName` of device classes."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def _rendered(obj: Object) -> str:
         pod = obj["spec"]["template"]["spec"]
         for container in (*pod.get("initContainers", ()), *pod["containers"]):
             container["image"] = "IMAGEX"
+    if kind == "DeviceClass" and (named := _EXTENDED_RESOURCES.get(obj["metadata"]["name"])):
+        originals["VALUEX"] = (named, _replace(obj, ("spec", "extendedResourceName"), "VALUEX"))
     settings = f'include "lode.settings.{PROGRAMS.get(obj["metadata"].get("namespace", ""))}" .'
     if kind == "ConfigMap":
         obj["data"]["settings.yaml"] = "SETTINGSX"

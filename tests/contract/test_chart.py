@@ -1,5 +1,6 @@
 """The Helm chart renders what kustomize builds, and says what is wrong with values and clusters."""
 
+import json
 import re
 import subprocess
 from contextlib import closing
@@ -66,6 +67,16 @@ def test_the_chart_is_generated_from_the_manifests_as_they_are() -> None:
     assert {str(path.relative_to(CHART)) for folder in folders for path in folder.iterdir()} <= set(files)
 
 
+PROFILES = "1g.5gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb 1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb".split()
+MIG = {profile: "nvidia.com/mig-" + profile.replace("+", ".") for profile in PROFILES}
+EXTENDED = [
+    "--set=allocator=kube-scheduler",
+    "--set=extendedResources.gpu=nvidia.com/gpu",
+    "--set=extendedResources.npu=huawei.com/Ascend910",
+    f"--set-json=extendedResources.mig={json.dumps(MIG)}",
+]
+
+
 @pytest.mark.parametrize(
     ("values", "flavor", "components"),
     [
@@ -78,6 +89,7 @@ def test_the_chart_is_generated_from_the_manifests_as_they_are() -> None:
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),
         (["--set=hardware=simulated"], "controller-allocated", ["simulated"]),
         (["--set=hardware=nvidia", "--set=allocator=kube-scheduler"], "scheduler-allocated", ["nvidia"]),
+        (EXTENDED, "scheduler-allocated", ["extended-resources"]),
         (["--set=kubeletplugin.seLinuxOptions.type=spc_t"], "controller-allocated", ["selinux"]),
         (
             ["--set-string=kubeletplugin.nodeSelector.lode\\.dev/accelerators=true"],
@@ -186,8 +198,17 @@ def test_values_replace_the_fields_that_they_name(tmp_path: Path) -> None:
         (["--api-versions=v1/Pod"], VERSION, "does not serve resource.k8s.io/v1/DeviceClass"),
         (["--set=hardware=tpu"], VERSION, "hardware"),
         (["--set=kubeletplugin.tolerationz=1"], VERSION, "tolerationz"),
+        (["--set=extendedResources.gpu=nvidia.com/gpu"], VERSION, "set allocator=kube-scheduler"),
+        (["--set=extendedResources.gpu=gpus"], VERSION, "extendedResources"),
     ],
-    ids=["an older Kubernetes", "an API that is off", "unknown hardware", "a mistyped value"],
+    ids=[
+        "an older Kubernetes",
+        "an API that is off",
+        "unknown hardware",
+        "a mistyped value",
+        "names that nobody allocates",
+        "a name without a domain",
+    ],
 )
 def test_what_cannot_work_is_refused_with_words(arguments: list[str], version: str, words: str) -> None:
     done = template(*arguments, version=version)

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import flavors, nodes
-from tests.e2e.client import Client, names
+from tests.e2e.client import Client, Object, names, results
+from tests.e2e.container import container_view
+from tests.e2e.pods import pod
 from tests.e2e.test_examples import (
     check_each_claim_says_which_cards_it_has,
     check_each_example_has_the_requested_devices,
@@ -37,3 +39,22 @@ def test_all_examples_run_unchanged(client: Client, namespace: str) -> None:
     check_each_example_has_the_requested_devices(client, namespace, pods)
     check_each_claim_says_which_cards_it_has(client, namespace)
     check_views(client, namespace, pods)
+
+
+def test_pods_that_ask_by_the_names_of_device_plugins_see_their_devices(client: Client, namespace: str) -> None:
+    asked: Object = {"cards": {"nvidia.com/gpu": "2"}, "part": {"nvidia.com/mig-1g.5gb": "1"}}
+    wanted = pod("old")
+    (container,) = wanted["spec"]["containers"]
+    wanted["spec"]["containers"] = [
+        {**container, "name": name, "resources": {"limits": limits}} for name, limits in asked.items()
+    ]
+    client.create(namespace, wanted)
+    client.wait_until_ready(namespace, "old")
+    said = client.get("pod", "old", namespace)["status"]["extendedResourceClaimStatus"]
+    held = results(client.get("resourceclaim", said["resourceClaimName"], namespace))
+    requests = {mapping["containerName"]: mapping["requestName"] for mapping in said["requestMappings"]}
+    of_container = {
+        name: {it["device"] for it in held if it["request"] == request} for name, request in requests.items()
+    }
+    assert {name: len(devices) for name, devices in of_container.items()} == {"cards": 2, "part": 1}
+    assert {name: container_view(client, namespace, "old", name).devices for name in asked} == of_container
