@@ -3,8 +3,14 @@
 from collections.abc import Iterable
 
 from controller.gangs import Gang
-from controller.preemption import NoPreemption, Preemption, Victim, preempt, render
-from controller.reconcile import DecisionContext, PlacementHistory, occupancy_of, preemption_for
+from controller.preemption import NoPreemption, Preemption, Victim, render
+from controller.reconcile import (
+    DecisionContext,
+    PlacementHistory,
+    occupancy_of,
+    preemption_for,
+    preemption_for_gang,
+)
 from controller.state import PodView, State
 from driver.wire import Json
 
@@ -28,7 +34,7 @@ def for_pod(
 def for_gang(state: State, gang: Gang, seen: float) -> Answer:
     """Return who would go for a gang that no domain takes. Arguments as of ``for_pod``."""
     priority = min(member.demand.needs.priority for member in gang.members)
-    return _none_lower(state, priority) or preempt(gang, occupancy_of(state, seen), state.devices, state.nodes)
+    return _none_lower(state, priority) or preemption_for_gang(state, gang, occupancy_of(state, seen))
 
 
 def asks(state: State, priority: int) -> bool:

@@ -13,6 +13,7 @@ from controller.reconcile import (
     DecisionContext,
     GangDecision,
     KnownGang,
+    MakeRoom,
     NodeRestrictions,
     Reason,
     TakeBack,
@@ -43,6 +44,7 @@ class GangSync:
         self._clock = shared.clock
         self._max_wait = shared.max_wait
         self._wishes = shared.wishes
+        self._preempting = shared.preempting
         self._waits = waits
         self._pods = pods
         self._holds = GangHolds(shared, waits)
@@ -81,7 +83,12 @@ class GangSync:
             return DecisionOutcome.GANG_GONE
         self._queue.decided(key)
         restrictions = self._waits.restrictions_of_gang(key)
-        decision = self._decide(gang, restrictions, self._unfinished.get(key))
+        decision = self._decide_or_make_room(gang, restrictions)
+        if not _is_pause(decision):
+            others = [pod.key for pod in pods if not isinstance(decision.members.get(pod.key), MakeRoom)]
+            ended = [pod for pod in others if self._preempting.end(pod, changes)]
+            if ended and not decision.makes_room and decision.refusal is not None:
+                decision = self._decide_or_make_room(gang, restrictions)
         if decision.plan is None:
             changes.add(freed)
         else:
@@ -97,14 +104,25 @@ class GangSync:
             self._holds.end(key, placed=decision.plan is not None or runs)
         return DecisionOutcome.GANG_DECIDED
 
-    def _decide(
-        self, gang: KnownGang, restrictions: NodeRestrictions, unfinished: Unfinished | None = None
-    ) -> GangDecision:
+    def _decide_or_make_room(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangDecision:
+        """Decide about the gang, with the room that is kept for it; whom to evict for it if no domain takes it."""
+        members = [member.pod for member in gang.members]
+        priority = min(self._state.pods[pod].priority for pod in members)
+        with self._state.rooms.open_to(members, priority) as opened:
+            if not opened:
+                decision = self._decide(gang, restrictions, self._chooser(gang.key, self._unfinished.get(gang.key)))
+            else:
+                # What others were refused is no answer for a gang that sees more room than they do.
+                choose = self._chooser(gang.key, None, Memory())
+                decision = self._decide(gang, self._preempting.restrict(restrictions, members), choose)
+            return self._preempting.room_for_gang(decision)
+
+    def _decide(self, gang: KnownGang, restrictions: NodeRestrictions, choose: Choose | None = None) -> GangDecision:
         return decide_gang(
             self._state,
             gang,
             self._clock.monotonic(),
-            self._chooser(gang.key, unfinished),
+            choose or self._chooser(gang.key),
             history_of=self._pods.history_of,
             context=DecisionContext(restrictions, max_wait=self._max_wait),
         )
@@ -114,7 +132,7 @@ class GangSync:
             self._state,
             gang,
             self._clock.monotonic(),
-            self._chooser(gang.key, None),
+            self._chooser(gang.key),
             history_of=self._pods.history_of,
             context=DecisionContext(restrictions, max_wait=self._max_wait),
         )
@@ -127,10 +145,10 @@ class GangSync:
         self._expected[key] = tuple(nodes)
         self._state.expect(nodes)
 
-    def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
+    def _chooser(self, key: str, unfinished: Unfinished | None = None, memory: Memory | None = None) -> Choose:
         tries = self._unfinished[key].tries if key in self._unfinished else 0
         budget = STEPS << min(tries, _MOST_DOUBLINGS)
-        options = SearchOptions(budget, self._memory, unfinished)
+        options = SearchOptions(budget, memory or self._memory, unfinished)
         return lambda gang: choose(gang, self._state.devices, self._state.nodes, options)
 
     def _carry_out(self, key: str, decision: GangDecision, changes: Changes, wishes: Mapping[str, str]) -> None:
@@ -162,3 +180,9 @@ class GangSync:
             after = pause if after is None else min(after, pause)
         if after is not None:
             self._queue.add(("gang", key), self._clock.monotonic() + after)
+
+
+def _is_pause(decision: GangDecision) -> bool:
+    """Return whether the gang is decided again in a moment, whatever happens."""
+    waits = (one for one in decision.members.values() if isinstance(one, Wait))
+    return any(one.reason is Reason.EVALUATING for one in waits)

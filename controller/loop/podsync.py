@@ -110,7 +110,6 @@ class PodSync:
             self._waits.settle(key)
             return DecisionOutcome.POD_GONE
         if gang := self._state.gangs.of(key):
-            self._preempting.end(key, changes)
             self._queue.add_changed(gang, self._clock.monotonic())
             return None
         if self._in_flight.is_busy(objects_of(pod)):
@@ -125,10 +124,11 @@ class PodSync:
     def _decide(self, pod: PodView) -> Decision:
         now, history = self._clock.monotonic(), self.history_of(pod.key)
         context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
-        with self._state.rooms.open_to(pod.key, pod.priority) as opened:
+        with self._state.rooms.open_to([pod.key], pod.priority) as opened:
             if opened:
                 # What others were refused is no answer for a pod that sees more room than they do.
-                context = self._preempting.context_of(pod.key, replace(context, memory=NO_MEMORY))
+                restrictions = self._preempting.restrict(context.restrictions, [pod.key])
+                context = replace(context, restrictions=restrictions, memory=NO_MEMORY)
             decision = decide(self._state, pod.key, now, history, context)
             if isinstance(decision, Unallocatable):
                 return self._preempting.room_for(pod, decision, history, context)

@@ -317,7 +317,7 @@ class PodWaits:
             return False
         if node in self._held_from(view):
             return False
-        with self._state.rooms.open_to(pod, view.priority):
+        with self._state.rooms.open_to(*self._preempting.party_of(view)):
             return could_take(self._state, answer, node)
 
     def _depends_on_others(self, key: str) -> bool:

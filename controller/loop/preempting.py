@@ -1,24 +1,30 @@
 """Makes room for pods of higher priority: asks whom to evict next, and keeps what is freed for them."""
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from controller.gangs import choose
 from controller.loop.turns import Turns
 from controller.reconcile import (
     NO_HISTORY,
     DecisionContext,
+    GangDecision,
     MakeRoom,
     NodeRestrictions,
     NoRoom,
     PlacementHistory,
     Unallocatable,
+    Wait,
+    decide_gang,
     is_recorded,
+    known_gang,
     make_room,
+    make_room_for_gang,
     overdue_at,
 )
-from controller.state import Changes, PodView, State
+from controller.state import Changes, PodView, Room, State
 from controller.waiting import rank_of
 from driver.bounded import BoundedCache
 from driver.clock import Clock
@@ -32,7 +38,7 @@ _MOST_IN_VAIN: Final = 1024
 
 
 class Preempting:
-    """The pods for which others are evicted.
+    """The pods and gangs for which others are evicted.
 
     Nothing of it outlives a term but the rooms that are recorded on pods: a room is a node that a pod is nominated for
     with our condition ``Preempting``.
@@ -48,43 +54,88 @@ class Preempting:
         """When pods (UIDs) may be victims again whose eviction was refused (monotonic seconds)."""
         self._paused_until = 0.0
         self._in_vain: BoundedCache[Hashable, tuple[int, int]] = BoundedCache(_MOST_IN_VAIN)
-        """The shapes and priorities for which nobody is evicted, as of a generation of nodes and budgets."""
+        """The shapes and priorities, and the gangs, for which nobody is evicted, as of a generation of nodes and
+        budgets."""
 
-    def context_of(self, pod: str, context: DecisionContext) -> DecisionContext:
-        """Return the context of a decision about a pod (key), which leaves its room for no other place."""
-        room = self._state.rooms.of(pod)
-        if room is None:
-            return context
-        # A hold that began later does not undo an eviction.
-        held = {node: holder for node, holder in context.restrictions.held.items() if node != room.node}
-        return replace(context, restrictions=replace(context.restrictions, held=held, only=frozenset({room.node})))
+    def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
+        """Return the restrictions of a decision about these pods (keys), which leave their rooms for no other place."""
+        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.of(pod)) is not None}
+        return replace(restrictions, rooms=rooms) if rooms else restrictions
+
+    def party_of(self, pod: PodView) -> tuple[Collection[str], int]:
+        """Return the pods that are given room together, a pod or all members of its gang, and the least priority."""
+        gang = self._state.gangs.of(pod.key) if self._state.rooms else ""
+        members = self._state.gangs.members(gang) if gang else ()
+        return members or (pod.key,), min((self._state.pods[key].priority for key in members), default=pod.priority)
 
     def room_for(
         self, pod: PodView, answer: Unallocatable, history: PlacementHistory, context: DecisionContext
-    ) -> MakeRoom | Unallocatable:
+    ) -> MakeRoom | Unallocatable | Wait:
         """Return the next step to make room for a pod that no node takes, or the answer. Its rooms are open."""
-        now = self._clock.monotonic()
-        shape, as_of = (answer.shape, pod.priority), (self._state.nodes.generation, self._state.budgets.changes)
-        if not self._may_preempt(pod):
-            return answer
-        if now < self._paused_until:
-            self._queue.add(("pod", pod.key), self._paused_until)
-            return answer
-        if not answer.own and self._in_vain.get(shape) == as_of:
+        now, shape = self._clock.monotonic(), (answer.shape, pod.priority)
+        if not self._may_look([pod], None if answer.own else shape, now):
             return answer
         spared = self._spared_at(now)
         found = make_room(self._state, key=pod.key, now=now, history=history, context=context, spared=spared)
         if isinstance(found, NoRoom):
-            if spared:
-                self._queue.add(("pod", pod.key), min(self._spared.values()))
-            elif not answer.own:
-                self._in_vain[shape] = as_of
+            if found.over_quota is not None:
+                return replace(found.over_quota, group=(answer.group, pod.priority))
+            self._found_none(pod, None if answer.own else shape)
             return answer
-        begun = self._state.rooms.of(pod.key) is not None
-        if found.victim is None and not (begun and found.awaited):
-            # Others are ending anyway: they leave room for whoever comes first.
-            return answer
-        return found
+        return found if self._begins([found]) else answer
+
+    def room_for_gang(self, decision: GangDecision) -> GangDecision:
+        """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
+        open."""
+        now, asked, refusal = self._clock.monotonic(), decision.asked, decision.refusal
+        if asked is None or refusal is None or refusal.wait is not None:
+            return decision
+        keys = tuple(member.demand.key for member in asked.members)
+        pods = [pod for key in keys if (pod := self._state.pods.get(key)) is not None]
+        if not pods or not (decision.decided or any(map(self._state.rooms.of, keys))):
+            return decision
+        own = any(answer.refused for answer in decision.lacking)
+        shape = None if own else (asked.key, keys, asked.minimum)
+        if not self._may_look(pods, shape, now):
+            return decision
+        found = make_room_for_gang(self._state, asked, now, self._spared_at(now))
+        if isinstance(found, NoRoom):
+            if found.over_quota is None:
+                self._found_none(pods[0], shape)
+                return decision
+            waits = dict.fromkeys(keys, found.over_quota)
+            return replace(decision, members={**decision.members, **waits}, lacking=())
+        if not self._begins(found.values()):
+            return decision
+        # What members hold that have devices already stays: the others get theirs beside it.
+        standing = {one.pod for one in asked.standing}
+        others = {key: one for key, one in decision.members.items() if key not in standing}
+        return replace(decision, members={**others, **found}, lacking=())
+
+    def _may_look(self, pods: Collection[PodView], shape: Hashable, now: float) -> bool:
+        """Return whether others may be evicted for all of these pods now, as far as that is known without looking."""
+        if not all(map(self._may_preempt, pods)):
+            return False
+        if now < self._paused_until:
+            self._queue.add(("pod", next(iter(pods)).key), self._paused_until)
+            return False
+        return shape is None or self._in_vain.get(shape) != self._version
+
+    def _found_none(self, pod: PodView, shape: Hashable) -> None:
+        """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
+        if self._spared:
+            self._queue.add(("pod", pod.key), min(self._spared.values()))
+        elif shape is not None:
+            self._in_vain[shape] = self._version
+
+    @property
+    def _version(self) -> tuple[int, int]:
+        return self._state.nodes.generation, self._state.budgets.changes
+
+    def _begins(self, found: Collection[MakeRoom]) -> bool:
+        """Return whether room is made. If others are ending anyway, they leave room for whoever comes first."""
+        begun = any(self._state.rooms.of(one.room.pod) is not None for one in found)
+        return any(one.victims or (begun and one.awaited) for one in found)
 
     def _may_preempt(self, pod: PodView) -> bool:
         chosen = self._settings.priority_classes
@@ -106,18 +157,41 @@ class Preempting:
         if not self._settings.enabled:
             return
         now = self._clock.monotonic()
-        recorded = [pod for pod in self._state.pods.values() if pod.nominated and is_recorded(self._state, pod)]
-        for pod in sorted(recorded, key=partial(rank_of, self._state)):
-            context = DecisionContext(NodeRestrictions(only=frozenset({pod.nominated})))
-            with self._state.rooms.open_to(pod.key, pod.priority):
-                found = make_room(self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, spared={})
-            if isinstance(found, MakeRoom):
-                self._state.keep_room(pod.priority, found.room)
+        pods = [pod for pod in self._state.pods.values() if pod.nominated]
+        recorded = {pod.key: pod.nominated for pod in pods if is_recorded(self._state, pod, pod.nominated)}
+        gangs: dict[str, None] = {}
+        for pod in sorted((self._state.pods[key] for key in recorded), key=partial(rank_of, self._state)):
+            gang = self._state.gangs.of(pod.key)
+            if not gang:
+                context = DecisionContext(NodeRestrictions(rooms=recorded))
+                with self._state.rooms.open_to([pod.key], pod.priority):
+                    found = make_room(self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, spared={})
+                if isinstance(found, MakeRoom):
+                    self._state.keep_room(found.room)
+            elif gang not in gangs:
+                gangs[gang] = None
+                for room in self._restored(gang, recorded, now):
+                    self._state.keep_room(room)
+
+    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[Room]:
+        """Return the rooms of a gang of which members have recorded that others are evicted for them."""
+        gang = known_gang(self._state, key)
+        members = [member.pod for member in gang.members]
+        with self._state.rooms.open_to(members, min(self._state.pods[pod].priority for pod in members)):
+            decision = decide_gang(
+                self._state,
+                gang,
+                now,
+                lambda asked: choose(asked, self._state.devices, self._state.nodes),
+                context=DecisionContext(NodeRestrictions(rooms=recorded)),
+            )
+            found = make_room_for_gang(self._state, decision.asked, now, {}) if decision.asked else NoRoom()
+        return () if isinstance(found, NoRoom) else [one.room for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
         if self._state.rooms.of(pod.key) != decision.room:
-            changes.add(self._state.keep_room(pod.priority, decision.room))
+            changes.add(self._state.keep_room(decision.room))
         awaited = map(self._state.pods.get, decision.awaited)
         due = [overdue_at(self._state, one) for one in awaited if one is not None and one.deleting]
         if due:

@@ -2,7 +2,7 @@
 
 The caller keeps the memory between decisions: a ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
-makingroom          whom to evict next for a pod that no node takes
+makingroom          whom to evict next for a pod or gang that has no place
 deadlines           predicts the latest end of pods, and from these the start of a gang
 newnodes            finds pods that a new node would take, for autoscalers
 prospects           finds changes that could help a pod that no node takes
@@ -59,7 +59,14 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
-from controller.reconcile.makingroom import NoRoom, is_recorded, make_room, preemption_for
+from controller.reconcile.makingroom import (
+    NoRoom,
+    is_recorded,
+    make_room,
+    make_room_for_gang,
+    preemption_for,
+    preemption_for_gang,
+)
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.newnodes import NodeKinds, kinds_of, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
@@ -147,12 +154,14 @@ __all__ = [
     "latest_end",
     "latest_end_of_new",
     "make_room",
+    "make_room_for_gang",
     "node_to_hold",
     "occupancy_of",
     "overdue_at",
     "patched_status",
     "predicted_start",
     "preemption_for",
+    "preemption_for_gang",
     "quota_wait",
     "refusal_summary",
     "relevant_reason",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.gangs import GangPlan, GangRefusal
-from controller.reconcile.decisions import Decision, Unallocatable
+from controller.gangs import Gang, GangPlan, GangRefusal
+from controller.reconcile.decisions import Decision, MakeRoom, Unallocatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,14 @@ class GangDecision:
     decided: bool = True
     plan: GangPlan | None = None
     """The places of members that had none yet, and of members that do not exist yet."""
+    asked: Gang | None = None
+    """The gang as a place was looked for; None if none was."""
     refusal: GangRefusal | None = None
     """The reason why no domain takes the gang."""
     started: bool = False
     """True if as many members have or get their place as have to start."""
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether others are evicted for members, or have been told to end."""
+        return any(isinstance(one, MakeRoom) for one in self.members.values())

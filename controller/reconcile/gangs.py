@@ -163,8 +163,10 @@ class _GangDecider:
             return (
                 self._decision({}, after=later.after) if evaluating else self._give_up(self._incomplete(later.message))
             )
-        answer = self._ask(self._question(terms, later))
-        return self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
+        question = self._question(terms, later)
+        answer = self._ask(question)
+        decision = self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
+        return replace(decision, asked=question)
 
     def room_for_later(self) -> GangPlan | None:
         """Find places for members to come; see ``room_for_later``."""
@@ -290,8 +292,8 @@ class _GangDecider:
         claims, other_claims = [
             [record.claim for record in some] for some in (pod.unallocated, pod.other_drivers_claims(self._state))
         ]
-        reachable = self._restrictions.limit(reachable_nodes(self._state, pod.records))
-        avoid = {**refused, **self._restrictions.held}
+        reachable = self._restrictions.limit(key, reachable_nodes(self._state, pod.records))
+        avoid = {**refused, **self._restrictions.held_from(key)}
         return demand_of(
             pod.pod,
             claims,
@@ -411,7 +413,7 @@ class _GangDecider:
             shape=pod.shape(self._state),
             own=own,
             refused=refused,
-            held=self._restrictions.held,
+            held=self._restrictions.held_from(key),
             after=after,
             lenient=lenient,
         )

@@ -1,18 +1,20 @@
-"""Decides whom to evict next for a pod that no node takes. Pure.
+"""Decides whom to evict next for a pod that no node takes, or for a gang that no domain takes. Pure.
 
 A plan is not kept. It is made anew before every eviction, on the node where room is kept for the pod, and pods that are
-being deleted count as gone. So what others do meanwhile is taken into account, and a restart changes nothing.
+being deleted count as gone. So what others do meanwhile is taken into account, and a restart changes nothing. A gang
+gets room for all members in one decision, and nobody is evicted before each of them says for which node it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
+from controller.gangs import Gang
 from controller.placement import Placement
-from controller.preemption import NoPreemption, Occupancy, Preemption, preempt
+from controller.preemption import NoPreemption, Occupancy, Preemption, Victim, preempt
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
-from controller.reconcile.decisions import MakeRoom, Reason
+from controller.reconcile.decisions import MakeRoom, Reason, Wait
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
@@ -26,9 +28,13 @@ _OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devic
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Nobody is evicted for the pod: the reason, or None if it is not a matter of that."""
+    """Nobody is evicted for the pod or gang.
 
-    why: NoPreemption | None = None
+    Attributes:
+        over_quota: why it waits, if the quotas of its namespace do not allow what it would get; None otherwise.
+    """
+
+    over_quota: Wait | None = None
 
 
 def make_room(
@@ -50,10 +56,34 @@ def make_room(
     answer = _preemption(
         state, found, now, history=history, context=context, occupancy=occupancy_of(state, now, spared)
     )
-    if isinstance(answer, NoPreemption):
-        return NoRoom(answer)
+    if not isinstance(answer, Preemption):
+        return NoRoom(answer if isinstance(answer, Wait) else None)
     (placement,) = answer.placements
-    return _step(answer, room_of(found.pod, placement, found))
+    claims = [record.claim for record in found.unallocated]
+    given = tuple(zip(claims, placement.allocations, strict=True))
+    room = Room(found.pod.key, found.pod.uid, placement.node, found.pod.priority, given)
+    return _step(answer, room, answer.victims[0] if answer.victims else None)
+
+
+def make_room_for_gang(
+    state: State, gang: Gang, now: float, spared: Mapping[str, str]
+) -> Mapping[str, MakeRoom] | NoRoom:
+    """Return the next step to make room for a gang, for each member that gets a place; or that nobody is evicted.
+
+    Args:
+        gang: as ``decide_gang`` asked for it. It may still start, and all members that it lacks exist and are gated.
+        spared: as of ``occupancy_of``.
+    """
+    if not _is_gang_free_to_move(state, gang):
+        return NoRoom()
+    answer = _preemption_for_gang(state, gang, occupancy_of(state, now, spared))
+    if not isinstance(answer, Preemption):
+        return NoRoom(answer if isinstance(answer, Wait) else None)
+    rooms = _rooms_of_gang(state, gang, answer.placements)
+    said = all(is_recorded(state, state.pods[room.pod], room.node) for room in rooms)
+    victim = answer.victims[0] if said and answer.victims else None
+    teller = next((room for room in rooms if victim is not None and room.node == victim.node), rooms[0])
+    return {room.pod: _step(answer, room, victim if room is teller else None) for room in rooms}
 
 
 def preemption_for(
@@ -71,7 +101,16 @@ def preemption_for(
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return None
-    return _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
+    return _told(_preemption(state, found, now, history=history, context=context, occupancy=occupancy))
+
+
+def preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Preemption | NoPreemption:
+    """Return who would have to go for the gang, as ``decide_gang`` asked for it."""
+    return _told(_preemption_for_gang(state, gang, occupancy))
+
+
+def _told(answer: Preemption | NoPreemption | Wait) -> Preemption | NoPreemption:
+    return NoPreemption(never=_OVER_QUOTA) if isinstance(answer, Wait) else answer
 
 
 def _preemption(
@@ -81,17 +120,28 @@ def _preemption(
     history: PlacementHistory,
     context: DecisionContext,
     occupancy: Occupancy,
-) -> Preemption | NoPreemption:
+) -> Preemption | NoPreemption | Wait:
+    """Return who has to go for the pod; or why it waits, if its quotas forbid it to have others evicted."""
     demand = question_about(state, found, now, history, context.restrictions)
     others = demand.other_drivers_claims
     with hold_expected_foreign_use(state, [found.pod.key]) if others else nullcontext():
         answer = preempt(demand, occupancy, state.devices, state.nodes)
     if isinstance(answer, Preemption):
         (placement,) = answer.placements
-        if quota_wait(state, found.pod.namespace, placement.allocations, found.pod.key):
-            # Whoever may not have the devices preempts nobody.
-            return NoPreemption(never=_OVER_QUOTA)
+        return quota_wait(state, found.pod.namespace, placement.allocations) or answer
     return answer
+
+
+def _preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Preemption | NoPreemption | Wait:
+    demands = [member.demand for member in gang.members]
+    others = any(demand.other_drivers_claims for demand in demands)
+    with hold_expected_foreign_use(state, [demand.key for demand in demands]) if others else nullcontext():
+        answer = preempt(gang, occupancy, state.devices, state.nodes)
+    if isinstance(answer, NoPreemption):
+        return answer
+    rooms = _rooms_of_gang(state, gang, answer.placements)
+    given = [allocation for room in rooms for _, allocation in room.allocations]
+    return quota_wait(state, gang.key.partition("/")[0], given, gang.key, f"gang {gang.key}") or answer
 
 
 def is_free_to_move(state: State, found: NeedsDevices) -> bool:
@@ -99,19 +149,33 @@ def is_free_to_move(state: State, found: NeedsDevices) -> bool:
     return state.names.gate in found.pod.gates and not found.pod.node_name and not found.held(state)
 
 
-def room_of(pod: PodView, placement: Placement, found: NeedsDevices) -> Room:
-    """Return the room that the placement means for the pod."""
-    claims = [record.claim for record in found.unallocated]
-    return Room(pod.key, pod.uid, placement.node, tuple(zip(claims, placement.allocations, strict=True)))
+def _is_gang_free_to_move(state: State, gang: Gang) -> bool:
+    """Return whether the gang has not started, and all of its members exist and wait at our gate."""
+    keys = [*(member.demand.key for member in gang.members), *(one.pod for one in gang.standing)]
+    pods = map(state.pods.get, keys)
+    return gang.starts and all(pod is not None and state.names.gate in pod.gates for pod in pods)
 
 
-def is_recorded(state: State, pod: PodView) -> bool:
-    """Return whether the pod says itself that room is made for it, on the node that it is nominated for."""
+def _rooms_of_gang(state: State, gang: Gang, placements: Sequence[Placement]) -> Sequence[Room]:
+    """Return the room of each member. The first of the members that share a claim has it for all of them."""
+    demands = {member.demand.key: member.demand for member in gang.members}
+    priority, given, rooms = min(demand.needs.priority for demand in demands.values()), set[str](), []
+    for placement in placements:
+        pairs = zip(demands[placement.pod].claims, placement.allocations, strict=True)
+        own = tuple((claim, allocation) for claim, allocation in pairs if claim.uid not in given)
+        given.update(claim.uid for claim, _ in own)
+        pod = state.pods.get(placement.pod)
+        rooms.append(Room(placement.pod, pod.uid if pod else "", placement.node, priority, own))
+    return rooms
+
+
+def is_recorded(state: State, pod: PodView, node: str) -> bool:
+    """Return whether the pod says itself that room is made for it on the node."""
     known, gated = pod.allocated, state.names.gate in pod.gates
-    return gated and known is not None and (known.status, known.reason) == ("False", Reason.PREEMPTING.value)
+    says = known is not None and (known.status, known.reason) == ("False", Reason.PREEMPTING.value)
+    return gated and says and pod.nominated == node
 
 
-def _step(answer: Preemption, room: Room) -> MakeRoom:
-    victim = answer.victims[0] if answer.victims else None
+def _step(answer: Preemption, room: Room, victim: Victim | None) -> MakeRoom:
     awaited = tuple(one.pod for one in answer.awaited)
     return MakeRoom(room, victim, awaited, tuple(one.pod for one in answer.victims))

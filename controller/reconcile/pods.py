@@ -201,11 +201,12 @@ def allocate(
     """Find a node and devices for the pod, or decide that it waits. Arguments as of ``decide``."""
     pod, other_drivers_claims, restrictions = found.pod, found.other_drivers_claims(state), context.restrictions
     needed = (*found.unallocated, *other_drivers_claims)
-    reachable = restrictions.limit(reachable_nodes(state, found.records))
+    reachable, held = reachable_nodes(state, found.records), restrictions.held_from(pod.key)
+    reachable = restrictions.limit(pod.key, reachable)
     refused = found.refused(state, history, now)
     # Without these, the answer is the same for every pod of the shape.
     own_answer = reachable is not None or bool(pod.node_name or refused)
-    unconstrained = not own_answer and not restrictions.held
+    unconstrained = not own_answer and not held
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
@@ -241,7 +242,7 @@ def allocate(
         by_every_node=unconstrained,
         own=own_answer,
         refused=refused,
-        held=restrictions.held,
+        held=held,
         after=after,
         bound_to=pod.node_name,
     )
@@ -262,7 +263,7 @@ def question_about(
     return _demand(
         found,
         found.other_drivers_claims(state),
-        reachable=restrictions.limit(reachable_nodes(state, found.records)),
+        reachable=restrictions.limit(found.pod.key, reachable_nodes(state, found.records)),
         refused=found.refused(state, history, now),
         history=history,
         restrictions=restrictions,
@@ -284,7 +285,7 @@ def _demand(
         claims,
         reachable,
         other_drivers_claims=others_claims,
-        avoid={**refused, **restrictions.held},
+        avoid={**refused, **restrictions.held_from(found.pod.key)},
         last=(*restrictions.retried, *history.refused),
     )
 

@@ -1,8 +1,8 @@
 """Room that is kept for pods which preempt others, from the decision until they have their devices. Pure.
 
 A room is a node with devices that others still hold, or have just given up. It counts as used: everybody sees it so but
-the pod that it is kept for, and pods of higher priority. These may take it, as they may take room that
-kube-scheduler keeps for a nominated pod; whoever it was kept for is then decided about anew.
+the pod that it is kept for, the other members of its gang, and pods of higher priority. These may take it, as they may
+take room that kube-scheduler keeps for a nominated pod; whoever it was kept for is then decided about anew.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,18 +20,19 @@ class Room:
 
     Attributes:
         pod: ``namespace/name``.
-        allocations: what its claims get.
+        priority: pods of higher priority may take it. The least of its gang, if it is a member.
+        allocations: what its claims get. A claim that members of a gang share is in the room of one of them.
     """
 
     pod: str
     uid: str
     node: str
+    priority: int
     allocations: tuple[tuple[Claim, Allocation], ...] = ()
 
 
 @dataclass(slots=True)
 class _Kept:
-    priority: int
     room: Room
     held: tuple[str, ...]
 
@@ -56,13 +57,13 @@ class Rooms:
         """Return the pods with a room on one of these nodes; all that have a room if "" is one."""
         return [pod for pod, kept in self._kept.items() if "" in nodes or kept.room.node in nodes]
 
-    def keep(self, priority: int, room: Room) -> None:
+    def keep(self, room: Room) -> None:
         """Count the devices of a room as used, in place of those that its pod had."""
         self.end(room.pod)
         held = {f"what is kept for {claim.key}": allocation for claim, allocation in room.allocations}
         for name, allocation in held.items():
             self._devices.assume(name, _closed(allocation))
-        self._kept[room.pod] = _Kept(priority, room, tuple(held))
+        self._kept[room.pod] = _Kept(room, tuple(held))
 
     def end(self, pod: str) -> Room | None:
         """Stop keeping the room of a pod, and return it."""
@@ -79,12 +80,16 @@ class Rooms:
         return self._kept.keys()
 
     @contextmanager
-    def open_to(self, pod: str, priority: int) -> Iterator[bool]:
-        """Let the rooms go on trial that the pod may take: its own, and those for lower priorities.
+    def open_to(self, pods: Collection[str], priority: int) -> Iterator[bool]:
+        """Let the rooms go on trial that these pods may take: their own, and those for lower priorities.
 
         Yields whether there are any. Meanwhile no event may reach the fleet or the nodes.
+
+        Args:
+            pods: a pod, or all members of a gang (keys).
+            priority: the least of these.
         """
-        opened = [kept for key, kept in self._kept.items() if key == pod or kept.priority < priority]
+        opened = [kept for key, kept in self._kept.items() if key in pods or kept.room.priority < priority]
         held = [uid for kept in opened for uid in kept.held]
         for uid in held:
             self._devices.lift(uid)

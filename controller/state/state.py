@@ -320,11 +320,11 @@ class State:
             self._counter.recount(pod, changes)
         return changes
 
-    def keep_room(self, priority: int, room: Room) -> Changes:
+    def keep_room(self, room: Room) -> Changes:
         """Count the room as used until ``end_room``, in place of the one that its pod had."""
         changes = Changes()
         self._discount(self.rooms.of(room.pod), changes)
-        self.rooms.keep(priority, room)
+        self.rooms.keep(room)
         self._counter.kept[room.pod] = room.node
         self._counter.recount(room.pod, changes)
         return changes

@@ -168,11 +168,11 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
 
     The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go.
     """
-    node = decision.room.node
-    if pod.nominated != node or not is_recorded(state, pod):
+    node, gang = decision.room.node, state.gangs.of(pod.key)
+    if not is_recorded(state, pod, node):
         pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))
-        message = f"makes room on node {node}: {len(pods)} pods have to end before: {listed(pods)}"
-        said = bounded(message)
+        where = f"gang {gang} makes room, for this member on node {node}" if gang else f"makes room on node {node}"
+        said = bounded(f"{where}: {len(pods)} pods have to end before: {listed(pods)}")
         conditions = [condition(state, pod, timestamp, status="False", reason=Reason.PREEMPTING.value, message=said)]
         yield PatchPodStatus(pod_target(pod), {"conditions": conditions, "nominatedNodeName": node})
     elif decision.victim is not None:

@@ -1,6 +1,6 @@
 """Nobody is evicted in vain, for a pod that has no higher priority, or against a budget."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -12,6 +12,10 @@ from simulation.kubernetes.preemption import priority_of
 
 T = TypeVar("T")
 PREEMPTING: Final = "Preempting"
+GANG: Final = "gang"
+"""Label of pods that belong together."""
+LEAST: Final = "least"
+"""Label with the number of them that have to start together."""
 
 
 @dataclass(slots=True)
@@ -19,14 +23,15 @@ class Eviction:
     """A pod that was told to end, and the pods for which it may have been."""
 
     victim: str
-    node: str
+    nodes: frozenset[str]
+    """Its node. A gang goes as a whole, so for a member, the nodes of all."""
     priority: int
     preemptors: Mapping[str, tuple[str, str]]
-    """Namespace and name by uid."""
+    """Namespace and name by uid; all members of a gang."""
     there: frozenset[str]
-    """Pods (uids) that had a place on the node then."""
+    """Pods (uids) that had a place on the nodes then."""
     served: bool = False
-    """Whether one of them got a place on the node, or ended, or one of higher priority took the place."""
+    """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place."""
 
 
 @dataclass(slots=True)
@@ -46,17 +51,29 @@ class EvictionChecks:
 
     def note(self, victim: Object) -> None:
         """Take in that a pod is evicted that was not ending before."""
-        node, priority = victim["spec"].get("nodeName") or "", priority_of(victim)
-        pods = {pod["metadata"]["uid"]: pod for pod in self._pods()}
+        priority, pods = priority_of(victim), {pod["metadata"]["uid"]: pod for pod in self._pods()}
+        nodes = frozenset(pod["spec"].get("nodeName") or "" for pod in [victim, *_mates(victim, pods.values())])
         # A pod may be deleted after it was written or read, and before the eviction: one call cannot look at two pods.
         just_gone = [pod for uid, pod in self.recorded.items() if uid not in pods]
-        waiting = [pod for pod in (*pods.values(), *just_gone) if self._is_preempting(pod) and _nominated(pod) == node]
+        every = [*pods.values(), *just_gone]
+        told = [pod for pod in every if self._is_preempting(pod) and _nominated(pod) in nodes]
+        waiting = [pod for pod in told if priority_of(pod) > priority]
         name = "/".join(name_key(victim))
-        if not any(priority_of(pod) > priority for pod in waiting):
-            self.found.append(f"{name} is evicted from {node!r} for nobody of higher priority")
-        preemptors = {pod["metadata"]["uid"]: name_key(pod) for pod in waiting if priority_of(pod) > priority}
-        there = frozenset(pod["metadata"]["uid"] for pod in self._pods() if self._has_place(pod, node))
-        self.evictions.append(Eviction(name, node, priority, preemptors, there))
+        if not waiting:
+            self.found.append(f"{name} is evicted from {sorted(nodes)} for nobody of higher priority")
+        for pod in waiting:
+            self._check_gang_is_told(name, pod, every)
+        served = [mate for pod in waiting for mate in (pod, *_mates(pod, every))]
+        preemptors = {pod["metadata"]["uid"]: name_key(pod) for pod in served}
+        there = frozenset(uid for uid, pod in pods.items() if self._has_place(pod, nodes))
+        self.evictions.append(Eviction(name, nodes, priority, preemptors, there))
+
+    def _check_gang_is_told(self, victim: str, preemptor: Object, pods: Iterable[Object]) -> None:
+        """Nobody is evicted for a part of a gang: as many members as have to start say for which node it is."""
+        least = int(preemptor["metadata"]["labels"].get(LEAST) or 1)
+        told = [pod for pod in (preemptor, *_mates(preemptor, pods)) if self._is_preempting(pod)]
+        if len(told) < least:
+            self.found.append(f"{victim} is evicted for {len(told)} of {least} members of a gang")
 
     def wrote(self, pod: Object) -> None:
         """Take in that a controller has written a pod."""
@@ -71,7 +88,7 @@ class EvictionChecks:
                 continue
             mine = [pods.get(uid) for uid in one.preemptors]
             one.served = any(pod is None or is_deleting(pod) or is_terminal(pod) for pod in mine) or any(
-                uid not in one.there and priority_of(pod) > one.priority and self._has_place(pod, one.node)
+                uid not in one.there and priority_of(pod) > one.priority and self._has_place(pod, one.nodes)
                 for uid, pod in pods.items()
             )
 
@@ -80,7 +97,8 @@ class EvictionChecks:
         self.look()
         for one in self.evictions:
             if not one.served:
-                yield f"{one.victim} was evicted from {one.node} in vain, for {sorted(one.preemptors.values())}"
+                nodes, preemptors = sorted(one.nodes), sorted(one.preemptors.values())
+                yield f"{one.victim} was evicted from {nodes} in vain, for {preemptors}"
 
     def _pods(self) -> list[Object]:
         return list(self.reader.list(PODS, limit=0).items)
@@ -91,9 +109,9 @@ class EvictionChecks:
         gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
         return self.names.gate in gates and any(one.get("reason") == PREEMPTING for one in ours)
 
-    def _has_place(self, pod: Object, node: str) -> bool:
+    def _has_place(self, pod: Object, nodes: frozenset[str]) -> bool:
         gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
-        return self.names.gate not in gates and node in (pod["spec"].get("nodeName"), _nominated(pod))
+        return self.names.gate not in gates and bool(nodes & {pod["spec"].get("nodeName"), _nominated(pod)})
 
 
 class EvictionWatch(ApiDecorator):
@@ -116,6 +134,13 @@ class EvictionWatch(ApiDecorator):
     def _victim(self, call: ApiCall) -> Any:
         found = self._checks.reader.list(PODS, namespace=call.namespace, limit=0).items
         return next((pod for pod in found if pod["metadata"]["name"] == call.name), None)
+
+
+def _mates(pod: Object, pods: Iterable[Object]) -> list[Object]:
+    """The other members of the pod's gang."""
+    gang, uid = pod["metadata"].get("labels", {}).get(GANG), pod["metadata"]["uid"]
+    same = (one for one in pods if gang and one["metadata"].get("labels", {}).get(GANG) == gang)
+    return [one for one in same if one["metadata"]["uid"] != uid]
 
 
 def _nominated(pod: Object) -> str:

@@ -1,4 +1,4 @@
-"""One seeded history of preemption: users of several priorities, budgets, long grace periods, crashes."""
+"""One seeded history of preemption: users and gangs of several priorities, budgets, long grace periods, crashes."""
 
 import random
 from contextlib import suppress
@@ -18,7 +18,10 @@ from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.invariants import Violation
 from simulation.kubernetes.disruption_controller import DisruptionController
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.eviction_checks import GANG, LEAST
+from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
+from tests.system.gangs import gang_template
 from tests.system.history import LAST_LINES, HistoryFailed, cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
@@ -41,6 +44,7 @@ FAULTS: Final = (
 PRIORITIES: Final = (0, 0, 10, 10, 100, 100)
 GRACES: Final = (1, 1, 30, 120, 600)
 WANTED: Final = ("gpu-1", "gpu-1", "gpu-2", "gpu-4", "share-small", "share-large", "share-all", "mig-large")
+WANTED_BY_GANGS: Final = ("gpu-1", "gpu-1", "gpu-2", "share-large")
 MOST_PODS: Final = 12
 APPS: Final = ("a", "b")
 
@@ -101,9 +105,11 @@ class PreemptingHistory:
         cluster.faults = self._faults
         actions = (
             *[self._new_pod] * 8,
+            *[self._new_gang] * 3,
             *[self._pass_time] * 4,
             *[self._delete_pod] * 2,
             self._delete_preemptor,
+            self._delete_gang,
             self._finish_pod,
             self._change_budget,
             self._kill_controller,
@@ -118,6 +124,7 @@ class PreemptingHistory:
         cluster.faults = NO_FAULTS
         cluster.settle()
         check_settled(cluster)
+        check_gangs(cluster)
         self._check_evictions()
         if in_vain := [*cluster.evictions.in_vain()]:
             raise Violation("\n".join(in_vain))
@@ -152,6 +159,31 @@ class PreemptingHistory:
         if chance.random() < 0.15:
             made["spec"]["preemptionPolicy"] = "Never"
         self._api.create(PODS, made)
+
+    def _new_gang(self) -> None:
+        """Pods without an owner that start together, at least some of them."""
+        chance, size = self._random, self._random.choice((2, 2, 3, 4))
+        if len(self._pods()) + size > MOST_PODS:
+            return
+        self._count += 1
+        name, least = f"gang-{self._count}", chance.choice((size, size, chance.randint(1, size)))
+        gang: Object = {"name": name, "minAvailable": least}
+        self._api.create(
+            RESOURCE_CLAIM_TEMPLATES, gang_template(name, REQUESTS[chance.choice(WANTED_BY_GANGS)], gang, [])
+        )
+        grace, priority = chance.choice(GRACES), chance.choice(PRIORITIES)
+        for number in range(size):
+            made = pod(f"{name}-{number}", template_name=name, grace=grace, priority=priority)
+            made["metadata"]["labels"] = {"app": chance.choice(APPS), GANG: name, LEAST: str(least)}
+            self._api.create(PODS, made)
+
+    def _delete_gang(self) -> None:
+        gangs = [one for one in self._pods() if GANG in one["metadata"]["labels"]]
+        if gangs:
+            lost = self._random.choice(gangs)["metadata"]["labels"][GANG]
+            for one in gangs:
+                if one["metadata"]["labels"][GANG] == lost:
+                    self._api.delete(PODS, one["metadata"]["name"], NAMESPACE)
 
     def _pass_time(self) -> None:
         self.cluster.advance(self._random.choice((1, 5, 40, 90, 200)))

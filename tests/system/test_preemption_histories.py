@@ -16,10 +16,12 @@ def test_nobody_is_evicted_in_vain_through_a_seeded_history(seed: int) -> None:
     play(seed)
 
 
-def test_histories_evict_pods() -> None:
+def test_histories_evict_pods_for_pods_and_for_gangs() -> None:
     evictions = []
     for seed in range(6):
         history = PreemptingHistory(seed)
         history.play()
         evictions += history.cluster.evictions.evictions
-    assert len(evictions) > 3
+    for_gangs = [one for one in evictions if any(name.startswith("gang-") for _, name in one.preemptors.values())]
+    assert len(for_gangs) > 1
+    assert len(evictions) - len(for_gangs) > 1
