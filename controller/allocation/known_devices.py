@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.layout import NO_GROUP
 from controller.allocation.devices.pools import PoolKey
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
 from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Slice, Taint, TaintRule
@@ -128,6 +129,14 @@ class KnownDevices:
             card = card_of(device, result)
             found[card] = found.get(card, 0) + card_parts(device, result)
         return found
+
+    def has_only_shares(self, device: DeviceId) -> bool:
+        """Whether nothing of the device's card is in use but shares of the device, if anything is."""
+        found = self._index.device(device)
+        if found is None or found.use.exclusive:
+            return False
+        layout, group = found.pool.layout, found.pool.layout.groups[found.index]
+        return group == NO_GROUP or not layout.members[group] & found.pool.used & ~(1 << found.index)
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""

@@ -279,7 +279,7 @@ class PodWaits:
 
     def wake(self, changes: Changes) -> None:
         """Have those pods tried that the changes can help, and those for which a changed node is held back."""
-        self._preempting.look_again(changes.favoured)
+        self._preempting.wake(changes)
         self._wake_on([*changes.favoured, *([_TERMS] if changes.terms else [])])
         for namespace in changes.quotas:
             self._have_looked_at(self._parked.woken_by_quota(namespace), [_QUOTAS])

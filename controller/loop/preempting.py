@@ -53,9 +53,12 @@ class Preempting:
         self._spared: dict[str, float] = {}
         """When pods (UIDs) may be victims again whose eviction was refused (monotonic seconds)."""
         self._paused_until = 0.0
-        self._in_vain: BoundedCache[Hashable, tuple[int, int]] = BoundedCache(_MOST_IN_VAIN)
-        """The shapes and priorities, and the gangs, for which nobody is evicted, as of a generation of nodes and
-        budgets."""
+        self._unbound: dict[str, None] = {}
+        """Pods that wait until pods of lower priority are bound, which may be victims then."""
+        self._bindings = 0
+        self._in_vain: BoundedCache[Hashable, tuple[int, ...]] = BoundedCache(_MOST_IN_VAIN)
+        """The shapes and priorities, and the gangs, for which nobody is evicted, as of a version of nodes,
+        budgets and bindings."""
 
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
         """Return the restrictions of a decision about these pods (keys), which leave their rooms for no other place."""
@@ -80,7 +83,7 @@ class Preempting:
         if isinstance(found, NoRoom):
             if found.over_quota is not None:
                 return replace(found.over_quota, group=(answer.group, pod.priority))
-            self._found_none(pod, None if answer.own else shape)
+            self._found_none(pod, found, None if answer.own else shape)
             return answer
         return found if self._begins([found]) else answer
 
@@ -101,7 +104,7 @@ class Preempting:
         found = make_room_for_gang(self._state, asked, now, self._spared_at(now))
         if isinstance(found, NoRoom):
             if found.over_quota is None:
-                self._found_none(pods[0], shape)
+                self._found_none(pods[0], found, shape)
                 return decision
             waits = dict.fromkeys(keys, found.over_quota)
             return replace(decision, members={**decision.members, **waits}, lacking=())
@@ -110,7 +113,7 @@ class Preempting:
         # What members hold that have devices already stays: the others get theirs beside it.
         standing = {one.pod for one in asked.standing}
         others = {key: one for key, one in decision.members.items() if key not in standing}
-        return replace(decision, members={**others, **found}, lacking=())
+        return replace(decision, members={**others, **found}, lacking=(), decided=True)
 
     def _may_look(self, pods: Collection[PodView], shape: Hashable, now: float) -> bool:
         """Return whether others may be evicted for all of these pods now, as far as that is known without looking."""
@@ -121,16 +124,18 @@ class Preempting:
             return False
         return shape is None or self._in_vain.get(shape) != self._version
 
-    def _found_none(self, pod: PodView, shape: Hashable) -> None:
+    def _found_none(self, pod: PodView, found: NoRoom, shape: Hashable) -> None:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
+        if found.unbound:
+            self._unbound[pod.key] = None
         if self._spared:
             self._queue.add(("pod", pod.key), min(self._spared.values()))
         elif shape is not None:
             self._in_vain[shape] = self._version
 
     @property
-    def _version(self) -> tuple[int, int]:
-        return self._state.nodes.generation, self._state.budgets.changes
+    def _version(self) -> tuple[int, ...]:
+        return self._state.nodes.generation, self._state.budgets.changes, self._bindings
 
     def _begins(self, found: Collection[MakeRoom]) -> bool:
         """Return whether room is made. If others are ending anyway, they leave room for whoever comes first."""
@@ -190,6 +195,8 @@ class Preempting:
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
+        if self._state.rooms.counts_too_much(pod.key):
+            changes.add(self._state.end_room(pod.key))
         if self._state.rooms.of(pod.key) != decision.room:
             changes.add(self._state.keep_room(decision.room))
         awaited = map(self._state.pods.get, decision.awaited)
@@ -211,6 +218,16 @@ class Preempting:
         for pod in self._state.rooms.on(nodes):
             if pod != but:
                 self._queue.add(("pod", pod), self._clock.monotonic())
+
+    def wake(self, changes: Changes) -> None:
+        """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
+        self.look_again(changes.favoured)
+        if not changes.bound:
+            return
+        self._bindings += 1
+        waiting, self._unbound = self._unbound, {}
+        for pod in waiting:
+            self._queue.add(("pod", pod), self._clock.monotonic())
 
     # Refusals
 

@@ -30,10 +30,14 @@ class Excess:
 
     use: QuotaUse
     asked: int
+    kept: int = 0
+    """What is kept for pods that others are evicted for. It is not used yet."""
 
     def __str__(self) -> str:
-        asked, used, limit = (amount_text(self.use.name, it) for it in (self.asked, self.use.used, self.use.limit))
-        return f"ResourceQuota {self.use.quota}, {self.use.name}: asked {asked}, used {used}, limit {limit}"
+        amounts = self.asked, self.use.used, self.kept, self.use.limit
+        asked, used, kept, limit = (amount_text(self.use.name, it) for it in amounts)
+        used = f"used {used}, kept for pods that others are evicted for {kept}" if self.kept else f"used {used}"
+        return f"ResourceQuota {self.use.quota}, {self.use.name}: asked {asked}, {used}, limit {limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class QuotaLedger:
         self._names = names
         self._find = find
         self._namespaces: dict[str, _Namespace] = {}
+        self._kept: dict[str, dict[str, Sequence[Allocation]]] = {}
+        """By namespace and pod, what is kept for pods that others are evicted for."""
 
     # Events
 
@@ -128,6 +134,19 @@ class QuotaLedger:
             known.outdated[claim] = None
         return True
 
+    def keep(self, pod: str, allocations: Sequence[Allocation]) -> None:
+        """Keep this for a pod (key) that others are evicted for, in place of what was kept before; () ends that.
+
+        The rest of its namespace may not have it. It is not among what is used.
+        """
+        namespace = pod.partition("/")[0]
+        kept = self._kept.setdefault(namespace, {})
+        kept.pop(pod, None)
+        if allocations:
+            kept[pod] = allocations
+        elif not kept:
+            del self._kept[namespace]
+
     def published(self, claims: Iterable[str]) -> Iterator[str]:
         """Count claims anew whose devices were published anew; yield their namespaces, as far as they have quotas."""
         for claim in claims:
@@ -143,24 +162,29 @@ class QuotaLedger:
         return namespace in self._namespaces
 
     def beyond(self, namespace: str, allocations: Iterable[Allocation]) -> Beyond | Unusable | None:
-        """Return why the namespace may not have these allocations beside those that count; None if it may.
+        """Return why the namespace may not have these allocations beside what is used and kept; None if it may.
 
         The allocations are hypothetical or about to be promised: one that counts already would count twice.
         """
         known = self._namespaces.get(namespace)
-        asked: Counter[str] = Counter()
-        for allocation in allocations if known else ():
-            asked.update(price(allocation, self._find, self._names).amounts)
+        asked = self._amounts(allocations if known else ())
         if known is None or not asked:
             return None
         if faulty := tuple(quota for quota in known.quotas.values() if quota.faults):
             return Unusable(faulty)
-        excesses = tuple(
-            Excess(use, more)
-            for use in self.uses(namespace)
-            if (more := asked[use.name.removeprefix(self._names.attribute(""))]) and use.used + more > use.limit
-        )
-        return Beyond(excesses) if excesses else None
+        kept = self._amounts(one for some in self._kept.get(namespace, {}).values() for one in some)
+        excesses = []
+        for use in self.uses(namespace):
+            name = use.name.removeprefix(self._names.attribute(""))
+            if asked[name] and use.used + kept[name] + asked[name] > use.limit:
+                excesses.append(Excess(use, asked[name], kept[name]))
+        return Beyond(tuple(excesses)) if excesses else None
+
+    def _amounts(self, allocations: Iterable[Allocation]) -> Counter[str]:
+        amounts: Counter[str] = Counter()
+        for allocation in allocations:
+            amounts.update(price(allocation, self._find, self._names).amounts)
+        return amounts
 
     def uses(self, namespace: str) -> Sequence[QuotaUse]:
         """Return each limit of the namespace and what is used of it, quota by quota, in order of names."""

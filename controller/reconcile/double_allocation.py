@@ -1,5 +1,6 @@
 """Finds claims that together hold more than there is. It never happens while only this controller allocates. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.state import State, epoch_seconds
@@ -37,14 +38,21 @@ def double_use(state: State, key: str) -> DoubleUse | None:
     record = state.claims.get(key)
     if record is None or not state.holds_ours(record.claim):
         return None
-    rivals = {
-        name: what for name, what in state.devices.conflicting_claims(record.claim).items() if name in state.claims
-    }
+    rivals = _rivals(state, record.claim)
+    if rivals and state.rooms:
+        # What is kept for a pod counts beside what its victims hold.
+        with state.rooms.ignored():
+            rivals = _rivals(state, record.claim)
     if not rivals or any(_age(state.claims[name].claim) > _age(record.claim) for name in rivals):
         return None
     allocation = record.claim.allocation
     settled_at = state.at(allocation.timestamp if allocation else "") + SETTLING_SECONDS
     return DoubleUse(key, tuple(sorted(rivals)), min(rivals.values()), settled_at)
+
+
+def _rivals(state: State, claim: Claim) -> Mapping[str, str]:
+    """Return the claims (by key) that together with this one hold more than there is, and what it is."""
+    return {name: what for name, what in state.devices.conflicting_claims(claim).items() if name in state.claims}
 
 
 def _age(claim: Claim) -> tuple[bool, float, str]:

@@ -18,11 +18,13 @@ from controller.reconcile.decisions import MakeRoom, Reason, Wait
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
-from controller.reconcile.occupancy import occupancy_of
+from controller.reconcile.occupancy import UNBOUND, occupancy_of
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
 from controller.state import PodView, Room, State
 
+_STARTED: Final = "it has started, and only a gang that has not preempts"
+_IN_PARTS: Final = "members of it are made later"
 _OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devices"
 
 
@@ -32,9 +34,11 @@ class NoRoom:
 
     Attributes:
         over_quota: why it waits, if the quotas of its namespace do not allow what it would get; None otherwise.
+        unbound: whether pods of lower priority are about to be bound, so that there may be victims then.
     """
 
     over_quota: Wait | None = None
+    unbound: bool = False
 
 
 def make_room(
@@ -53,11 +57,10 @@ def make_room(
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return NoRoom()
-    answer = _preemption(
-        state, found, now, history=history, context=context, occupancy=occupancy_of(state, now, spared)
-    )
+    occupancy = occupancy_of(state, now, spared)
+    answer = _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
     if not isinstance(answer, Preemption):
-        return NoRoom(answer if isinstance(answer, Wait) else None)
+        return _no_room(answer, occupancy, found.pod.priority)
     (placement,) = answer.placements
     claims = [record.claim for record in found.unallocated]
     given = tuple(zip(claims, placement.allocations, strict=True))
@@ -76,9 +79,10 @@ def make_room_for_gang(
     """
     if not _is_gang_free_to_move(state, gang):
         return NoRoom()
-    answer = _preemption_for_gang(state, gang, occupancy_of(state, now, spared))
+    occupancy = occupancy_of(state, now, spared)
+    answer = _preemption_for_gang(state, gang, occupancy)
     if not isinstance(answer, Preemption):
-        return NoRoom(answer if isinstance(answer, Wait) else None)
+        return _no_room(answer, occupancy, min(member.demand.needs.priority for member in gang.members))
     rooms = _rooms_of_gang(state, gang, answer.placements)
     said = all(is_recorded(state, state.pods[room.pod], room.node) for room in rooms)
     victim = answer.victims[0] if said and answer.victims else None
@@ -106,7 +110,17 @@ def preemption_for(
 
 def preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Preemption | NoPreemption:
     """Return who would have to go for the gang, as ``decide_gang`` asked for it."""
+    if not gang.starts:
+        return NoPreemption(never=_STARTED)
+    if any(member.demand.key not in state.pods for member in gang.members):
+        return NoPreemption(never=_IN_PARTS)
     return _told(_preemption_for_gang(state, gang, occupancy))
+
+
+def _no_room(answer: NoPreemption | Wait, occupancy: Occupancy, priority: int) -> NoRoom:
+    if isinstance(answer, Wait):
+        return NoRoom(answer)
+    return NoRoom(unbound=any(one.kept == UNBOUND and one.priority < priority for one in occupancy.holders))
 
 
 def _told(answer: Preemption | NoPreemption | Wait) -> Preemption | NoPreemption:

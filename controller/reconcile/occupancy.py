@@ -11,7 +11,8 @@ from controller.state import PodView, State, epoch_seconds
 OVERDUE_SECONDS: Final = 60.0
 """Time after the end of its grace period from which a pod that still exists is not counted on any more."""
 _OVERDUE: Final = "outlast their grace period"
-_UNBOUND: Final = "have not started yet"
+UNBOUND: Final = "have not started yet"
+"""Why a pod is no victim that kube-scheduler may be binding."""
 
 
 def occupancy_of(state: State, now: float, spared: Mapping[str, str] = {}) -> Occupancy:
@@ -77,7 +78,7 @@ def _holder(state: State, pod: PodView, now: float, spared: Mapping[str, str]) -
     if overdue:
         kept = _OVERDUE
     elif not pod.node_name and not pod.deleting:
-        kept = _UNBOUND
+        kept = UNBOUND
     return Holder(
         pod=pod.key,
         uid=pod.uid,

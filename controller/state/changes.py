@@ -18,6 +18,8 @@ class Changes:
     """Keys of gangs of which a member, the terms, or the number of those that have succeeded changed, in order."""
     favoured: dict[str, None] = field(default_factory=dict)
     """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
+    bound: dict[str, None] = field(default_factory=dict)
+    """Nodes to which a pod was bound, in order."""
     ends: dict[str, None] = field(default_factory=dict)
     """Nodes of pods whose latest end is known now, or is earlier than before, in order."""
     terms: bool = False
@@ -41,6 +43,7 @@ class Changes:
         self.claims.update(later.claims)
         self.gangs.update(later.gangs)
         self.favoured.update(later.favoured)
+        self.bound.update(later.bound)
         self.ends.update(later.ends)
         self.terms |= later.terms
         self.quotas.update(later.quotas)

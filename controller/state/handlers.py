@@ -149,6 +149,8 @@ class PodHandler:
         self._revise(before, pod)
         if pod.node_name and pod.started and (before is None or _limit(before) != _limit(pod)):
             changes.ends[pod.node_name] = None
+        if pod.node_name and (before is None or not before.node_name):
+            changes.bound[pod.node_name] = None
         self._pods.put(pod)
         self._volumes.put(pod)
         self._gangs.put(pod, changes)

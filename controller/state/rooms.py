@@ -5,12 +5,13 @@ the pod that it is kept for, the other members of its gang, and pods of higher p
 take room that kube-scheduler keeps for a nominated pod; whoever it was kept for is then decided about anew.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from controller.allocation import Fleet
 from controller.placement import Nodes
+from controller.quotas import QuotaLedger
 from driver.model import Allocation, Claim
 
 
@@ -30,20 +31,29 @@ class Room:
     priority: int
     allocations: tuple[tuple[Claim, Allocation], ...] = ()
 
+    @property
+    def given(self) -> Sequence[Allocation]:
+        """What its claims get, without these."""
+        return [allocation for _, allocation in self.allocations]
+
 
 @dataclass(slots=True)
 class _Kept:
     room: Room
-    held: tuple[str, ...]
+    held: dict[str, Allocation]
+    """What counts as used, by the name of its holder."""
 
 
 class Rooms:
     """The room of each pod that preempts others."""
 
-    def __init__(self, devices: Fleet, nodes: Nodes):
+    def __init__(self, devices: Fleet, nodes: Nodes, quotas: QuotaLedger):
         self._devices = devices
         self._nodes = nodes
+        self._quotas = quotas
         self._kept: dict[str, _Kept] = {}
+        self._lifted: set[str] = set()
+        """Holders that do not count now."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -58,12 +68,14 @@ class Rooms:
         return [pod for pod, kept in self._kept.items() if "" in nodes or kept.room.node in nodes]
 
     def keep(self, room: Room) -> None:
-        """Count the devices of a room as used, in place of those that its pod had."""
+        """Count the devices of a room as used, and for the quotas of its namespace, in place of those before."""
         self.end(room.pod)
-        held = {f"what is kept for {claim.key}": allocation for claim, allocation in room.allocations}
-        for name, allocation in held.items():
-            self._devices.assume(name, _closed(allocation))
-        self._kept[room.pod] = _Kept(room, tuple(held))
+        held = self._kept.setdefault(room.pod, _Kept(room, {})).held
+        for claim, allocation in room.allocations:
+            holder = _holder(claim)
+            held[holder] = self._counted(allocation)
+            self._devices.assume(holder, held[holder])
+        self._quotas.keep(room.pod, room.given)
 
     def end(self, pod: str) -> Room | None:
         """Stop keeping the room of a pod, and return it."""
@@ -72,6 +84,7 @@ class Rooms:
             return None
         for uid in kept.held:
             self._devices.forget(uid)
+        self._quotas.keep(pod, ())
         return kept.room
 
     @property
@@ -79,35 +92,74 @@ class Rooms:
         """The pods for which room is kept."""
         return self._kept.keys()
 
+    def counts_too_much(self, pod: str) -> bool:
+        """Return whether whole cards count for the room of a pod, of which others may have the rest by now."""
+        kept = self._kept.get(pod)
+        if kept is None or list(kept.held.values()) == kept.room.given:
+            return False
+        with self._without(kept.held):
+            return any(self._counted(value) != kept.held[_holder(claim)] for claim, value in kept.room.allocations)
+
+    def _counted(self, allocation: Allocation) -> Allocation:
+        """Return the allocation as it counts: a share as its whole card, if others than shares hold the card.
+
+        If a share of it counted beside these, the card would look as if it were shared already, and had room for
+        further shares.
+        """
+        results = tuple(
+            result
+            if not result.share_id or self._devices.has_only_shares(result.device)
+            else replace(result, share_id="", consumed={})
+            for result in allocation.results
+        )
+        return replace(allocation, results=results)
+
+    @contextmanager
+    def ignored(self) -> Iterator[None]:
+        """Count the devices of no room, on trial. Meanwhile no event may reach the fleet."""
+        with self._without([name for kept in self._kept.values() for name in kept.held]):
+            yield
+
+    @contextmanager
+    def _without(self, holders: Iterable[str]) -> Iterator[None]:
+        lifted = [name for name in holders if name not in self._lifted]
+        self._lifted.update(lifted)
+        for name in lifted:
+            self._devices.lift(name)
+        try:
+            yield
+        finally:
+            for name in lifted:
+                self._devices.put_back(name)
+            self._lifted.difference_update(lifted)
+
     @contextmanager
     def open_to(self, pods: Collection[str], priority: int) -> Iterator[bool]:
         """Let the rooms go on trial that these pods may take: their own, and those for lower priorities.
 
+        The quotas of a namespace know no priority: what is kept for others of theirs still counts for these.
         Yields whether there are any. Meanwhile no event may reach the fleet or the nodes.
 
         Args:
             pods: a pod, or all members of a gang (keys).
             priority: the least of these.
         """
-        opened = [kept for key, kept in self._kept.items() if key in pods or kept.room.priority < priority]
-        held = [uid for kept in opened for uid in kept.held]
-        for uid in held:
-            self._devices.lift(uid)
+        mine = frozenset(pods) if self._kept else frozenset[str]()
+        opened = [kept for key, kept in self._kept.items() if key in mine or kept.room.priority < priority]
         lifted = [one for kept in opened if (one := self._nodes.lift(kept.room.pod)) is not None]
+        own = [kept.room for kept in opened if kept.room.pod in mine]
+        for room in own:
+            self._quotas.keep(room.pod, ())
         try:
-            yield bool(opened)
+            with self._without([name for kept in opened for name in kept.held]):
+                yield bool(opened)
         finally:
+            for room in own:
+                self._quotas.keep(room.pod, room.given)
             for one in reversed(lifted):
                 self._nodes.put_back(one)
-            for uid in held:
-                self._devices.put_back(uid)
 
 
-def _closed(allocation: Allocation) -> Allocation:
-    """Return the allocation with whole devices in place of shares.
-
-    A victim may hold the whole card. If a share of it counted beside that, the card would look as if it were shared
-    already, and had room for further shares.
-    """
-    results = tuple(replace(result, share_id="", consumed={}) for result in allocation.results)
-    return replace(allocation, results=results)
+def _holder(claim: Claim) -> str:
+    """Return the name under which the devices count that are kept for the claim."""
+    return f"what is kept for {claim.key}"

@@ -137,7 +137,7 @@ class State:
         self.templates = ClaimTemplates()
         self.quotas = QuotaLedger(names, devices.published_device)
         self.budgets = Budgets()
-        self.rooms = Rooms(devices, self.nodes)
+        self.rooms = Rooms(devices, self.nodes, self.quotas)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
@@ -336,6 +336,9 @@ class State:
         if room is not None:
             self.nodes.mark_changed(room.node)
             changes.favour(room.node)
+            namespace = pod.partition("/")[0]
+            if room.allocations and self.quotas.limits(namespace):
+                changes.quotas[namespace] = None
         return changes
 
     def _discount(self, room: Room | None, changes: Changes) -> None:

@@ -28,10 +28,14 @@ class Eviction:
     priority: int
     preemptors: Mapping[str, tuple[str, str]]
     """Namespace and name by uid; all members of a gang."""
+    wanted: frozenset[str]
+    """The nodes for which the preemptors are nominated: each for one member of a gang."""
+    theirs: int
+    """The priority of the preemptors."""
     there: frozenset[str]
-    """Pods (uids) that had a place on the nodes then."""
+    """Pods (uids) that had a place on all these nodes then."""
     served: bool = False
-    """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place."""
+    """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place of one."""
 
 
 @dataclass(slots=True)
@@ -57,23 +61,29 @@ class EvictionChecks:
         just_gone = [pod for uid, pod in self.recorded.items() if uid not in pods]
         every = [*pods.values(), *just_gone]
         told = [pod for pod in every if self._is_preempting(pod) and _nominated(pod) in nodes]
-        waiting = [pod for pod in told if priority_of(pod) > priority]
+        waiting = [pod for pod in told if priority_of(pod) > priority and self._is_gang_told(pod, every)]
         name = "/".join(name_key(victim))
         if not waiting:
-            self.found.append(f"{name} is evicted from {sorted(nodes)} for nobody of higher priority")
-        for pod in waiting:
-            self._check_gang_is_told(name, pod, every)
+            self.found.append(f"{name} is evicted from {sorted(nodes)} for nobody of higher priority who says so")
+            return
         served = [mate for pod in waiting for mate in (pod, *_mates(pod, every))]
-        preemptors = {pod["metadata"]["uid"]: name_key(pod) for pod in served}
-        there = frozenset(uid for uid, pod in pods.items() if self._has_place(pod, nodes))
-        self.evictions.append(Eviction(name, nodes, priority, preemptors, there))
+        wanted = frozenset(map(_nominated, served)) - {""}
+        self.evictions.append(
+            Eviction(
+                victim=name,
+                nodes=nodes,
+                priority=priority,
+                preemptors={pod["metadata"]["uid"]: name_key(pod) for pod in served},
+                wanted=wanted,
+                theirs=max(map(priority_of, waiting)),
+                there=frozenset(uid for uid, pod in pods.items() if self._has_place(pod, nodes | wanted)),
+            )
+        )
 
-    def _check_gang_is_told(self, victim: str, preemptor: Object, pods: Iterable[Object]) -> None:
+    def _is_gang_told(self, preemptor: Object, pods: Iterable[Object]) -> bool:
         """Nobody is evicted for a part of a gang: as many members as have to start say for which node it is."""
         least = int(preemptor["metadata"]["labels"].get(LEAST) or 1)
-        told = [pod for pod in (preemptor, *_mates(preemptor, pods)) if self._is_preempting(pod)]
-        if len(told) < least:
-            self.found.append(f"{victim} is evicted for {len(told)} of {least} members of a gang")
+        return sum(map(self._is_preempting, (preemptor, *_mates(preemptor, pods)))) >= least
 
     def wrote(self, pod: Object) -> None:
         """Take in that a controller has written a pod."""
@@ -88,9 +98,14 @@ class EvictionChecks:
                 continue
             mine = [pods.get(uid) for uid in one.preemptors]
             one.served = any(pod is None or is_deleting(pod) or is_terminal(pod) for pod in mine) or any(
-                uid not in one.there and priority_of(pod) > one.priority and self._has_place(pod, one.nodes)
-                for uid, pod in pods.items()
+                uid not in one.there and self._takes_place(pod, one) for uid, pod in pods.items()
             )
+
+    def _takes_place(self, pod: Object, one: Eviction) -> bool:
+        if priority_of(pod) > one.priority and self._has_place(pod, one.nodes):
+            return True
+        # Without the place of one member, a gang does not start.
+        return bool(priority_of(pod) > one.theirs and self._has_place(pod, one.wanted))
 
     def in_vain(self) -> Iterator[str]:
         """The evictions that served nobody, once the cluster has settled."""

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from driver.kube.api import (
+    EVENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -137,6 +138,10 @@ class PreemptingHistory:
         self.cluster.evictions.look()
         if self.cluster.evictions.found:
             raise Violation("\n".join(self.cluster.evictions.found))
+        for event in self._api.list(EVENTS).items:
+            if event["reason"] == "DoubleUse":
+                # Room is kept while its victims hold it, and nobody allocates but the controller.
+                raise Violation(f"{event['involvedObject']['name']}: {event['message']}")
 
     # Actions
 

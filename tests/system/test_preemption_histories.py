@@ -12,7 +12,7 @@ SEEDS = seeds(10, "PREEMPTION_")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nobody_is_evicted_in_vain_through_a_seeded_history(seed: int) -> None:
+def test_nobody_is_evicted_in_vain(seed: int) -> None:
     play(seed)
 
 

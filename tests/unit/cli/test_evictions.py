@@ -89,14 +89,36 @@ def test_nothing_is_said_where_nobody_has_a_priority(simulated: Simulate) -> Non
     assert answer["victims"]
 
 
-def test_a_gang_is_told_who_would_go_for_all_of_it(simulated: Simulate) -> None:
+def in_gang(*objects: Object) -> list[Object]:
+    """The objects; their claims say that they are of a gang of two."""
     config: dict[str, Any] = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
     config["gang"] = {"name": "gang", "minAvailable": 2}
-    gang = [one for rank in range(2) for one in waiting(f"worker-{rank}")]
-    for one in gang:
+    for one in objects:
         if one["kind"] == "ResourceClaim":
             one["spec"]["devices"]["config"] = [{"opaque": {"driver": "lode.dev", "parameters": config}}]
-    answer = simulated(*full(*gang))
+    return [*objects]
+
+
+def test_nobody_would_go_for_whom_a_quota_is_in_the_way(simulated: Simulate) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}}
+    over = {**quota, "spec": {"hard": {"lode.dev/cores": "299"}}}
+    why = "a quota of its namespace leaves too little for these devices"
+    assert preemption(simulated(*full(*waiting(), stored(over))))["never"] == why
+    over["spec"] = {"hard": {"lode.dev/cores": "399"}}
+    assert preemption(simulated(*full(*waiting(), stored(over))))["victims"]
+    gang = in_gang(*waiting("worker-0"), *waiting("worker-1"))
+    assert preemption(simulated(*full(*gang, stored(over))), "worker-0")["never"] == why
+
+
+def test_nobody_would_go_for_a_member_that_a_gang_lost(simulated: Simulate) -> None:
+    gang = in_gang(*running("worker-0", "gpu-0"), *waiting("worker-1"))
+    objects = [node("g"), *slices("g", "t4x2", ("whole",)), *running("middle", "gpu-1", 5), *gang]
+    answer = preemption(simulated(*objects), "worker-1")
+    assert answer["never"] == "it has started, and only a gang that has not preempts"
+
+
+def test_a_gang_is_told_who_would_go_for_all_of_it(simulated: Simulate) -> None:
+    answer = simulated(*full(*in_gang(*waiting("worker-0"), *waiting("worker-1"))))
     for rank in range(2):
         assert [one["name"] for one in preemption(answer, f"worker-{rank}")["victims"]] == ["low", "middle"]
 

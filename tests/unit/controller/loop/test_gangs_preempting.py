@@ -241,3 +241,20 @@ def test_a_pod_of_higher_priority_may_take_the_room_of_a_member_and_the_gang_is_
         world.end(name)
     assert placed(world, members)
     world.check()
+
+
+def test_a_gang_that_came_before_its_victims_were_bound_has_them_evicted_when_they_are() -> None:
+    world = PreemptingWorld(cards=2)
+    for name in "ab":
+        world.wanting(name)
+    world.settle()
+    members = wanting_gang(world, count=2)
+    world.settle(COMPLETE)
+    for name in "ab":
+        assert world.evicted() == []
+        world.bind(name, "n1")
+        world.settle(COMPLETE)
+    assert sorted(world.evicted()) == ["a", "b"]
+    for name in "ab":
+        world.end(name)
+    assert placed(world, members)

@@ -239,3 +239,15 @@ def test_a_right_that_lacks_is_said_and_nothing_else_changes() -> None:
     world.meddler.before = None
     world.settle(100)
     assert world.evicted() == ["a"]
+
+
+def test_a_pod_that_came_before_its_victims_were_bound_has_them_evicted_when_they_are() -> None:
+    world = PreemptingWorld(cards=1)
+    world.wanting("a")
+    world.settle()
+    world.wanting("important", HIGH)
+    world.settle(5)
+    assert world.evicted() == []
+    world.bind("a", "n1")
+    world.settle(5)
+    assert world.evicted() == ["a"]

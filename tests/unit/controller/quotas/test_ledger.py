@@ -96,6 +96,21 @@ def test_the_reason_names_every_quota_that_would_be_exceeded_with_its_numbers() 
     ]
 
 
+def test_what_is_kept_counts_beside_what_is_used_and_only_in_its_namespace() -> None:
+    books = ledger(quota(cores="250"))
+    books.keep("team/preemptor", [card()])
+    assert books.beyond("team", [card()]) is None
+    books.count("team/one", card())
+    found = books.beyond("team", [card()])
+    kept = "used 100, kept for pods that others are evicted for 100, limit 250"
+    assert str(found) == f"ResourceQuota team/q, lode.dev/cores: asked 100, {kept}"
+    assert books.used("team")["cores"] == 100 * NANO, "it is not used yet"
+    books.keep("team/preemptor", ())
+    assert books.beyond("team", [card()]) is None
+    books.keep("other/preemptor", [card()])
+    assert books.beyond("team", [card()]) is None
+
+
 def test_what_asks_for_nothing_of_a_quota_is_not_held_up_by_it() -> None:
     books = ledger(quota(memory_T4="0"))
     assert books.beyond("team", [card("gpu-0")]) is None
