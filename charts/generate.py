@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from charts.template import PROGRAMS, Case, of_preemption, template
+from charts.template import PROGRAMS, Case, of_setting, template
 from testclusters import kubectl_program
 
 Object = dict[str, Any]
@@ -22,9 +22,10 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
-_PREEMPTION = "preemption"
+_SWITCHED = ("autoscaling", "preemption")
+"""The kustomize components that the chart has where the setting `controller.<component>.enabled` is on."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
-_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", _PREEMPTION)
+_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
@@ -69,10 +70,11 @@ def generated() -> dict[str, str]:
             files[f"templates/generated/{kind}-{name}.yaml".lower()] = template(
                 [Case("auto", obj)], "kube-scheduler", obj
             )
-    for obj in built("controller-allocated", _PREEMPTION):
-        if _key(obj) not in keys:
-            kind, _, name = _key(obj)
-            files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_preemption(obj)
+    for component in _SWITCHED:
+        for obj in built("controller-allocated", component):
+            if _key(obj) not in keys:
+                kind, _, name = _key(obj)
+                files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_setting(component, obj)
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

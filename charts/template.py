@@ -23,7 +23,6 @@ _RELEASE = {
 """Lines that say by what the objects were installed."""
 
 _GENERATED = "# Generated from manifests/ by `make chart`.\n"
-_PREEMPTION = 'and (eq .Values.allocator "controller") ((.Values.settings.controller).preemption).enabled'
 _POD = ("spec", "template", "spec")
 _CONTAINER = (*_POD, "containers", 0)
 
@@ -89,9 +88,10 @@ def template(cases: Sequence[Case], allocator: str, opted_in: Object) -> str:
     return f"{_GENERATED}{body}"
 
 
-def of_preemption(obj: Object) -> str:
-    """The template of an object that exists only where the setting `controller.preemption.enabled` is on."""
-    return f"{_GENERATED}{{{{- if {_PREEMPTION} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
+def of_setting(section: str, obj: Object) -> str:
+    """The template of an object that exists only where the setting `controller.<section>.enabled` is on."""
+    switched = f'and (eq .Values.allocator "controller") ((.Values.settings.controller).{section}).enabled'
+    return f"{_GENERATED}{{{{- if {switched} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
 
 
 def _rendered(obj: Object) -> str:

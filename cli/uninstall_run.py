@@ -9,8 +9,10 @@ from typing import Final
 
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.live import cluster, list_all
+from controller.state import DO_NOT_DISRUPT, ending_protection
 from driver.errors import LodeError, OperatorFault
 from driver.kube.api import (
+    NODES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -93,6 +95,7 @@ class Uninstall:
             for obj in self._labelled(resource, _PART_OF):
                 self._delete(resource, obj)
         self._wait("the programs have ended", lambda: self._labelled(PODS, _PROGRAMS))
+        self._wait("autoscalers have all nodes back", self._nodes_after_giving_back)
         self._delete_ours(_POLICIES, lambda name: name == f"own-slices.{self._names.driver}")
         self._wait("no slice is left", self._slices_after_deleting)
         self._delete_ours(_POLICIES)
@@ -130,6 +133,16 @@ class Uninstall:
             self._try(partial(self._patch, PODS, pod, patch), "lifted the gate of", pod)
         return pods
 
+    def _nodes_after_giving_back(self) -> list[Object]:
+        nodes = list_all(self._api, NODES)
+        kept = [node for node in nodes if self._names.protection in (node["metadata"].get("annotations") or {})]
+        for node in kept:
+            metadata = node["metadata"]
+            changes = ending_protection(self._names, metadata["annotations"].get(DO_NOT_DISRUPT))
+            patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": {**changes}}}
+            self._try(partial(self._patch, NODES, node, patch), "gave autoscalers back", node)
+        return kept
+
     def _slices_after_deleting(self) -> list[Object]:
         ours = [it for it in list_all(self._api, RESOURCE_SLICES) if it["spec"]["driver"] == self._names.driver]
         for obj in ours:
@@ -153,7 +166,7 @@ class Uninstall:
     def _patch(self, resource: Resource, obj: Object, patch: Object, subresource: str = "") -> Object:
         metadata = obj["metadata"]
         return self._api.patch(
-            resource, metadata["name"], patch, namespace=metadata["namespace"], subresource=subresource
+            resource, metadata["name"], patch, namespace=metadata.get("namespace", ""), subresource=subresource
         )
 
     def _labelled(self, resource: Resource, selector: str) -> list[Object]:

@@ -17,6 +17,7 @@ What the API server must allow its service account (each write is one of these):
     events                                                          create
     leases in its own namespace                                     get create update
     the admission policies and bindings of manifests               get
+    with autoscaling: nodes                                         patch (annotations that keep autoscalers away)
     with preemption: pods/eviction                                  create
     with preemption: poddisruptionbudgets                           list watch
 """

@@ -69,6 +69,11 @@ class Names:
         return f"{self.driver}/gang"
 
     @property
+    def protection(self) -> str:
+        """The annotation of a node that says that this driver's controller keeps autoscalers from it."""
+        return f"{self.driver}/do-not-disrupt"
+
+    @property
     def fabric(self) -> tuple[str, ...]:
         """Attributes with the place of a card in the fabric: mostly the domains that gangs ask for."""
         return tuple([self.attribute(name) for name in ("ibCluster", "ibLeaf", "rail", "nvlinkDomain")])

@@ -11,6 +11,7 @@ gangholds          holds nodes back for gangs
 podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed
+| protecting       keeps autoscalers from nodes where devices are held behind our gate
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 nodewishes         finds the pods that ask autoscalers for a node

@@ -23,6 +23,7 @@ from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.preempting import Preempting
+from controller.loop.protecting import Protecting
 from controller.loop.queue import Key
 from controller.loop.shared import Shared, limits_of
 from controller.loop.timeline import Timeline
@@ -33,7 +34,7 @@ from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
-from controller.writing.steps import PatchQuotaUse, ReadPage, Target
+from controller.writing.steps import AnnotateNode, PatchQuotaUse, ReadPage, Target
 from driver.clock import Clock
 from driver.kube.api import (
     DEVICE_TAINT_RULES,
@@ -146,6 +147,7 @@ class Controller:
         self._queue = Turns(state, self._in_flight, clock, self._rank, self._level)
         self._reporter = Reporter(self._writes, clock, state, log, self._identity)
         self._quota_uses = QuotaUses(self._writes, clock, state)
+        self._protecting = Protecting(self._writes, clock, state, log, enabled=settings.autoscaling.enabled)
         self._preempting = Preempting(state, self._queue, clock, log, settings.preemption)
         shared = Shared(
             state=state,
@@ -237,6 +239,8 @@ class Controller:
             self._requeue(changes)
             if isinstance(result.sequence.steps[0], PatchQuotaUse):
                 self._quota_uses.on_result(result)
+            elif isinstance(result.sequence.steps[0], AnnotateNode):
+                self._protecting.on_result(result)
             elif not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
                 self._waits.report_again(key, result.error)
@@ -251,12 +255,9 @@ class Controller:
     def _answered(self, result: WriteResult) -> Changes:
         changes = Changes()
         for answer in result.answers:
-            if answer.resource == EVENTS:
-                # The state has none; the reporter reads it.
-                continue
             if answer.object is None:
                 changes.add(self._state.drop(answer.resource, answer.key, answer.uid))
-            else:
+            elif answer.resource != EVENTS:  # The state has none; the reporter reads it.
                 changes.add(self._state.put(answer.resource, answer.object, answer.listed))
         return changes
 
@@ -273,6 +274,7 @@ class Controller:
         # Words come last: to find them may cost more than all decisions that are due.
         return (
             self._in_flight.repeat_due()
+            or self._protecting.look()
             or self._decide(now)
             or self._waits.explain_next()
             or self._reporter.remind()
@@ -303,7 +305,7 @@ class Controller:
         """Return when ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
-            parts = (self._queue, self._in_flight, self._reporter, self._quota_uses)
+            parts = (self._queue, self._in_flight, self._reporter, self._quota_uses, self._protecting)
             times += [part.next_due() for part in parts]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)

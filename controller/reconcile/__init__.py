@@ -5,6 +5,7 @@ The caller keeps the memory between decisions: a ``PlacementHistory`` for each p
 makingroom          whom to evict next for a pod or gang that has no place
 deadlines           predicts the latest end of pods, and from these the start of a gang
 newnodes            finds pods that a new node would take, for autoscalers
+| protecting        finds the nodes that autoscalers must leave alone
 prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
 gangplaces          turns the places of a gang's plan into decisions
@@ -79,6 +80,7 @@ from controller.reconcile.prospects import (
     node_to_hold,
     start_without,
 )
+from controller.reconcile.protecting import ProtectNode, awaited_nodes, protection_changes
 from controller.reconcile.quotas import quota_wait
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all
 from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
@@ -127,6 +129,7 @@ __all__ = [
     "NodeVerdict",
     "PlacePod",
     "PlacementHistory",
+    "ProtectNode",
     "Questions",
     "Reason",
     "RefusalMemory",
@@ -139,6 +142,7 @@ __all__ = [
     "Wait",
     "WriteRefusal",
     "ask_all",
+    "awaited_nodes",
     "claim_updates",
     "could_take",
     "decide",
@@ -162,6 +166,7 @@ __all__ = [
     "predicted_start",
     "preemption_for",
     "preemption_for_gang",
+    "protection_changes",
     "quota_wait",
     "refusal_summary",
     "relevant_reason",

@@ -9,6 +9,7 @@ decoding       decodes reports of reflectors to values; may run in their threads
 handlers       updates the indexes when an object of another kind changes
 consumers      finds the consumer of a claim: a pod, or its PodGroup
 | gangs        groups pods into gangs, and finds the terms on which each starts
+| knownnodes   nodes, and the annotations that keep autoscalers from them
 | rooms        room that is kept for pods which preempt others
 | pods         pods by key and by the claims that they refer to
 | scheduling   namespaces and volumes, which are read only to choose nodes
@@ -34,6 +35,7 @@ from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.consumers import is_made_for
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, GROUP_SOURCES, Decoded, Deleted, StateDelta
 from controller.state.gangs import Gangs
+from controller.state.knownnodes import DO_NOT_DISRUPT, PROTECTED, ending_protection
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
@@ -44,10 +46,12 @@ from controller.state.unreadable import UnreadableObject
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
+    "DO_NOT_DISRUPT",
     "GANG_RESOURCES",
     "GROUP_SOURCES",
     "NEVER",
     "OPTIONAL_RESOURCES",
+    "PROTECTED",
     "VOLUME_RESOURCES",
     "Changes",
     "ClaimRecord",
@@ -68,6 +72,7 @@ __all__ = [
     "State",
     "StateDelta",
     "UnreadableObject",
+    "ending_protection",
     "epoch_seconds",
     "is_made_for",
     "pod_from",

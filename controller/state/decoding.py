@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
-from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
+from controller.placement import storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.quotas import Quota, quota_from, unreadable_quota
 from controller.state.budgets import budget_from
 from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
+from controller.state.knownnodes import node_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
@@ -104,7 +105,7 @@ class Decoder:
         pods, claims = SharedPods(), SharedClaims()
         self._decode: Mapping[Resource, Callable[[Object], Any]] = {
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
-            NODES: partial(facts_of, closing=tuple(closing_conditions)),
+            NODES: partial(node_from, names=names, closing=tuple(closing_conditions)),
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
             RESOURCE_CLAIM_TEMPLATES: lambda obj: claims.shared(template_from(obj)),
             RESOURCE_SLICES: partial(_slice, SharedSlices(), names),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
-from controller.placement import Needs, NodeFacts, Nodes
+from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
@@ -66,6 +66,8 @@ class PodCounter:
         self._names = names
         self.awaiting: dict[str, str] = {}
         """See ``State.awaiting``."""
+        self.unbound: dict[str, str] = {}
+        """See ``State.unbound``."""
         self.expected: dict[str, str] = {}
         """See ``State.expect``."""
         self.kept: dict[str, str] = {}
@@ -79,7 +81,13 @@ class PodCounter:
             if pod is None or pod.terminal
             else pod.node_name or self._promised_node(pod) or self._expected_node(pod) or self.kept.get(key, "")
         )
-        if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
+        if pod is not None and node and not pod.node_name:
+            self.unbound[key] = node
+            awaits = self._awaits_allocation(pod)
+        else:
+            self.unbound.pop(key, None)
+            awaits = False
+        if awaits:
             self.awaiting[key] = node
         else:
             self.awaiting.pop(key, None)
@@ -196,31 +204,6 @@ def _limit(pod: PodView) -> tuple[str, int | None]:
 def _running(pod: PodView | None) -> tuple[str, Needs] | None:
     """Return the node of a pod that runs, and its needs there."""
     return (pod.node_name, pod.needs) if pod is not None and pod.node_name and not pod.terminal else None
-
-
-class NodeHandler:
-    """Nodes."""
-
-    def __init__(self, nodes: Nodes, revisions: NodeRevisions, devices: Fleet):
-        self._nodes = nodes
-        self._revisions = revisions
-        self._devices = devices
-
-    def on_update(self, facts: NodeFacts, changes: Changes) -> None:
-        """See ``Handler``."""
-        if self._nodes.upsert(facts):
-            self._devices.upsert_node(facts.name, facts.labels)
-            self._revisions.advance(facts.name)
-            changes.favour(facts.name)
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``Handler``."""
-        if node := self._nodes.remove(key):
-            self._devices.remove_node(key)
-            self._revisions.advance(key)
-            self._revisions.keep(frozenset(self._nodes))
-            if node.pods:
-                changes.favour("")
 
 
 class ClaimHandler:

@@ -33,7 +33,6 @@ from controller.state.handlers import (
     ClassHandler,
     Handler,
     Indexes,
-    NodeHandler,
     PodCounter,
     PodHandler,
     QuotaHandler,
@@ -41,6 +40,7 @@ from controller.state.handlers import (
     TaintRuleHandler,
 )
 from controller.state.kinds import DeviceKinds
+from controller.state.knownnodes import NodeHandler, Protections
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
@@ -107,6 +107,8 @@ class State:
         devices: pools of devices, and the use of each device.
         nodes: the nodes, with the pods that count on each.
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
+        unbound: the node of each pod that counts there but is not bound, by pod.
+        protections: the nodes that are kept from autoscalers.
         revisions: how often others have changed each node.
         gangs: the pods that belong together, and the terms on which they start.
         templates: the claims of pods that do not exist yet.
@@ -145,6 +147,8 @@ class State:
         self._decoder = Decoder(names, self.condition_type, tiers, closing_conditions)
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
+        self.unbound: Mapping[str, str] = counter.unbound
+        self.protections = Protections()
         self._counter = counter
         indexes = Indexes(
             names=names,
@@ -164,7 +168,7 @@ class State:
         groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
         self._handlers: dict[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
-            NODES: NodeHandler(self.nodes, self.revisions, devices),
+            NODES: NodeHandler(self.nodes, self.revisions, devices, self.protections),
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.gangs),
             RESOURCE_SLICES: SliceHandler(indexes),
@@ -359,6 +363,10 @@ class State:
     def revision_of(self, node: str, needs: Needs) -> Revision:
         """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""
         return self.revisions.of(node), volume_facts(needs, self.nodes, node)
+
+    def uid_of(self, resource: Resource, key: str) -> str:
+        """Return the uid of the object ``key`` that is known; "" if none is."""
+        return self._versions.uid(resource, key)
 
     def version_of(self, resource: Resource, key: str) -> str:
         """Return the resourceVersion of the object ``key`` that is known; "" if none is."""

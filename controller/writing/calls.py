@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from controller.writing.steps import (
     AddFinalizer,
+    AnnotateNode,
     Answer,
     EvictPod,
     ExpectUnbound,
@@ -20,6 +21,7 @@ from controller.writing.steps import (
 )
 from driver.errors import OperatorFault
 from driver.kube.api import PODS, AlreadyExists, Api, Conflict, Invalid, NotFound, Object
+from driver.kube.objects import object_key
 from driver.wire import allocation_from
 
 _REMEDY = (
@@ -69,6 +71,8 @@ def _change(api: Api, step: Step) -> Object:
             return _patch_pod_status(api, step)
         case PatchQuotaUse():
             return _patch_quota_use(api, step)
+        case AnnotateNode():
+            return _annotate_node(api, step)
         case RemoveGate():
             return _remove_gate(api, step)
         case ExpectUnbound():
@@ -140,6 +144,12 @@ def _patch_quota_use(api: Api, step: PatchQuotaUse) -> Object:
     return api.patch(target.resource, target.name, patch, namespace=target.namespace, subresource="status")
 
 
+def _annotate_node(api: Api, step: AnnotateNode) -> Object:
+    target = step.target
+    patch = {"metadata": {**target.preconditions, "annotations": {**step.annotations}}}
+    return api.patch(target.resource, target.name, patch)
+
+
 def _remove_gate(api: Api, step: RemoveGate) -> Object:
     target, path = step.target, f"/spec/schedulingGates/{step.position}"
     patch = [
@@ -191,5 +201,4 @@ def _read(api: Api, target: Target) -> Object | None:
 
 
 def _answer(target: Target, obj: Object, listed: str = "") -> Answer:
-    metadata = obj["metadata"]
-    return Answer(target.resource, f"{metadata.get('namespace') or ''}/{metadata['name']}", obj, listed=listed)
+    return Answer(target.resource, object_key(obj), obj, listed=listed)

@@ -9,7 +9,7 @@ from driver.kube.api import Object, Resource
 from driver.model import Allocation
 
 ObjectKey = tuple[Resource, str]
-"""One object: its kind and its key (``namespace/name``)."""
+"""One object: its kind and its key (``namespace/name``, or ``name``)."""
 Subject = tuple[Literal["pod", "claim", "list", "reported"], str]
 """The reason of a sequence: a pod or claim that was decided about, a list that is read, or a report."""
 
@@ -29,20 +29,20 @@ class Target:
 
     resource: Resource
     key: str
-    """``namespace/name``."""
+    """``namespace/name``, or ``name``."""
     uid: str
     version: str = ""
     """``metadata.resourceVersion``, the precondition of the write; "" if it may be made to any version."""
 
     @property
     def namespace(self) -> str:
-        """The object's namespace."""
-        return self.key.partition("/")[0]
+        """The object's namespace; "" if it has none."""
+        return self.key.rpartition("/")[0]
 
     @property
     def name(self) -> str:
         """The object's name."""
-        return self.key.partition("/")[2]
+        return self.key.rpartition("/")[2]
 
     @property
     def preconditions(self) -> dict[str, str]:
@@ -105,6 +105,14 @@ class PatchQuotaUse:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotateNode:
+    """Set annotations of a node; None removes one."""
+
+    target: Target
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class EvictPod:
     """Evict a pod if it is still there, and read it. Budgets may forbid it (``OverBudget``)."""
 
@@ -140,6 +148,7 @@ Step = (
     | PatchClaimStatus
     | PatchPodStatus
     | PatchQuotaUse
+    | AnnotateNode
     | RemoveGate
     | ExpectUnbound
     | EvictPod

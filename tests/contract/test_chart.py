@@ -84,6 +84,7 @@ EXTENDED = [
         (["--set=allocator=kube-scheduler"], "scheduler-allocated", []),
         (["--set=gateOptIn=true"], "controller-allocated", ["gate-opt-in"]),
         (["--set=settings.controller.preemption.enabled=true"], "controller-allocated", ["preemption"]),
+        (["--set=settings.controller.autoscaling.enabled=true"], "controller-allocated", ["autoscaling"]),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),

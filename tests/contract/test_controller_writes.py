@@ -1,4 +1,4 @@
-"""What a token of the controller may change of pods and claims: what the controller writes, and nothing else."""
+"""What a token of the controller may change of pods, claims and nodes: what the controller writes, and nothing else."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ from driver.device_facts import device_statuses
 from driver.model import Consumer, OpaqueConfig
 from driver.names import Names
 from driver.wire import allocation_from, claim_from
-from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object, Response
+from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object, Response, eventually
 from tests.contract.installed import (
     CLAIMS,
     GATE,
@@ -76,6 +76,94 @@ def let_go(admin: Identity) -> str:
 
 def consumer(pod: Object) -> Consumer:
     return Consumer("pods", pod["metadata"]["name"], pod["metadata"]["uid"])
+
+
+NODE = "/api/v1/nodes/n2"
+KARPENTERS, OWN = "karpenter.sh/do-not-disrupt", "lode.dev/do-not-disrupt"
+PROTECTED = {KARPENTERS: "true", OWN: "true"}
+
+
+@pytest.fixture(scope="module")
+def with_nodes(admin: Identity) -> Identity:
+    """The controller, with a right that says nothing about fields of nodes."""
+    rules = [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["*"]}]
+    subject = {"kind": "ServiceAccount", "name": "lode-controller", "namespace": "lode-system"}
+    reference = {"kind": "ClusterRole", "name": "all-of-nodes", "apiGroup": "rbac.authorization.k8s.io"}
+    for kind, more in (("clusterroles", {"rules": rules}), ("clusterrolebindings", {"roleRef": reference})):
+        body = {"metadata": {"name": "all-of-nodes"}, **more}
+        body |= {"subjects": [subject]} if kind == "clusterrolebindings" else {}
+        admin.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", body).must()
+    controller = admin.as_user(CONTROLLER)
+    eventually("it may write nodes", lambda: controller.request("PATCH", f"{NODE}?dryRun=All", {}).ok)
+    return controller
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ({}, PROTECTED),
+        ({OWN: "true"}, PROTECTED),
+        (PROTECTED, {KARPENTERS: None, OWN: None}),
+        ({KARPENTERS: "false", OWN: "true"}, {OWN: None}),
+        ({OWN: "true"}, {OWN: None}),
+    ],
+)
+def test_of_a_node_it_sets_the_annotation_that_keeps_autoscalers_away_and_removes_its_own(
+    admin: Identity, with_nodes: Identity, before: Object, change: Object
+) -> None:
+    annotate(admin, before)
+    patch = {"metadata": {"annotations": change}}
+    assert with_nodes.request("PATCH", f"{NODE}?dryRun=All", patch).must()["metadata"]["name"] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ({}, {KARPENTERS: "true"}),
+        ({}, {OWN: "true"}),
+        ({}, {KARPENTERS: "10m", OWN: "true"}),
+        ({}, {KARPENTERS: "true", OWN: "a" * 1000}),
+        ({}, {**PROTECTED, "other": "a"}),
+        ({KARPENTERS: "false"}, PROTECTED),
+        ({KARPENTERS: ""}, PROTECTED),
+        ({KARPENTERS: "true"}, {OWN: "true"}),
+        ({KARPENTERS: "true"}, {KARPENTERS: None}),
+        ({KARPENTERS: "true"}, {KARPENTERS: "false"}),
+        ({KARPENTERS: "false", OWN: "true"}, {KARPENTERS: None, OWN: None}),
+        (PROTECTED, {KARPENTERS: None}),
+        (PROTECTED, {OWN: "false"}),
+        ({**PROTECTED, "other": "a"}, {KARPENTERS: None, OWN: None, "other": None}),
+    ],
+)
+def test_of_annotations_of_a_node_it_changes_nothing_else(
+    admin: Identity, with_nodes: Identity, before: Object, change: Object
+) -> None:
+    annotate(admin, before)
+    refused = with_nodes.request("PATCH", f"{NODE}?dryRun=All", {"metadata": {"annotations": change}})
+    assert refused.status == 403
+    assert "controller-writes.lode.dev" in refused.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+        {"spec": {"providerID": "kwok://another"}},
+        {"metadata": {"labels": {"gpu": "none"}}},
+        {"metadata": {"finalizers": ["example.com/kept"]}},
+        {"metadata": {"ownerReferences": [OWNER]}},
+    ],
+)
+def test_of_a_node_it_writes_nothing_but_annotations(with_nodes: Identity, change: Object) -> None:
+    assert with_nodes.request("PATCH", f"{NODE}?dryRun=All", change).status == 403
+    assert with_nodes.request("PATCH", f"{NODE}/status?dryRun=All", {"status": {"addresses": []}}).status == 403
+
+
+def annotate(admin: Identity, annotations: Object) -> None:
+    """Give the node these annotations of those that the tests are about, and no others."""
+    wanted = {KARPENTERS: None, OWN: None, "other": None, **annotations}
+    admin.request("PATCH", NODE, {"metadata": {"annotations": wanted}}).must()
 
 
 def strategic(who: Identity, path: str, body: Object) -> int:

@@ -107,6 +107,14 @@ def test_with_preemption_the_controller_may_evict_and_read_budgets_and_nothing_e
         assert granted(admin, CONTROLLER, "default") == wanted
 
 
+def test_with_autoscaling_the_controller_may_patch_nodes_and_nothing_else() -> None:
+    with ControlPlane(components=()) as plane:
+        admin = Identity.admin(plane)
+        plane.kubectl("create", "namespace", "lode-system")
+        plane.kubectl("apply", "-f", "manifests/autoscaling/autoscaling-rbac.yaml")
+        assert granted(admin, CONTROLLER, "default") == rights("patch", "", "nodes")
+
+
 REVIEWS = {
     CONTROLLER: [
         (True, "patch", DRA, "resourceclaims", "binding", ""),

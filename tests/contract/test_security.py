@@ -28,7 +28,9 @@ def rule_of(answer: Response) -> str:
         return "binding"
     if 'requires resource="resourceclaims/driver"' in answer.message:
         return "driver"
-    if re.search(r"can only (create|update) .*(ResourceSlice|pod status)", answer.message):
+    if re.search(
+        r"can only (create|update) .*(ResourceSlice|pod status)|is not allowed to modify node", answer.message
+    ):
         return "NodeRestriction"
     return "RBAC" if answer.status == 403 and " cannot " in answer.message else answer.message
 

@@ -20,6 +20,8 @@ from tests.contract.installed import (
 )
 
 PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+PROTECTED = {"karpenter.sh/do-not-disrupt": "true", "lode.dev/do-not-disrupt": "true"}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 KINDS = tuple(f"{what}admissionpolic{end}" for what in ("mutating", "validating") for end in ("ies", "ybindings"))
 
@@ -45,9 +47,14 @@ def ours(admin: Identity) -> dict[str, list[str]]:
             if it["metadata"]["name"].endswith(OUR_DRIVER)
         ],
         "allocations": [it["metadata"]["name"] for it in items(admin, CLAIMS) if "allocation" in it.get("status", {})],
+        "nodes": [it["metadata"]["name"] for it in items(admin, NODES) if annotations(it).keys() & PROTECTED.keys()],
         "finalizers": [it["metadata"]["name"] for it in items(admin, CLAIMS) if it["metadata"].get("finalizers")],
     }
     return {kind: names for kind, names in found.items() if names}
+
+
+def annotations(obj: Object) -> Object:
+    return dict(obj["metadata"].get("annotations") or {})
 
 
 def items(admin: Identity, path: str) -> list[Object]:
@@ -82,11 +89,14 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-devices-000")).must()
     other = admin.request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).must()["metadata"]["name"]
     allocation(admin)
-    assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "finalizers"}
+    plane.add_node("n1")
+    admin.request("PATCH", f"{NODES}/n1", {"metadata": {"annotations": {**PROTECTED, "other": "kept"}}}).must()
+    assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "nodes", "finalizers"}
     assert call(plane) == 0
     assert ours(admin) == {}
     assert admin.request("GET", f"{PODS}/{pod}").ok
     assert admin.request("GET", f"{SLICES}/{other}").ok
+    assert annotations(admin.get(f"{NODES}/n1"))["other"] == "kept"
     for namespace in ("lode-system", "lode-plugin"):
         assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", namespace, "-o", "name").stdout
     assert call(plane) == 0, "a second call finds nothing to do"

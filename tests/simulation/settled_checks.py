@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.reconcile import Unallocatable, decide, kinds_of, wish_of
+from controller.reconcile import Unallocatable, awaited_nodes, decide, kinds_of, wish_of
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
@@ -57,6 +57,7 @@ def check_settled(cluster: SimulatedCluster) -> None:
         *_state_violations(cluster, restarted),
         *_pod_violations(cluster),
         *_wish_violations(cluster, restarted.state),
+        *_protection_violations(cluster, restarted.state),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
         *node_violations(cluster),
     ]
@@ -271,6 +272,17 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
             wish = wish_of(state, kinds, decision, unknown_kinds=settings.unknown_kinds)
         if pod.wishes_node != bool(wish):
             yield f"pod {pod.key} {'asks' if pod.wishes_node else 'does not ask'} for a node; by {decision}"
+
+
+def _protection_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
+    """Exactly those nodes are kept from autoscalers where unbound pods have a place, and what others say stays."""
+    awaited = awaited_nodes(state) if cluster.settings.controller.autoscaling.enabled else frozenset[str]()
+    for node in state.nodes:
+        known = state.protections.of(node)
+        if known.ours and node not in awaited:
+            yield f"node {node} is kept from autoscalers, but waits for nobody"
+        if node in awaited and known.value is None:
+            yield f"node {node} waits for pods that are not bound, but autoscalers may remove it"
 
 
 def _is_pending(pod: Object) -> bool:

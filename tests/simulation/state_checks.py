@@ -67,6 +67,9 @@ def differences(known: State, rebuilt: State) -> Iterator[str]:
         "classes": (dict(known.classes), dict(rebuilt.classes)),
         "pods": ({pod.key: pod for pod in known.pods.values()}, {pod.key: pod for pod in rebuilt.pods.values()}),
         "pods that await an allocation": (known.awaiting, rebuilt.awaiting),
+        "pods that are not bound": (known.unbound, rebuilt.unbound),
+        "protected nodes": (known.protections.known, rebuilt.protections.known),
+        "nodes protected by us": (known.protections.ours, rebuilt.protections.ours),
     }
     for what, (is_now, should_be) in pairs.items():
         if is_now != should_be:

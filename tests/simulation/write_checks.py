@@ -33,12 +33,15 @@ from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
 from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.gang_write_checks import GangWriteChecks
+from tests.simulation.node_write_checks import node_problems
 from tests.simulation.quota_write_checks import QuotaWriteChecks
 
 T = TypeVar("T")
 
 MAX_CONDITION_MESSAGE: Final = 32768
 """Characters of a condition's message (metav1.Condition; core/v1 has no limit of its own)."""
+_COMPARED: Final = (RESOURCE_CLAIMS, NODES)
+"""The kinds whose objects are read before a write."""
 _CLAIM_OF_POD: Final = re.compile(r"\bclaim (\S+), request ")
 """How a message names a claim of the pod that it is about."""
 
@@ -84,7 +87,7 @@ class WriteChecks(ApiDecorator):
         if not call.is_write or call.resource == LEASES:
             return proceed()
         self._writes += 1
-        before = self._read(call.resource, call.namespace, call.name) if call.resource == RESOURCE_CLAIMS else None
+        before = self._read(call.resource, call.namespace, call.name) if call.resource in _COMPARED else None
         try:
             answer = proceed()
         except Invalid as error:
@@ -107,6 +110,8 @@ class WriteChecks(ApiDecorator):
         match call.resource:
             case _ if call.resource == EVENTS:
                 yield from _event_problems(answer)
+            case _ if call.resource == NODES:
+                yield from node_problems(before, answer, self._names)
             case _ if call.resource == PODS and call.verb == "patch":
                 yield from self._pod_problems(call, answer)
             case _ if call.resource == RESOURCE_CLAIMS and call.verb == "patch" and not call.subresource:

@@ -31,6 +31,7 @@ from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
+from tests.system.protection_incidents import ProtectionIncidents
 from tests.system.quota_incidents import QuotaIncidents
 from tests.system.restore_incidents import RestoreIncidents
 from tests.system.sub_groups import TIERS, RandomSubGroups
@@ -202,6 +203,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
     conditions = ConditionIncidents(seed, cluster)
+    protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -220,6 +222,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         namesakes.act()
         quotas.act()
         conditions.act()
+        protections.act()
         threads.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)

@@ -21,6 +21,7 @@ from tests.contract.security.attacked import (
     allocation_of,
     claim_path,
     device_of,
+    node_path,
     pod_path,
     quota_path,
     slice_named,
@@ -73,6 +74,7 @@ _OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000
 _EVIL = {"spec": {"containers": [{"name": "main", "image": "registry.example/evil:1"}]}}
 _CONDITION = {"type": "lode.dev/Allocated", "status": "True", "reason": "Allocated"}
 _READY = {"type": "Ready", "status": "True"}
+_PROTECTED = {"karpenter.sh/do-not-disrupt": "true", "lode.dev/do-not-disrupt": "true"}
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 ACTIONS: Mapping[str, Action] = {
@@ -110,6 +112,9 @@ ACTIONS: Mapping[str, Action] = {
         pod_path(GATED, OWN) + "/status", {"status": {"conditions": [_CONDITION]}}, "strategic-merge"
     ),
     "remove the gate of a pod": _patch(pod_path(GATED, OWN), {"spec": {"schedulingGates": None}}),
+    "keep autoscalers from another node": _patch(node_path(VICTIM), {"metadata": {"annotations": _PROTECTED}}),
+    "label another node": _patch(node_path(VICTIM), {"metadata": {"labels": {"gpu": "none"}}}),
+    "cordon another node": _patch(node_path(VICTIM), {"spec": {"unschedulable": True}}),
     "raise the limit of a quota in its status": _patch(
         quota_path(QUOTA) + "/status", {"status": {"hard": {"lode.dev/cores": "1000"}}}
     ),

@@ -53,6 +53,8 @@ class AttackedCluster:
 def attacked_cluster(flavor: Flavor) -> Iterator[AttackedCluster]:
     with ControlPlane(components=()) as plane:
         plane.kubectl("apply", "-k", f"manifests/{flavor}")
+        if flavor == "controller-allocated":
+            plane.kubectl("apply", "-f", "manifests/autoscaling/autoscaling-rbac.yaml")
         for node in (VICTIM, ATTACKER):
             plane.add_node(node)
         admin = Identity.admin(plane)
@@ -79,6 +81,10 @@ def allocation_on(node: str) -> Object:
 def quota_path(name: str) -> str:
     """The path of a quota in the tenant's namespace."""
     return f"/api/v1/namespaces/{OWN}/resourcequotas/{name}"
+
+
+def node_path(name: str) -> str:
+    return f"/api/v1/nodes/{name}"
 
 
 def claim_path(name: str, namespace: str = OWN) -> str:

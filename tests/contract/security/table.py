@@ -104,6 +104,13 @@ CONTROLLER_ALLOCATED: Final[Table] = {
         "RBAC | RBAC | RBAC | yes: task | RBAC | yes: trusted | NodeRestriction | yes: trusted"
     ),
     "remove the gate of a pod": _row("yes: own | yes: own | RBAC | yes: task | RBAC | RBAC | RBAC | yes: trusted"),
+    "keep autoscalers from another node": _row(
+        "RBAC | RBAC | RBAC | yes: task | RBAC | RBAC | NodeRestriction | yes: trusted"
+    ),
+    "label another node": _row("RBAC | RBAC | RBAC | controller-writes | RBAC | RBAC | NodeRestriction | yes: trusted"),
+    "cordon another node": _row(
+        "RBAC | RBAC | RBAC | controller-writes | RBAC | RBAC | NodeRestriction | yes: trusted"
+    ),
     "raise the limit of a quota in its status": _row(
         "RBAC | RBAC | RBAC | controller-writes | RBAC | RBAC | RBAC | yes: trusted"
     ),
@@ -168,6 +175,9 @@ SCHEDULER_ALLOCATED: Final[Table] = {
     ),
     "say that a pod has its devices": _row("RBAC | RBAC | RBAC | RBAC | yes: trusted | NodeRestriction | yes: trusted"),
     "remove the gate of a pod": _row("yes: own | yes: own | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "keep autoscalers from another node": _row("RBAC | RBAC | RBAC | RBAC | RBAC | NodeRestriction | yes: trusted"),
+    "label another node": _row("RBAC | RBAC | RBAC | RBAC | RBAC | NodeRestriction | yes: trusted"),
+    "cordon another node": _row("RBAC | RBAC | RBAC | RBAC | RBAC | NodeRestriction | yes: trusted"),
     "raise the limit of a quota in its status": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "say how many pods a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "say how much of its cards a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),

@@ -355,3 +355,30 @@ def test_the_devices_of_a_pod_are_chosen_before_the_first_write_for_them() -> No
         rig.allocate(pods[name], claim=f"c-{name}", device=f"gpu-{name}")
         rig.let_go(pods[name])
     assert rig.found == []
+
+
+THEIRS = "karpenter.sh/do-not-disrupt"
+OURS = "lode.dev/do-not-disrupt"
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "wrong"),
+    [
+        ({}, {"annotations": {THEIRS: "true", OURS: "true"}}, ""),
+        ({OURS: "true"}, {"annotations": {THEIRS: "true", OURS: "true"}}, ""),
+        ({THEIRS: "true", OURS: "true"}, {"annotations": {THEIRS: None, OURS: None}}, ""),
+        ({THEIRS: "10m", OURS: "true"}, {"annotations": {OURS: None}}, ""),
+        ({}, {"annotations": {THEIRS: "true"}}, "our annotation does not say so"),
+        ({}, {"annotations": {THEIRS: "yes", OURS: "true"}}, "do-not-disrupt is yes"),
+        ({THEIRS: "true"}, {"annotations": {THEIRS: None}}, "somebody else has set true"),
+        ({THEIRS: "10m", OURS: "true"}, {"annotations": {THEIRS: None, OURS: None}}, "somebody else has set 10m"),
+        ({THEIRS: "true", OURS: "true"}, {"annotations": {THEIRS: None}}, "our annotation does not say so"),
+        ({"a": "b"}, {"annotations": {"a": None}}, "annotations of others are changed: ['a']"),
+        ({}, {"labels": {"a": "b"}}, "more is changed than annotations"),
+    ],
+)
+def test_of_a_node_only_the_own_protection_is_changed(before: Object, patch: Object, wrong: str) -> None:
+    checked = CheckedWrites()
+    checked.memory.patch(NODES, "n1", {"metadata": {"annotations": before}})
+    checked.api.patch(NODES, "n1", {"metadata": patch})
+    assert [wrong in found for found in checked.found] == ([True] if wrong else [])
