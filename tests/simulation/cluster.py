@@ -49,6 +49,7 @@ from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlot, ProgramSlots
+from tests.simulation.stuck_gates import StuckGates, StuckGatesApi
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -90,6 +91,8 @@ class SimulatedCluster:
         self.api = MemoryApi(self.clock, seed=seed, custom=custom)
         self.hostile = HostileObjects(self.api, self.log)
         """What controllers read besides; may be changed at any time."""
+        self.gates = StuckGates()
+        """Whether controllers can remove gates; may be changed at any time."""
         self.access = Access(self.log)
         """What controllers and plugins can reach; may be changed at any time."""
         self.nodes: dict[str, SimulatedNode] = {}
@@ -139,6 +142,15 @@ class SimulatedCluster:
         self.slots.add(f"plugin-{name}", self._plugin_builder(name))
         self.slots.add(f"kubelet-{name}", self._kubelet_builder(name))
 
+    def remove_node(self, name: str) -> None:
+        """A node leaves the cluster for good: the machine, its programs, and the Node object."""
+        for program in (f"kubelet-{name}", f"plugin-{name}"):
+            self.slots.kill(program)
+        for program in (f"kubelet-{name}", f"plugin-{name}"):
+            del self.slots[program]
+        del self.nodes[name], self.hardware[name], self._disks[name]
+        self.user.delete(NODES, name)
+
     def recreate_node_object(self, name: str) -> None:
         """An operator deletes the Node object, and the kubelet registers the node anew."""
         labels = self.user.get(NODES, name)["metadata"].get("labels") or {}
@@ -168,7 +180,7 @@ class SimulatedCluster:
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
         if controls:
-            admitted = HostileApi(EvictionWatch(admitted, self.evictions), self.hostile)
+            admitted = StuckGatesApi(HostileApi(EvictionWatch(admitted, self.evictions), self.hostile), self.gates)
         if controls and self.older_controllers:
             admitted = SilentAllocations(admitted)
         if ours:
