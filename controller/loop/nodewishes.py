@@ -1,13 +1,12 @@
-"""Finds which of the pods that wait ask autoscalers for a node, once for all pods of a shape."""
+"""Finds which of the pods that wait ask autoscalers for a node."""
 
 from collections.abc import Hashable, Mapping
 
 from controller.reconcile import (
     GangDecision,
     KnownGang,
-    NodeKinds,
+    NewNodes,
     Unallocatable,
-    kinds_of,
     wish_of,
     wishes_of_gang,
 )
@@ -18,26 +17,27 @@ from driver.settings import AutoscalingSettings
 class NodeWishes:
     """The wishes of pods (``controller.reconcile.newnodes``). There are none unless the operator wants them.
 
-    The kinds of nodes are found anew when a node or a pool has changed, or what holds for all nodes, such as a class.
+    What a new node would take is found anew when a node or a pool has changed, or what holds for all nodes, such as a
+    class.
     """
 
     def __init__(self, state: State, settings: AutoscalingSettings):
         self._state = state
         self._settings = settings
-        self._kinds: tuple[Hashable, NodeKinds] | None = None
+        self._new_nodes: tuple[Hashable, NewNodes] | None = None
         self.enabled = settings.enabled
 
     def of(self, answer: Unallocatable) -> str:
         """Return the wish of a pod for which this was decided; "" if it has none."""
         if not self.enabled:
             return ""
-        return wish_of(self._state, self._known(), answer, unknown_kinds=self._settings.unknown_kinds)
+        return wish_of(self._state, self._known(), answer)
 
     def of_gang(self, gang: KnownGang, decision: GangDecision) -> Mapping[str, str]:
         """Return the wishes of the members of a gang for which this was decided, by pod."""
         if not self.enabled:
             return {}
-        return wishes_of_gang(self._state, self._known(), gang, decision, unknown_kinds=self._settings.unknown_kinds)
+        return wishes_of_gang(self._state, self._known(), gang, decision)
 
     @property
     def version(self) -> object:
@@ -50,8 +50,8 @@ class NodeWishes:
         nodes = self._state.nodes
         return nodes.described, nodes.common_version, self._state.devices.published
 
-    def _known(self) -> NodeKinds:
+    def _known(self) -> NewNodes:
         version = self._kinds_version
-        if self._kinds is None or self._kinds[0] != version:
-            self._kinds = version, kinds_of(self._state)
-        return self._kinds[1]
+        if self._new_nodes is None or self._new_nodes[0] != version:
+            self._new_nodes = version, NewNodes(self._state, unknown_kinds=self._settings.unknown_kinds)
+        return self._new_nodes[1]

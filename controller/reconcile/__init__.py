@@ -69,7 +69,7 @@ from controller.reconcile.makingroom import (
     preemption_for_gang,
 )
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
-from controller.reconcile.newnodes import NodeKinds, kinds_of, wish_of, wishes_of_gang
+from controller.reconcile.newnodes import NewNodes, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.occupancy import occupancy_of, overdue_at
 from controller.reconcile.pods import RELEASE_SECONDS, decide
@@ -122,8 +122,8 @@ __all__ = [
     "KnownMember",
     "LetGo",
     "MakeRoom",
+    "NewNodes",
     "NoRoom",
-    "NodeKinds",
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",
@@ -153,7 +153,6 @@ __all__ = [
     "explanation_of",
     "fits_without_later_pods",
     "is_recorded",
-    "kinds_of",
     "known_gang",
     "latest_end",
     "latest_end_of_new",

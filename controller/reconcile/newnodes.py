@@ -23,9 +23,12 @@ from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.prospects import could_take
 from controller.reconcile.quotas import quota_wait
 from controller.state import ClaimRecord, PodView, State
+from driver.bounded import BoundedCache
 from driver.limits import bounded, listed
 from driver.model import Allocation, Claim, Want
 
+_MOST_SHAPES: Final = 1024
+"""Most shapes of pods for which the answer is remembered."""
 MOST_KINDS: Final = 64
 """Most kinds of nodes that are asked, in the order of the names of their first nodes."""
 _OF_THE_MOMENT: Final = (
@@ -128,25 +131,46 @@ def _traits(attributes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     return (item for item in attributes.items() if item[0].rpartition("/")[2] not in _OF_ONE_DEVICE)
 
 
-def wish_of(state: State, kinds: NodeKinds, answer: Unallocatable, *, unknown_kinds: bool) -> str:
-    """Return the wish of a pod for which this was decided; "" if it has none.
+class NewNodes:
+    """The new nodes that would take pods, as of the nodes and pools of one moment. Pods that are alike are asked once.
 
     Args:
-        kinds: ``kinds_of`` the state.
         unknown_kinds: whether a kind of which there is no node may have devices of which there is none.
     """
+
+    def __init__(self, state: State, *, unknown_kinds: bool):
+        self._state = state
+        self._kinds = kinds_of(state)
+        self._unknown_kinds = unknown_kinds
+        self._found: BoundedCache[Hashable, _Helper | None] = BoundedCache(_MOST_SHAPES)
+
+    def node_for(self, pod: PodView, records: Sequence[ClaimRecord]) -> _Helper | None:
+        """Return the new node that would take the pod with these claims; None if there is none."""
+        shape = self._kinds.nodes.shape_of(pod.needs), _specs(records)
+        if shape not in self._found:
+            self._found[shape] = self._find(pod, tuple(record.claim for record in records))
+        return self._found[shape]
+
+    def _find(self, pod: PodView, claims: tuple[Claim, ...]) -> _Helper | None:
+        answer = plan([PodDemand(pod.key, pod.needs, claims)], self._kinds.fleet, self._kinds.nodes)
+        if isinstance(answer, Plan):
+            return _Helper(self._kinds.like[answer.placements[0].node], answer.placements[0].allocations)
+        published = all(self._state.devices.publishes(claim) for claim in claims)
+        return _Helper("", ()) if self._unknown_kinds and not answer.faults and not published else None
+
+
+def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
+    """Return the wish of a pod for which this was decided; "" if it has none."""
     pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
     if pod is None or records is None or not _may_wish(state, pod) or _waits_for_others(state, [answer]):
         return ""
-    found = _kind_for(state, kinds, pod, records, unknown_kinds=unknown_kinds)
+    found = new_nodes.node_for(pod, records)
     if found is None or quota_wait(state, pod.namespace, found.allocations):
         return ""
     return _message(found.like, records)
 
 
-def wishes_of_gang(
-    state: State, kinds: NodeKinds, gang: KnownGang, decision: GangDecision, *, unknown_kinds: bool
-) -> Mapping[str, str]:
+def wishes_of_gang(state: State, new_nodes: NewNodes, gang: KnownGang, decision: GangDecision) -> Mapping[str, str]:
     """Return the wishes of the members of a gang that could not start, by pod: those of all that wait, or none.
 
     A gang that has started gets none: a further member may need a place in its domain, and a new node may be elsewhere.
@@ -166,7 +190,7 @@ def wishes_of_gang(
         pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
         if pod is None or records is None:
             return {}
-        found = _kind_for(state, kinds, pod, records, unknown_kinds=unknown_kinds)
+        found = new_nodes.node_for(pod, records)
         if found is None:
             return {}
         wishes[_message(found.like, records)] = None
@@ -205,18 +229,6 @@ def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:
     found = [state.claims.get(key) for key in keys]
     records = [record for record in found if record is not None]
     return records if len(records) == len(found) else None
-
-
-def _kind_for(
-    state: State, kinds: NodeKinds, pod: PodView, records: Sequence[ClaimRecord], *, unknown_kinds: bool
-) -> _Helper | None:
-    """Return the kind of node that would take the pod; None if there is none."""
-    claims = tuple(record.claim for record in records)
-    answer = plan([PodDemand(pod.key, pod.needs, claims)], kinds.fleet, kinds.nodes)
-    if isinstance(answer, Plan):
-        return _Helper(kinds.like[answer.placements[0].node], answer.placements[0].allocations)
-    unknown = unknown_kinds and not answer.faults and any(not state.devices.publishes(claim) for claim in claims)
-    return _Helper("", ()) if unknown else None
 
 
 def _fits_anywhere(state: State, pods: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.reconcile import Unallocatable, awaited_nodes, decide, kinds_of, wish_of
+from controller.reconcile import NewNodes, Unallocatable, awaited_nodes, decide, wish_of
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
@@ -262,14 +262,14 @@ def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:
 def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """Exactly those pods ask autoscalers for a node that no node takes and a new one would. Members of gangs may."""
     settings = cluster.settings.controller.autoscaling
-    kinds = kinds_of(state)
+    new_nodes = NewNodes(state, unknown_kinds=settings.unknown_kinds)
     for pod in state.pods.values():
         if not pod.gates or (state.gangs.of(pod.key) and settings.enabled):
             continue
         decision = decide(state, pod.key, cluster.clock.now())
         wish = ""
         if settings.enabled and isinstance(decision, Unallocatable):
-            wish = wish_of(state, kinds, decision, unknown_kinds=settings.unknown_kinds)
+            wish = wish_of(state, new_nodes, decision)
         if pod.wishes_node != bool(wish):
             yield f"pod {pod.key} {'asks' if pod.wishes_node else 'does not ask'} for a node; by {decision}"
 

@@ -27,7 +27,7 @@ CARDS: Final = 2
 """Cards of each machine."""
 WANTED: Final = ("gpu-1", "gpu-1", "gpu-2")
 MOST_PODS: Final = 10
-LEASE_SECONDS: Final = 20.0
+LEASE_SECONDS: Final = 20
 PROTECTED_SECONDS: Final = 12.0
 """A node where devices have been held behind the gate for so long is protected, if a controller works."""
 STARTED_SECONDS: Final = 120.0

@@ -1,12 +1,14 @@
 """Which waiting pods ask autoscalers for a node, when they begin to, and when they end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from controller.loop import nodewishes
-from controller.reconcile import NodeKinds, kinds_of
+from controller.allocation import Fleet
+from controller.placement import Nodes, Plan, PodDemand, Refusal, plan
+from controller.reconcile import newnodes
+from controller.reconcile.newnodes import NodeKinds, kinds_of
 from controller.state import State
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -209,20 +211,31 @@ class TestAfterACrash:
         assert scheduled(full, "second") == GATED
 
 
-def test_the_kinds_of_nodes_are_found_once_for_all_pods_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[State] = []
+def test_new_nodes_are_looked_for_once_for_all_pods_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
 
-    def count(state: State) -> NodeKinds:
-        found.append(state)
+    def found(state: State) -> NodeKinds:
+        asked.append("kinds")
         return kinds_of(state)
 
-    monkeypatch.setattr(nodewishes, "kinds_of", count)
-    full = world(cards=1)
+    def planned(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusal:
+        asked.append(pods[0].key)
+        return plan(pods, fleet, nodes)
+
+    monkeypatch.setattr(newnodes, "kinds_of", found)
+    monkeypatch.setattr(newnodes, "plan", planned)
+    full = world(cards=2)
     for number in range(20):
         add(full, f"p{number}")
     full.settle()
-    assert sum(asks(full, f"p{number}") for number in range(20)) == 19
-    assert len(found) == 1
+    add(full, "larger", 2)
+    add(full, "hungry", cpu="3")
+    full.settle()
+    assert sum(asks(full, f"p{number}") for number in range(20)) == 18
+    assert asks(full, "larger")
+    assert asks(full, "hungry")
+    assert {"kinds", "default/larger", "default/hungry"} <= {*asked}
+    assert len(asked) == 4, "of those that are alike, one was asked for all"
 
 
 class TestGangs:

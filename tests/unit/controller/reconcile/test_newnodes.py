@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import NO_HISTORY, Unallocatable, decide, kinds_of, wish_of
-from controller.reconcile.newnodes import MOST_KINDS
+from controller.reconcile import NO_HISTORY, NewNodes, Unallocatable, decide, wish_of
+from controller.reconcile.newnodes import MOST_KINDS, kinds_of
 from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from tests.unit.controller.filled_state import NOW, FilledState, device_class, node, slice_on
 
@@ -17,7 +17,7 @@ def waiting(state: FilledState, name: str = "p") -> Unallocatable:
 
 
 def wish(state: FilledState, name: str = "p", *, unknown_kinds: bool = False) -> str:
-    return wish_of(state.state, kinds_of(state.state), waiting(state, name), unknown_kinds=unknown_kinds)
+    return wish_of(state.state, NewNodes(state.state, unknown_kinds=unknown_kinds), waiting(state, name))
 
 
 def full(nodes: int = 1, **options: Any) -> FilledState:
@@ -121,7 +121,7 @@ class TestWishes:
         state.claim("d")
         state.pod("p", "d")
         decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
-        assert wish_of(state.state, kinds_of(state.state), decision, unknown_kinds=True) == ""
+        assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
     def test_a_pod_without_our_gate_has_none(self) -> None:
         state = full(1)
