@@ -62,8 +62,8 @@ class DecisionChecks:
                 if unread := [one.resource.plural for one in self._reflectors() if _is_out_of_contact(one)]:
                     self._found.append(f"{step.target.key} is to be allocated, though {unread} cannot be read")
                 node = self._told[NODES].get(step.allocation.node_name)
-                if node is not None and node.closing_conditions:
-                    closed = f"{node.name}, which is closed by {node.closing_conditions}"
+                if node is not None and node.facts.closing_conditions:
+                    closed = f"{node.facts.name}, which is closed by {node.facts.closing_conditions}"
                     self._found.append(f"{step.target.key} is to be allocated on {closed}")
                 record = self._told[RESOURCE_CLAIMS].get(step.target.key)
                 if record is not None and record.claim.uid == step.target.uid:

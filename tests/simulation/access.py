@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from controller.state import DEVICE_TAINT_RULES_BETA
-from driver.kube.api import DEVICE_TAINT_RULES, Api, ApiCall, Forbidden, NotFound, Resource
+from driver.kube.api import DEVICE_TAINT_RULES, PODS, Api, ApiCall, Forbidden, NotFound, Resource, Unavailable
 from driver.kube.decorator import ApiDecorator
 from tests.simulation.event_log import EventLog
 
@@ -41,6 +41,8 @@ class Access:
         self._log = log
         self._taken: set[Right] = set()
         self._unserved: set[Resource] = {*STORED_AS}
+        self.gates_stuck = False
+        """Whether controllers get no answer when they remove a gate, as from a webhook of others that is not there."""
 
     @property
     def taken(self) -> frozenset[Right]:
@@ -78,7 +80,11 @@ class Access:
         Raises:
             Forbidden: the right to it is taken away.
             NotFound: its kind is not served.
+            Unavailable: it removes a gate, and gates are stuck.
         """
+        removes_gate = role == "controller" and call.resource == PODS and call.verb == "patch" and not call.subresource
+        if removes_gate and self.gates_stuck:
+            raise Unavailable("failed calling webhook: no answer", status=500)
         if Right(role, call.resource, call.is_write) in self._taken:
             raise Forbidden(f"{call} is forbidden", status=403, reason="Forbidden")
         if not self.serves(call.resource):

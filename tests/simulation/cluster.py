@@ -49,7 +49,6 @@ from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlot, ProgramSlots
-from tests.simulation.stuck_gates import StuckGates, StuckGatesApi
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -91,8 +90,6 @@ class SimulatedCluster:
         self.api = MemoryApi(self.clock, seed=seed, custom=custom)
         self.hostile = HostileObjects(self.api, self.log)
         """What controllers read besides; may be changed at any time."""
-        self.gates = StuckGates()
-        """Whether controllers can remove gates; may be changed at any time."""
         self.access = Access(self.log)
         """What controllers and plugins can reach; may be changed at any time."""
         self.nodes: dict[str, SimulatedNode] = {}
@@ -137,17 +134,14 @@ class SimulatedCluster:
         node = self.nodes[name] = SimulatedNode(name)
         self.hardware[name] = NodeHardware(_profile(profile), name)
         self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
-        node.files.disk.before = self._disk_look(name)
+        node.files.disk.before = lambda _operation, _path: self._disks[name].look()
         self.register(name, labels)
         self.slots.add(f"plugin-{name}", self._plugin_builder(name))
         self.slots.add(f"kubelet-{name}", self._kubelet_builder(name))
 
     def remove_node(self, name: str) -> None:
         """A node leaves the cluster for good: the machine, its programs, and the Node object."""
-        for program in (f"kubelet-{name}", f"plugin-{name}"):
-            self.slots.kill(program)
-        for program in (f"kubelet-{name}", f"plugin-{name}"):
-            del self.slots[program]
+        self.slots.remove(f"kubelet-{name}", f"plugin-{name}")
         del self.nodes[name], self.hardware[name], self._disks[name]
         self.user.delete(NODES, name)
 
@@ -180,7 +174,7 @@ class SimulatedCluster:
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
         if controls:
-            admitted = StuckGatesApi(HostileApi(EvictionWatch(admitted, self.evictions), self.hostile), self.gates)
+            admitted = HostileApi(EvictionWatch(admitted, self.evictions), self.hostile)
         if controls and self.older_controllers:
             admitted = SilentAllocations(admitted)
         if ours:
@@ -198,10 +192,8 @@ class SimulatedCluster:
         return ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0))
 
     def _build_controller(self, process: Process) -> SimulatedProgram:
-        clock = self._clock_of(process)
-        logger = EventLogger(self.log, process.name)
         return SimulatedController(
-            ProgramPorts(self._api(process, CONTROLLER), clock, logger),
+            ProgramPorts(self._api(process, CONTROLLER), self._clock_of(process), EventLogger(self.log, process.name)),
             self.settings,
             process.name,
             latency=self._latency,
@@ -321,8 +313,8 @@ class SimulatedCluster:
     def reboot(self, node: str, *, power_lost: bool = False) -> None:
         """Restart a node: its programs and containers end, and its file systems in memory are emptied."""
         self.log.note(node, "loses power and starts" if power_lost else "reboots")
-        self.slots.kill(f"kubelet-{node}")
-        self.slots.kill(f"plugin-{node}")
+        for program in (f"kubelet-{node}", f"plugin-{node}"):
+            self.slots.kill(program)
         self.nodes[node].reboot(self.settings, power_lost=power_lost)
         self.hardware[node].reboot()
 
@@ -368,9 +360,6 @@ class SimulatedCluster:
         if self._checked_writes != self.log.total_writes:
             self._checked_writes = self.log.total_writes
             self.invariants.check()
-
-    def _disk_look(self, node: str) -> Callable[[str, str], None]:
-        return lambda _operation, _path: self._disks[node].look()
 
     def run(self, steps: int) -> None:
         """Up to ``steps`` steps, fewer if nothing is due any more; time does not advance."""

@@ -91,6 +91,13 @@ class ProgramSlots(dict[str, ProgramSlot]):
         slot.program = None
         slot.not_before = self._clock.monotonic() + seconds
 
+    def remove(self, *names: str) -> None:
+        """End programs for good."""
+        for name in names:
+            self.kill(name)
+        for name in names:
+            del self[name]
+
     def crash_after(self, name: str, calls: int) -> None:
         """End a program just before the ``calls``-th call that it makes from now on."""
         self._crash_after[name] = calls

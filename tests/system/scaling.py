@@ -13,7 +13,7 @@ from simulation.invariants import Violation
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.karpenter import TAINT, Karpenter, Machines
 from tests.simulation.settled_checks import check_settled
-from tests.system.history import cards
+from tests.system.history import LAST_LINES, HistoryFailed, cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 FAULTS: Final = (
@@ -32,6 +32,25 @@ PROTECTED_SECONDS: Final = 12.0
 """A node where devices have been held behind the gate for so long is protected, if a controller works."""
 STARTED_SECONDS: Final = 120.0
 """A controller works again so long after one was killed."""
+
+
+def play(seed: int) -> None:
+    """Play the history of ``seed``.
+
+    Raises:
+        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
+    """
+    history = ScalingHistory(seed)
+    try:
+        history.play()
+    except Exception as error:
+        lines = [
+            f"history {seed} failed: {type(error).__name__}: {error}",
+            f"reproduce: LODE_SCALING_SEED={seed} .venv/bin/python -m pytest tests/system/test_scaling_histories.py",
+            f"the last {LAST_LINES} lines of the event log:",
+            *history.cluster.log.last(LAST_LINES),
+        ]
+        raise HistoryFailed("\n".join(lines)) from error
 
 
 class ScalingHistory:
@@ -92,7 +111,7 @@ class ScalingHistory:
             cluster.run(chance.choice((0, 3, 10, 40, 200)))
             self._look()
         cluster.faults = NO_FAULTS
-        cluster.gates.stuck = False
+        cluster.access.gates_stuck = False
         cluster.settle()
         check_settled(cluster)
         self._check_pods()
@@ -187,4 +206,4 @@ class ScalingHistory:
         self.cluster.slots.kill("karpenter")
 
     def _gates(self) -> None:
-        self.cluster.gates.stuck = not self.cluster.gates.stuck
+        self.cluster.access.gates_stuck = not self.cluster.access.gates_stuck

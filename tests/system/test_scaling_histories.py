@@ -5,8 +5,7 @@
 
 import pytest
 
-from tests.system.history import LAST_LINES
-from tests.system.scaling import ScalingHistory
+from tests.system.scaling import ScalingHistory, play
 from tests.system.seeds import seeds
 
 SEEDS = seeds(10, "SCALING_")
@@ -14,15 +13,7 @@ SEEDS = seeds(10, "SCALING_")
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_come_and_go_as_pods_need_them_through_a_seeded_history(seed: int) -> None:
-    history = ScalingHistory(seed)
-    try:
-        history.play()
-    except Exception as error:
-        lines = "\n".join(history.cluster.log.last(LAST_LINES))
-        command = f"LODE_SCALING_SEED={seed} .venv/bin/python -m pytest {__file__}"
-        raise AssertionError(
-            f"history {seed}: {type(error).__name__}: {error}\nreproduce: {command}\n{lines}"
-        ) from error
+    play(seed)
 
 
 def test_histories_make_nodes_and_protect_them() -> None:
