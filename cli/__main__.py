@@ -22,6 +22,7 @@ PROGRAMS = {
     "uncordon": ("cli.cards.commands:uncordon", "undo cordon or drain"),
     "drain": ("cli.cards.commands:drain", "cordon a card and evict the pods whose claims hold it"),
     "reset": ("cli.cards.commands:reset", "say how to reset a card by hand, unless somebody holds it"),
+    "handover": ("cli.cards.commands:handover", "take a node from a device plugin while its pods run on, and back"),
     "uninstall": ("cli.uninstall", "take Lode out of a cluster: gates, programs, slices and policies, in this order"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }

@@ -32,6 +32,7 @@ from memoryapi.kind_rules import KindRules, Write, at
 from memoryapi.object_writer import ADMIN_ACCESS
 from memoryapi.schema import FieldType, ParsedObject, child, parse, type_of
 
+DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)

@@ -1,4 +1,4 @@
-"""``lode cordon``, ``lode uncordon``, ``lode drain`` and ``lode reset``: their options."""
+"""``lode cordon``, ``uncordon``, ``drain``, ``reset`` and ``handover``: their options."""
 
 import argparse
 import re
@@ -28,6 +28,11 @@ _RESET: Final = """\
 Print what remains to be done by hand to reset a card. Nothing is changed. Refused while a claim holds the card, or
 while a new claim could get it.
 CARD is the name of one of its devices (gpu-3), its index (3), or its uuid or the beginning of that."""
+_HANDOVER: Final = """\
+Take a node from the device plugin that hands out its cards, while the pods that have cards run on. A label makes the
+device plugin's DaemonSet leave the node; cards that none of its pods has are open to claims as soon as the kubelet has
+forgotten the device plugin, the others when these pods end. With --back, the device plugin gets the node again, once no
+claim holds a card. Interrupted, call it again."""
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -105,6 +110,29 @@ example: kubectl lode reset node-1/gpu-3"""
     from cli.cards import work
 
     return work.reset(arguments)
+
+
+def handover(argv: Sequence[str]) -> int:
+    """Hand a node over; the exit status, as the command's help says."""
+    epilog = """\
+exit status: 0 done, 1 not in time, or claims hold cards, 2 it failed
+example: kubectl lode handover node-1"""
+    parser = _parser("handover", _HANDOVER, epilog, what="NODE")
+    _add_dry_run(parser)
+    parser.add_argument("--back", action="store_true", help="give the node back to its device plugin")
+    parser.add_argument(
+        "--daemonset",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="the device plugin, if several DaemonSets register devices",
+    )
+    parser.add_argument(
+        "--timeout", type=seconds_of, default=0.0, metavar="TIME", help="such as 90s or 15m; default: 0, without an end"
+    )
+    arguments = parser.parse_args(argv)
+    from cli.cards import handover as work
+
+    return work.run(arguments)
 
 
 def _parser(command: str, description: str, epilog: str, what: str = _CARD) -> argparse.ArgumentParser:

@@ -278,19 +278,24 @@ def _runtimes(nodes: list[ClusterNode]) -> Iterator[Finding]:
         yield ok("container runtime", f"{len(nodes)} nodes", ", ".join(sorted(known)))
 
 
+_TWICE: Final = "see that no card of these nodes is handed out twice:"
+
+
 def _rivals(nodes: list[ClusterNode]) -> Iterator[Finding]:
-    found: dict[str, list[str]] = {}
+    plugins: dict[str, list[str]] = {}
+    drivers: dict[str, list[str]] = {}
     for node in nodes:
         for resource in node.device_plugins:
-            found.setdefault(f"a device plugin offers {resource}", []).append(node.name)
+            plugins.setdefault(resource, []).append(node.name)
         for driver in node.drivers:
-            found.setdefault(f"the DRA driver {driver} publishes devices", []).append(node.name)
-    for message, names in found.items():
-        remedy = (
-            "see that no card of these nodes is handed out twice: remove the other driver there, or exclude the nodes"
-        )
-        yield Finding("warning", "other drivers", _some(names), message, remedy)
-    if not found:
+            drivers.setdefault(driver, []).append(node.name)
+    for resource, names in plugins.items():
+        remedy = f"{_TWICE} kubectl lode handover {names[0]}, or exclude the nodes"
+        yield Finding("warning", "other drivers", _some(names), f"a device plugin offers {resource}", remedy)
+    for driver, names in drivers.items():
+        remedy = f"{_TWICE} remove the other driver there, or exclude the nodes"
+        yield Finding("warning", "other drivers", _some(names), f"the DRA driver {driver} publishes devices", remedy)
+    if not plugins and not drivers:
         yield ok("other drivers", f"{len(nodes)} nodes", "no other driver of these cards")
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from cli import live, shipped
+from cli.checks import DAEMON_SETS, DEPLOYMENTS
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
 from cli.expand import SENSELESS
 from controller.policies.comparison import deviation
@@ -26,9 +27,8 @@ from driver.kube.api import (
 from driver.kube.objects import name_key, object_key
 from driver.names import Names
 from driver.settings import Settings
+from kubeletplugin.hardware.vendors import vendor_of_resource
 
-DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 MUTATING_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
@@ -37,8 +37,6 @@ PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
 NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
 _ABSENT: Final = "does not exist"
 _OFF: Final = ("lode.dev/kubeletplugin", "off")
-_CARDS: Final = ("nvidia.com/", "huawei.com/")
-"""Prefixes of the extended resources by which device plugins offer these cards."""
 
 T = TypeVar("T")
 
@@ -270,7 +268,9 @@ def _node(
     name, labels, info = raw["metadata"]["name"], raw["metadata"].get("labels") or {}, raw["status"].get("nodeInfo", {})
     off = labels.get(_OFF[0]) == _OFF[1] or any(labels.get(key) != value for key, value in selector.items())
     allocatable: Mapping[str, Any] = raw["status"].get("allocatable") or {}
-    offered = tuple(key for key, amount in sorted(allocatable.items()) if key.startswith(_CARDS) and str(amount) != "0")
+    offered = tuple(
+        key for key, amount in sorted(allocatable.items()) if vendor_of_resource(key) and str(amount) != "0"
+    )
     return ClusterNode(
         name=name,
         kubelet=info.get("kubeletVersion", ""),

@@ -4,6 +4,7 @@ To add a vendor, add a member to ``Vendor`` and an entry here; mypy names every 
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never, get_args
 
@@ -63,7 +64,8 @@ _NVIDIA: Final = VendorFacts(
     partition_kind="mig",
     parameters=GpuConfig,
     visible_devices="NVIDIA_VISIBLE_DEVICES",
-    extended_resources=("nvidia.com/gpu", "nvidia.com/mig-"),
+    # NVIDIA's and HAMi's device plugins, and Volcano's.
+    extended_resources=("nvidia.com/gpu", "nvidia.com/mig-", "volcano.sh/gpu-", "volcano.sh/vgpu-"),
     numbered_card=None,
     device_plugins=("nvidia",),
     card_drivers=("gpu.nvidia.com",),
@@ -106,3 +108,13 @@ def facts_of(vendor: Vendor) -> VendorFacts:
             return _HUAWEI
         case _:
             assert_never(vendor)
+
+
+def vendor_of_resource(resource: str) -> Vendor | None:
+    """The vendor whose cards a device plugin offers by this name; None if the resource is something else."""
+    return next((vendor for prefix, vendor in _RESOURCES.items() if resource.startswith(prefix)), None)
+
+
+_RESOURCES: Final[Mapping[str, Vendor]] = {
+    prefix: vendor for vendor in EVERY_VENDOR for prefix in facts_of(vendor).extended_resources
+}

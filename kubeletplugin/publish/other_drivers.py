@@ -6,13 +6,9 @@ from typing import Final
 
 from driver.kube.api import Object
 from kubeletplugin.hardware import Card, CardState
-from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
 from kubeletplugin.kubelet_devices import KubeletDevices
 
-_RESOURCES: Final[Mapping[str, Vendor]] = {
-    prefix: vendor for vendor in EVERY_VENDOR for prefix in facts_of(vendor).extended_resources
-}
-"""Prefixes of the resources of device plugins. Resources that DRA drivers serve are not in a Node's status."""
 _DRIVERS: Final[Mapping[str, Vendor]] = {
     driver: vendor for vendor in EVERY_VENDOR for driver in facts_of(vendor).card_drivers
 }
@@ -70,8 +66,8 @@ def of_cards(devices: KubeletDevices | None) -> KubeletDevices | None:
     if devices is None:
         return None
     return KubeletDevices(
-        frozenset(device for device in devices.offered if _vendor_of(device.resource)),
-        frozenset(device for device in devices.used if _vendor_of(device.resource)),
+        frozenset(device for device in devices.offered if vendor_of_resource(device.resource)),
+        frozenset(device for device in devices.used if vendor_of_resource(device.resource)),
         devices.drivers & _DRIVERS.keys(),
     )
 
@@ -104,7 +100,7 @@ def handed_out(
 
 def resources_in(node: Object) -> Mapping[str, int]:
     """Number of devices of each device plugin for cards, unhealthy ones included; resources without devices are left
-    out.
+    out. Resources that DRA drivers serve are not in a Node's status.
 
     The kubelet keeps the count for a while after a device plugin ended, so a restarted one keeps its cards.
     """
@@ -112,7 +108,7 @@ def resources_in(node: Object) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for amounts in (status.get("capacity") or {}, status.get("allocatable") or {}):
         for resource, amount in amounts.items():
-            if _vendor_of(resource) and str(amount).isdigit() and int(amount):
+            if vendor_of_resource(resource) and str(amount).isdigit() and int(amount):
                 found[resource] = max(int(amount), found.get(resource, 0))
     return dict(sorted(found.items()))
 
@@ -120,7 +116,7 @@ def resources_in(node: Object) -> Mapping[str, int]:
 def _of_node(node: Object, kubelet: KubeletDevices | None) -> Iterator[_Sign]:
     named = [device.resource for device in kubelet.offered] if kubelet else []
     for resource, count in resources_in(node).items():
-        vendor = _vendor_of(resource)
+        vendor = vendor_of_resource(resource)
         if vendor and count > named.count(resource):
             yield _Sign(vendor, _plugin(resource))
 
@@ -130,7 +126,7 @@ def _of_kubelet(kubelet: KubeletDevices | None, published: Iterable[OtherDevice]
         return
     for devices, by in ((kubelet.offered, _plugin), (kubelet.used, _pods)):
         for device in sorted(devices, key=lambda device: (device.resource, device.id)):
-            if vendor := _vendor_of(device.resource):
+            if vendor := vendor_of_resource(device.resource):
                 yield _Sign(vendor, by(device.resource), frozenset([device.id]))
     present = {device.driver for device in published}
     for driver in sorted(kubelet.drivers & _DRIVERS.keys() - present):
@@ -150,10 +146,6 @@ def _names(name: str, known: KnownCard) -> bool:
     numbered = facts_of(known.card.vendor).numbered_card
     found = numbered.fullmatch(name) if numbered else None
     return found is not None and int(found[1]) == known.card.index
-
-
-def _vendor_of(resource: str) -> Vendor | None:
-    return next((vendor for prefix, vendor in _RESOURCES.items() if resource.startswith(prefix)), None)
 
 
 def _plugin(resource: str) -> str:

@@ -1,4 +1,4 @@
-"""A device plugin as a pod: its program, and the pod that runs it in the driver's image.
+"""A device plugin: its program, and the pod or DaemonSet that runs it in the driver's image.
 
 It speaks the kubelet's device plugin API, version v1beta1. Its messages have texts only, so they are encoded here.
 """
@@ -6,7 +6,7 @@ It speaks the kubelet's device plugin API, version v1beta1. Its messages have te
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,25 +19,32 @@ NAME = "device-plugin"
 
 def pod(node: str, resource: str, *devices: str) -> dict[str, Any]:
     """The device plugin of a resource on a node, with these devices."""
+    spec = {"nodeName": node, **_spec(resource, devices)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": NAME}, "spec": spec}
+
+
+def daemon_set(selector: dict[str, str], resource: str, *devices: str) -> dict[str, Any]:
+    """The device plugin of a resource on the nodes with these labels."""
+    labels = {"app": NAME}
+    template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": selector, **_spec(resource, devices)}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": NAME}, "spec": spec}
+
+
+def _spec(resource: str, devices: Sequence[str]) -> dict[str, Any]:
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": NAME},
-        "spec": {
-            "nodeName": node,
-            "terminationGracePeriodSeconds": 5,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "lode-dra:dev",
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": ["python3", "-c", Path(__file__).read_text(), resource, *devices],
-                    "securityContext": {"runAsUser": 0},
-                    "volumeMounts": [{"name": "kubelet", "mountPath": FOLDER}],
-                }
-            ],
-            "volumes": [{"name": "kubelet", "hostPath": {"path": FOLDER}}],
-        },
+        "terminationGracePeriodSeconds": 5,
+        "containers": [
+            {
+                "name": "main",
+                "image": "lode-dra:dev",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["python3", "-c", Path(__file__).read_text(), resource, *devices],
+                "securityContext": {"runAsUser": 0},
+                "volumeMounts": [{"name": "kubelet", "mountPath": FOLDER}],
+            }
+        ],
+        "volumes": [{"name": "kubelet", "hostPath": {"path": FOLDER}}],
     }
 
 

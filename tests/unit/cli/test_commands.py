@@ -72,6 +72,7 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
         "uncordon",
         "drain",
         "reset",
+        "handover",
     ],
 )
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
@@ -138,6 +139,7 @@ def test_every_command_for_a_cluster_takes_a_context(tmp_path: Path, capsys: pyt
         ["uninstall"],
         ["cordon", "n"],
         ["drain", "n"],
+        ["handover", "n"],
     ):
         assert lode(["--context", "nowhere", "--kubeconfig", str(path), *command]) == 2
         assert "nowhere" in capsys.readouterr().err

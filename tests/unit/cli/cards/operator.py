@@ -10,6 +10,7 @@ import pytest
 from cli import live
 from cli.__main__ import main as lode
 from cli.cards import draining
+from cli.checks import DAEMON_SETS
 from cli.shipped import device_classes
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -64,7 +65,7 @@ class Operator:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         self.clock = VirtualClock()
-        self.stored = MemoryApi(self.clock)
+        self.stored = MemoryApi(self.clock, custom=[DAEMON_SETS])
         self.api = _Reached(self.stored)
         self.meanwhile: Callable[[], None] = self.pods_end
         self._capsys = capsys

@@ -45,6 +45,9 @@ def published(*texts: str) -> list[OtherDevice]:
         pytest.param(KubeletDevices(plugin("GPU-uuid1")), {"gpu-1"}, id="a card"),
         pytest.param(KubeletDevices(plugin("GPU-uuid1::3", "GPU-uuid1::4")), {"gpu-1"}, id="replicas of a card"),
         pytest.param(KubeletDevices(plugin("GPU-uuid0-7")), {"gpu-0"}, id="a virtual GPU"),
+        pytest.param(
+            KubeletDevices(plugin("GPU-uuid2-4", resource="volcano.sh/vgpu-number")), {"gpu-2"}, id="a vGPU of Volcano"
+        ),
         pytest.param(KubeletDevices(plugin("MIG-GPU-uuid2/7/0")), {"gpu-2"}, id="an instance named after its card"),
         pytest.param(KubeletDevices(plugin("MIG-instance")), GPUS, id="an instance of any card"),
         pytest.param(KubeletDevices(used=plugin("GPU-uuid0")), {"gpu-0"}, id="pods of a plugin that has gone"),
