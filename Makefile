@@ -35,7 +35,7 @@ test: lint ## check style, types and imports; unit, system and contract tests (r
 	$(CLUSTERS) control-plane --helm >/dev/null
 	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
 	@# These wait more than they work; each process has control planes of its own.
-	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter" $(ARGS)
+	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter and not kueue" $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only
@@ -61,18 +61,25 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
 .PHONY: e2e-all
-e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter
+e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue
 	.ci/cold
 	$(MAKE) e2e ALL=1 KUBERNETES=1.37
 	$(MAKE) e2e ALL=1 KUBERNETES=1.36
 	$(MAKE) e2e ALL=1 POD_GROUPS=1
 	$(MAKE) karpenter
+	$(MAKE) kueue
 
 .PHONY: karpenter
 karpenter: $(VENV) ## real Karpenter makes nodes for pods at our gate, ten minutes (ARGS)
 	$(CLUSTERS) control-plane >/dev/null
 	$(CLUSTERS) build karpenter >/dev/null
 	pytest --durations=20 tests/contract/karpenter $(ARGS)
+
+.PHONY: kueue
+kueue: $(VENV) ## real Kueue counts our devices and holds jobs back, some minutes (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	$(CLUSTERS) build kueue >/dev/null
+	pytest --durations=20 tests/contract/kueue $(ARGS)
 
 .PHONY: kind
 kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl

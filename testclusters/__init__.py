@@ -46,6 +46,7 @@ from testclusters.programs import (
     helm_program,
     karpenter_program,
     kubectl_program,
+    kueue_folder,
 )
 from testclusters.progress import progress_step
 
@@ -75,6 +76,7 @@ __all__ = [
     "karpenter_program",
     "kind_configuration",
     "kubectl_program",
+    "kueue_folder",
     "previous_source",
     "progress_step",
     "promtool",

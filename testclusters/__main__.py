@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
-_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter")
+_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter", "kueue")
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -119,6 +119,7 @@ def _build(arguments: argparse.Namespace) -> int:
                 programs.EXAMPLE_DRIVER,
                 programs.HELM,
                 programs.KARPENTER,
+                programs.KUEUE,
             ),
             strict=True,
         )

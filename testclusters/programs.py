@@ -52,6 +52,8 @@ class GoProgram:
     """Linker settings that take that version: `{version}`, `{major}` and `{minor}` are replaced."""
     links: tuple[str, ...] = ()
     """Names of symbolic links to the one binary, which acts by the name it is called by."""
+    manifests: str = ""
+    """A folder of `module` with manifests, which is copied beside the binaries; `""`: none."""
 
     @property
     def version(self) -> str:
@@ -79,6 +81,7 @@ class GoProgram:
             " ".join(flags),
             self.package,
             " ".join(self.links),
+            *filter(None, (self.manifests,)),
             go_version(),
         )
         return cache.cached_folder(self.name, key, lambda folder: self._compile(folder, flags))
@@ -110,6 +113,19 @@ class GoProgram:
             raise ProgramMissing(f"building {self.name} failed:\n" + "\n".join(log.read_text().splitlines()[-20:]))
         for link in self.links:
             (folder / link).symlink_to(self.folder)
+        if self.manifests:
+            self._copy_manifests(folder / self.manifests, environment)
+
+    def _copy_manifests(self, folder: Path, environment: Mapping[str, str]) -> None:
+        command = ["go", "list", "-m", f"-modfile={self.modfile}", "-f={{.Dir}}", self.module]
+        done = subprocess.run(
+            command, cwd=SOURCES / self.folder, env=environment, capture_output=True, text=True, check=True
+        )
+        source = Path(done.stdout.strip(), self.manifests)
+        for file in source.rglob("*.yaml"):  # without the modes of Go's cache, in which nothing can be removed
+            copy = folder / file.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
 
 
 def kubernetes(version: str = KUBERNETES_VERSIONS[0]) -> GoProgram:
@@ -146,6 +162,7 @@ KIND = GoProgram(name="kind", folder="kind")
 HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
+KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")
 
 
 def example_driver() -> Path:
@@ -162,6 +179,14 @@ def karpenter_program() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return KARPENTER.build() / "karpenter"
+
+
+def kueue_folder() -> Path:
+    """Kueue, the program `kueue` with its manifests in `config`, which is built if it is not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return KUEUE.build()
 
 
 def kubectl_program() -> Path:

@@ -9,7 +9,9 @@ import pytest
 from testclusters import ControlPlane
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
-FILES = sorted(file for file in EXAMPLES.glob("*/*.yaml") if file.stem != "kustomization")
+KUEUE = "kueue"
+"""The folder with kinds of Kueue's, which ``tests/contract/kueue`` uses."""
+FILES = sorted(file for file in EXAMPLES.glob("*/*.yaml") if file.stem != "kustomization" and file.parent.name != KUEUE)
 LEVEL = "pod-security.kubernetes.io"
 
 
