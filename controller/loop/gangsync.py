@@ -108,13 +108,19 @@ class GangSync:
         """Decide about the gang, with the room that is kept for it; whom to evict for it if no domain takes it."""
         members = [member.pod for member in gang.members]
         priority = min(self._state.pods[pod].priority for pod in members)
-        with self._state.rooms.open_to(members, priority) as opened:
-            if not opened:
-                decision = self._decide(gang, restrictions, self._chooser(gang.key, self._unfinished.get(gang.key)))
-            else:
+        with_rooms = self._preempting.restrict(restrictions, members)
+        with self._state.rooms.open_to(members) as opened:
+            if opened:
                 # What others were refused is no answer for a gang that sees more room than they do.
-                choose = self._chooser(gang.key, None, Memory())
-                decision = self._decide(gang, self._preempting.restrict(restrictions, members), choose)
+                decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
+            else:
+                decision = self._decide(gang, restrictions, self._chooser(gang.key, self._unfinished.get(gang.key)))
+        if decision.refusal is None:
+            return decision
+        # What is kept for lower priorities is taken only if there is no other place.
+        with self._state.rooms.open_to(members, priority) as opened:
+            if opened:
+                decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
             return self._preempting.room_for_gang(decision)
 
     def _decide(self, gang: KnownGang, restrictions: NodeRestrictions, choose: Choose | None = None) -> GangDecision:

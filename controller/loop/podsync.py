@@ -124,14 +124,19 @@ class PodSync:
     def _decide(self, pod: PodView) -> Decision:
         now, history = self._clock.monotonic(), self.history_of(pod.key)
         context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
+        # What others were refused is no answer for a pod that sees more room than they do.
+        restrictions = self._preempting.restrict(context.restrictions, [pod.key])
+        with_rooms = replace(context, restrictions=restrictions, memory=NO_MEMORY)
+        with self._state.rooms.open_to([pod.key]) as opened:
+            decision = decide(self._state, pod.key, now, history, with_rooms if opened else context)
+        if not isinstance(decision, Unallocatable):
+            return decision
+        # What is kept for lower priorities is taken only if there is no other place.
         with self._state.rooms.open_to([pod.key], pod.priority) as opened:
             if opened:
-                # What others were refused is no answer for a pod that sees more room than they do.
-                restrictions = self._preempting.restrict(context.restrictions, [pod.key])
-                context = replace(context, restrictions=restrictions, memory=NO_MEMORY)
-            decision = decide(self._state, pod.key, now, history, context)
+                decision = decide(self._state, pod.key, now, history, with_rooms)
             if isinstance(decision, Unallocatable):
-                return self._preempting.room_for(pod, decision, history, context)
+                return self._preempting.room_for(pod, decision, history, with_rooms if opened else context)
         return decision
 
     @staticmethod

@@ -5,6 +5,7 @@ the pod that it is kept for, the other members of its gang, and pods of higher p
 take room that kube-scheduler keeps for a nominated pod; whoever it was kept for is then decided about anew.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -134,7 +135,7 @@ class Rooms:
             self._lifted.difference_update(lifted)
 
     @contextmanager
-    def open_to(self, pods: Collection[str], priority: int) -> Iterator[bool]:
+    def open_to(self, pods: Collection[str], priority: int | None = None) -> Iterator[bool]:
         """Let the rooms go on trial that these pods may take: their own, and those for lower priorities.
 
         The quotas of a namespace know no priority: what is kept for others of theirs still counts for these.
@@ -142,10 +143,11 @@ class Rooms:
 
         Args:
             pods: a pod, or all members of a gang (keys).
-            priority: the least of these.
+            priority: the least of these; None for nothing but their own rooms.
         """
         mine = frozenset(pods) if self._kept else frozenset[str]()
-        opened = [kept for key, kept in self._kept.items() if key in mine or kept.room.priority < priority]
+        below = -math.inf if priority is None else priority
+        opened = [kept for key, kept in self._kept.items() if key in mine or kept.room.priority < below]
         lifted = [one for kept in opened if (one := self._nodes.lift(kept.room.pod)) is not None]
         own = [kept.room for kept in opened if kept.room.pod in mine]
         for room in own:

@@ -258,3 +258,18 @@ def test_a_gang_that_came_before_its_victims_were_bound_has_them_evicted_when_th
     for name in "ab":
         world.end(name)
     assert placed(world, members)
+
+
+def test_a_gang_takes_what_is_kept_for_a_lower_priority_only_if_it_has_no_other_place() -> None:
+    world = PreemptingWorld(cards=3)
+    world.running("a")
+    world.wanting("important", HIGH, count=3)
+    world.settle()
+    assert world.evicted() == ["a"]
+    world.add_node("n2", 2)
+    members = wanting_gang(world, count=2, priority=2 * HIGH)
+    world.settle(COMPLETE)
+    assert [world.devices(member)[0].split("/")[0] for member in members] == ["n2", "n2"]
+    further = wanting_gang(world, count=2, priority=2 * HIGH, name="further")
+    world.settle(COMPLETE)
+    assert [world.devices(member)[0].split("/")[0] for member in further] == ["n1", "n1"]

@@ -251,3 +251,18 @@ def test_a_pod_that_came_before_its_victims_were_bound_has_them_evicted_when_the
     world.bind("a", "n1")
     world.settle(5)
     assert world.evicted() == ["a"]
+
+
+def test_a_pod_of_higher_priority_takes_what_is_kept_only_if_it_has_no_other_place() -> None:
+    world = PreemptingWorld(cards=2)
+    world.running("a")
+    world.wanting("important", HIGH, count=2)
+    world.settle()
+    assert world.evicted() == ["a"]
+    world.add_node("n2", 1)
+    world.wanting("urgent", 2 * HIGH)
+    world.settle()
+    assert world.devices("urgent") == ["n2/gpu-0"]
+    world.wanting("further", 2 * HIGH)
+    world.settle()
+    assert world.devices("further")[0].startswith("n1/")
