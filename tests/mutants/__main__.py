@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from tests.mutants import alone
+from tests.mutants.alone import HISTORIES, History
 from tests.mutants.operators import edits
 from tests.mutants.suites import suite_of
 from tests.mutants.trial import Change, FailingTests, Verdict, Workshop
@@ -52,9 +53,10 @@ def written_changes(name: str, root: Path = ROOT) -> Iterator[Change]:
         yield Change(entry["name"], path, source, changed, tests)
 
 
-def recorded_histories() -> dict[str, int]:
-    """By the name of a change written by hand, the seed of a history that notices it by itself."""
-    return {entry["name"]: entry["history"] for entry in _data(UNNOTICED) if "history" in entry}
+def recorded_histories() -> dict[str, History]:
+    """By the name of a change written by hand, the history that notices it by itself."""
+    entries = _data(UNNOTICED)
+    return {one["name"]: History(one[kind], kind) for one in entries for kind in HISTORIES if kind in one}
 
 
 def derived_changes(seed: int, count: int, only: str = "", root: Path = ROOT) -> list[Change]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
+_PREEMPTION: Final = "tests/system/test_preemption_histories.py"
 _DECIDING: Final = "state policies reconcile gangs placement election writing reporting waiting loop".split()
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {
@@ -14,7 +15,11 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/controller/gangs",
     ),
     "controller/placement": ("tests/unit/controller/placement", *_CONTROLLER),
-    "controller/preemption": ("tests/unit/controller/preemption",),
+    "controller/preemption": ("tests/unit/controller/preemption", _PREEMPTION),
+    "controller/loop/preempting.py": ("tests/unit/controller/loop", _PREEMPTION),
+    "controller/reconcile/makingroom.py": ("tests/unit/controller/loop", _PREEMPTION),
+    "controller/reconcile/nodes.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
+    "controller/state/rooms.py": ("tests/unit/controller/loop", _PREEMPTION),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
     "kubeletplugin/prepare": ("tests/unit/kubeletplugin/prepare", "tests/system/test_death_at_every_call.py"),
     "kubeletplugin/publish": ("tests/unit/kubeletplugin/publish", _HISTORIES),

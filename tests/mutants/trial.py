@@ -136,7 +136,8 @@ class Workshop:
         """What pytest printed last if a test failed or the process was killed, else ""."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-p", "tests.mutants.plugin", "--hypothesis-profile=mutants", "--hypothesis-seed=0", *arguments]
-        environment = {**os.environ, "LODE_HISTORIES": str(self._histories)}
+        histories = str(self._histories)
+        environment = {**os.environ, "LODE_HISTORIES": histories, "LODE_PREEMPTION_HISTORIES": histories}
         done = subprocess.run(command, cwd=self._root, env=environment, capture_output=True, text=True)
         if done.returncode == 0:
             return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import UNNOTICED, WRITTEN, recorded_histories, written_changes
-from tests.mutants.alone import tell
+from tests.mutants.alone import HISTORIES, History, tell
 from tests.mutants.trial import Change, FailingTests
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,7 +55,7 @@ def change(limit: int) -> Change:
 def test_the_recorded_history_comes_first_and_then_those_that_are_searched(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell([change(1), change(0)], {"limit 1": 3}, tree, search=6, seconds=60)
+    tell([change(1), change(0)], {"limit 1": History(3)}, tree, search=6, seconds=60)
     assert capsys.readouterr().out.splitlines() == [
         "     3  limit 1",
         "     1  limit 0",
@@ -66,7 +66,7 @@ def test_the_recorded_history_comes_first_and_then_those_that_are_searched(
 def test_only_recorded_histories_are_played_unless_others_are_searched(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell([change(2), change(0)], {"limit 2": 9}, tree, search=0, seconds=60)
+    tell([change(2), change(0)], {"limit 2": History(9)}, tree, search=0, seconds=60)
     assert capsys.readouterr().out.splitlines() == [
         "     -  limit 2",
         "     -  limit 0",
@@ -77,14 +77,20 @@ def test_only_recorded_histories_are_played_unless_others_are_searched(
 def test_a_recorded_history_that_fails_anyway_says_nothing(tree: Path) -> None:
     (tree / "controller/numbers.py").write_text("LIMIT = 2\n")
     with pytest.raises(FailingTests, match=r"fails without any change: .*\[3\]"):
-        tell([change(1)], {"limit 1": 3}, tree, search=0, seconds=60)
+        tell([change(1)], {"limit 1": History(3)}, tree, search=0, seconds=60)
 
 
 def test_at_least_half_of_the_written_changes_have_a_history_that_notices_them() -> None:
     names, recorded = {change.name for change in written_changes(UNNOTICED)}, recorded_histories()
     assert recorded.keys() <= names
     assert 2 * len(recorded) >= len(names)
-    assert all(0 <= seed < HISTORIES_OF_TESTS for seed in recorded.values())
+    assert all(0 <= history.seed < HISTORIES_OF_TESTS for history in recorded.values())
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+def test_there_is_a_test_for_each_kind_of_history(kind: str) -> None:
+    file, _, test = History(3, kind).test.partition("::")
+    assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
 
 
 def test_every_written_change_fits_its_file() -> None:
