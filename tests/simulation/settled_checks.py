@@ -261,8 +261,11 @@ def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:
 
 def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """Exactly those pods ask autoscalers for a node that no node takes and a new one would. Members of gangs may."""
-    settings = cluster.settings.controller.autoscaling
-    new_nodes = NewNodes(state, unknown_kinds=settings.unknown_kinds)
+    section = cluster.settings.controller
+    settings, nothing_closes = section.autoscaling, section.model_copy(update={"closing_node_conditions": []})
+    # A new node has none of the conditions that the one has that it is like.
+    all_open = rebuilt_state(cluster.seen(), cluster.settings.model_copy(update={"controller": nothing_closes}))
+    new_nodes = NewNodes(all_open, unknown_kinds=settings.unknown_kinds)
     for pod in state.pods.values():
         if not pod.gates or (state.gangs.of(pod.key) and settings.enabled):
             continue

@@ -9,9 +9,10 @@ from tests.simulation.cluster import SimulatedCluster
 
 SEEDS: Final = 0.15
 """In how many histories there are such conditions. In a third of them, none closes a node."""
-HAPPENS: Final = 0.3
+HAPPENS: Final = 0.5
 """How often a condition of a node changes after an action, in such a history."""
 TYPES: Final = (*sorted(CLOSE), *DO_NOT_CLOSE)
+STATUS: Final = ("True", "True", "True", "False", "Unknown")
 UNDOING_STEPS: Final = 100
 
 
@@ -34,7 +35,7 @@ class ConditionIncidents:
         """Perhaps change a condition of some node."""
         if self._happen and self._random.random() < HAPPENS:
             node = self._random.choice(list(self._cluster.nodes))
-            self._report(node, self._random.choice(TYPES), self._random.choice(("True", "True", "False", "Unknown")))
+            self._report(node, self._random.choice(TYPES), self._random.choice(STATUS))
 
     def undo(self) -> None:
         """Take all of them back, so that each node opens again and has to wake those that wait for it alone."""

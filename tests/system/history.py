@@ -209,6 +209,9 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         workload.new_pod()
     actions = chance.randint(*ACTIONS)
     rest_at = chance.choice((None, None, actions // 2))
+    if conditions_close(seed):
+        # At the end, all nodes are open again.
+        rest_at = actions // 2
     for number in range(actions):
         if number == rest_at:
             disks.undo()
