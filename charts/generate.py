@@ -22,7 +22,7 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
-_SWITCHED = ("autoscaling", "preemption")
+_SWITCHED = ("autoscaling", "kueue", "preemption")
 """The kustomize components that the chart has where the setting `controller.<component>.enabled` is on."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
 _SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED)

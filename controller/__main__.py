@@ -18,6 +18,8 @@ What the API server must allow its service account (each write is one of these):
     leases in its own namespace                                     get create update
     the admission policies and bindings of manifests               get
     with autoscaling: nodes                                         patch (annotations that keep autoscalers away)
+    with kueue: workloads, admissionchecks                          list watch
+    with kueue: workloads/status, admissionchecks/status            patch
     with preemption: pods/eviction                                  create
     with preemption: poddisruptionbudgets                           list watch
 """

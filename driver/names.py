@@ -59,6 +59,11 @@ class Names:
         return f"{self.driver}/allocation"
 
     @property
+    def fits_now(self) -> str:
+        """The ``controllerName`` of AdmissionChecks of Kueue that the controller answers."""
+        return f"{self.driver}/fits-now"
+
+    @property
     def unhealthy(self) -> str:
         """The key of the taint of devices that do not work."""
         return self.attribute("unhealthy")

@@ -175,6 +175,13 @@ class PreemptionSettings(_Section):
     """The PriorityClasses whose pods may have others evicted; none for all. ``preemptionPolicy: Never`` counts too."""
 
 
+class KueueSettings(_Section):
+    """Settings for clusters whose queues are Kueue's."""
+
+    enabled: bool = False
+    """Whether AdmissionChecks are answered; needs the rights of ``manifests/kueue``."""
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -185,6 +192,7 @@ class ControllerSettings(_Section):
     hold: HoldSettings = HoldSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
     preemption: PreemptionSettings = PreemptionSettings()
+    kueue: KueueSettings = KueueSettings()
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

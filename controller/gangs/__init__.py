@@ -63,6 +63,7 @@ from controller.gangs.jobsets import (
     PodTemplate,
     coming,
     job_set_from,
+    pod_template_from,
 )
 from controller.gangs.membership import MembershipInput, dependencies_of, group_id, membership_of
 from controller.gangs.memory import Memory
@@ -126,6 +127,7 @@ __all__ = [
     "job_set_from",
     "membership_of",
     "natural_sort_key",
+    "pod_template_from",
     "rank_of_pod",
     "render",
     "score",

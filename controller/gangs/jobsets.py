@@ -234,7 +234,9 @@ def job_set_from(obj: Json, label: str) -> JobSet:
         raise InvalidInput(f"JobSet {namespace}/{metadata['name']}", [Fault("spec.replicatedJobs", message)])
     if in_order:
         templates = {name: raw["template"]["spec"]["template"] for name, raw in raws.items()}
-        parts = {name: replace(part, template=_template(templates[name], namespace)) for name, part in parts.items()}
+        parts = {
+            name: replace(part, template=pod_template_from(templates[name], namespace)) for name, part in parts.items()
+        }
     members = sum(part.members for part in parts.values())
     return JobSet(f"{namespace}/{metadata['name']}", metadata["uid"], parts, members, in_order)
 
@@ -264,7 +266,12 @@ def _part(raw: Json, label: str) -> Part:
     )
 
 
-def _template(raw: Json, namespace: str) -> PodTemplate:
+def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
+    """The requests of pods that are made in a namespace from a template: ``metadata`` and ``spec`` of a pod.
+
+    Raises:
+        LodeError, KeyError, TypeError, ValueError: it cannot be decoded.
+    """
     metadata = {**(raw.get("metadata") or {}), "namespace": namespace, "name": "", "uid": "made later"}
     needs = needs_of({"metadata": metadata, "spec": raw["spec"]})
     entries = raw["spec"].get("resourceClaims") or ()

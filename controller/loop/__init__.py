@@ -8,6 +8,7 @@ contact            follows which kinds of objects are still kept up to date
 | claimsync        decides about one claim that nobody uses
 gangholds          holds nodes back for gangs
 | podsync          decides about one pod, and has that carried out
+| fitchecks        answers the AdmissionChecks of Kueue
 podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed
@@ -16,6 +17,7 @@ turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 nodewishes         finds the pods that ask autoscalers for a node
 | metrics          the controller's metrics
+| reflectors       reads every kind of object that decisions need
 | queue            keys with due times
 | timeline         time stamps of objects, on the clock of this program
 """

@@ -7,7 +7,7 @@ be dropped at any moment and a new one continues its work.
 Its state is kept up to date all the time. It decides only in a term of leadership, from ``lead`` to ``follow``.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from controller.election import Deposed
 from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
+from controller.loop.fitchecks import FitChecks
 from controller.loop.gangsync import GangSync
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.nodewishes import NodeWishes
@@ -25,27 +26,27 @@ from controller.loop.podwaits import PodWaits
 from controller.loop.preempting import Preempting
 from controller.loop.protecting import Protecting
 from controller.loop.queue import Key
+from controller.loop.reflectors import reflectors_of
 from controller.loop.shared import Shared, limits_of
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
 from controller.reporting import QuotaUses, Reporter
-from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
-from controller.writing.steps import AnnotateNode, PatchQuotaUse, ReadPage, Target
+from controller.writing.steps import AnnotateNode, ReadPage, Target
 from driver.clock import Clock
 from driver.kube.api import (
     DEVICE_TAINT_RULES,
     EVENTS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
+    KUEUE_ADMISSION_CHECKS,
+    KUEUE_WORKLOADS,
     RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
+    RESOURCE_QUOTAS,
     Api,
 )
-from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
@@ -56,13 +57,8 @@ _CLAIMS_FIRST: Final = -(2**40)
 """Level before every priority."""
 _READ_AGAIN_SECONDS = 1.0
 """Pause before the claims are read anew at the start of a term, after a failure."""
-_FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
-"""A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
-either, but counts as a member of its gang."""
 _MOST_LOGGED: Final = 100
 """Most unreadable objects of a kind, or quotas, that are logged and reported on the object; a metric counts all."""
-_PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
-"""A slice has up to 128 devices and some 100 kB of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +115,8 @@ class Controller:
         )
         if settings.controller.preemption.enabled:
             self._state.follow_budgets()
+        if settings.controller.kueue.enabled:
+            self._state.follow_queues()
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)
@@ -127,7 +125,7 @@ class Controller:
         self._metrics.count_unreadable(
             {resource.plural for resource in self._state.resources}, self._state.unreadable.count
         )
-        self.reflectors = _reflectors(ports.api, self._state, deliver or self.handle)
+        self.reflectors = reflectors_of(ports.api, self._state, deliver or self.handle)
         self._forget()
         self._metrics.count(
             lambda: self._queue.due(self._clock.monotonic()),
@@ -167,6 +165,7 @@ class Controller:
         self._pods = PodSync(shared, self._waits)
         self._gangs = GangSync(shared, self._waits, self._pods)
         self._claims = ClaimSync(shared)
+        self._fit_checks = FitChecks(self._writes, clock, state, log, self._waits)
 
     # Leading
 
@@ -209,6 +208,7 @@ class Controller:
             self._reporter.report_invalid_quota(quota)
         self._quota_uses.note(self._state.quotas.namespaces)
         self._preempting.restore()
+        self._fit_checks.restore()
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -237,10 +237,13 @@ class Controller:
             self._claims_read(result)
         elif kind == "reported":
             self._requeue(changes)
-            if isinstance(result.sequence.steps[0], PatchQuotaUse):
+            resource = result.sequence.steps[0].target.resource
+            if resource == RESOURCE_QUOTAS:
                 self._quota_uses.on_result(result)
             elif isinstance(result.sequence.steps[0], AnnotateNode):
                 self._protecting.on_result(result)
+            elif resource in (KUEUE_WORKLOADS, KUEUE_ADMISSION_CHECKS):
+                self._fit_checks.on_result(result)
             elif not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
                 self._waits.report_again(key, result.error)
@@ -276,6 +279,7 @@ class Controller:
             self._in_flight.repeat_due()
             or self._protecting.look()
             or self._decide(now)
+            or self._answer_check()
             or self._waits.explain_next()
             or self._reporter.remind()
             or self._quota_uses.report()
@@ -298,6 +302,10 @@ class Controller:
         self._measure(now)
         return key is not None
 
+    def _answer_check(self) -> bool:
+        self._fleet.turn.begin(TURN_STEPS)
+        return self._fit_checks.answer()
+
     def _look(self, pod: str, _: Changes) -> None:
         self._waits.look(pod)
 
@@ -305,7 +313,7 @@ class Controller:
         """Return when ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
-            parts = (self._queue, self._in_flight, self._reporter, self._quota_uses, self._protecting)
+            parts = (self._queue, self._in_flight, self._fit_checks, self._reporter, self._quota_uses, self._protecting)
             times += [part.next_due() for part in parts]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
@@ -397,6 +405,7 @@ class Controller:
         for quota in changes.invalid_quotas[:_MOST_LOGGED]:
             self._reporter.report_invalid_quota(quota)
         self._quota_uses.note(changes.quota_uses)
+        self._fit_checks.note(changes)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:
@@ -424,17 +433,3 @@ class Controller:
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())
-
-
-def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:
-    return tuple(
-        Reflector(
-            api,
-            resource,
-            lambda delta: deliver(state.decode(delta)),
-            field_selector=_FIELD_SELECTORS.get(resource, ""),
-            page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
-            optional=resource in (*OPTIONAL_RESOURCES, POD_DISRUPTION_BUDGETS),
-        )
-        for resource in state.resources
-    )

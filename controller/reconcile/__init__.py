@@ -4,6 +4,7 @@ The caller keeps the memory between decisions: a ``PlacementHistory`` for each p
 
 makingroom          whom to evict next for a pod or gang that has no place
 deadlines           predicts the latest end of pods, and from these the start of a gang
+| fitsnow           decides whether the pods of a Workload of Kueue would get their devices now
 newnodes            finds pods that a new node would take, for autoscalers
 | protecting        finds the nodes that autoscalers must leave alone
 prospects           finds changes that could help a pod that no node takes
@@ -49,6 +50,7 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.double_allocation import SETTLING_SECONDS, DoubleUse, double_use
+from controller.reconcile.fitsnow import DoesNotFit, FitAnswer, FitsNow, NotDecided, fits_now
 from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.gangprogress import KnownGang, KnownMember, known_gang
 from controller.reconcile.gangs import Choose, decide_gang, room_for_later
@@ -113,8 +115,11 @@ __all__ = [
     "Deallocate",
     "Decision",
     "DecisionContext",
+    "DoesNotFit",
     "DoubleUse",
     "Explanation",
+    "FitAnswer",
+    "FitsNow",
     "FreeClaim",
     "GangDecision",
     "Idle",
@@ -127,6 +132,7 @@ __all__ = [
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",
+    "NotDecided",
     "PlacePod",
     "PlacementHistory",
     "ProtectNode",
@@ -151,6 +157,7 @@ __all__ = [
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
+    "fits_now",
     "fits_without_later_pods",
     "is_recorded",
     "known_gang",

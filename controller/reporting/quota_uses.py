@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.state import State
 from controller.writing import Lane, WriteResult, Writes, WriteSequence
-from controller.writing.steps import PatchQuotaUse, Target
+from controller.writing.steps import PatchStatus, Target
 from driver.clock import Clock
 from driver.kube.api import RESOURCE_QUOTAS
 
@@ -41,7 +41,7 @@ class QuotaUses:
             return False
         del self._due[namespace]
         for quota, used in self._state.quotas.unreported(namespace):
-            step = PatchQuotaUse(Target(RESOURCE_QUOTAS, quota.key, quota.uid), used)
+            step = PatchStatus(Target(RESOURCE_QUOTAS, quota.key, quota.uid), {"used": {**used}})
             sequence = WriteSequence(("reported", quota.key), (step,), Lane.REPORTING)
             self._writes.report(((RESOURCE_QUOTAS, quota.key), "used"), sequence)
         return True

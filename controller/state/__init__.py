@@ -14,6 +14,7 @@ consumers      finds the consumer of a claim: a pod, or its PodGroup
 | pods         pods by key and by the claims that they refer to
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
+| queued       Workloads of Kueue, and who asks whether they fit
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet
 | versions     the known version of every object; an older one never replaces a newer one
@@ -38,6 +39,18 @@ from controller.state.gangs import Gangs
 from controller.state.knownnodes import DO_NOT_DISRUPT, PROTECTED, ending_protection
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
+from controller.state.queued import (
+    ACTIVE,
+    PAUSED,
+    PENDING,
+    READY,
+    RETRY,
+    AdmissionCheck,
+    CheckState,
+    PodSet,
+    Queued,
+    QueuedWorkload,
+)
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import Room
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
@@ -45,15 +58,22 @@ from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
 
 __all__ = [
+    "ACTIVE",
     "DEVICE_TAINT_RULES_BETA",
     "DO_NOT_DISRUPT",
     "GANG_RESOURCES",
     "GROUP_SOURCES",
     "NEVER",
     "OPTIONAL_RESOURCES",
+    "PAUSED",
+    "PENDING",
     "PROTECTED",
+    "READY",
+    "RETRY",
     "VOLUME_RESOURCES",
+    "AdmissionCheck",
     "Changes",
+    "CheckState",
     "ClaimRecord",
     "ClaimReference",
     "Claims",
@@ -64,9 +84,12 @@ __all__ = [
     "DeviceClasses",
     "Gangs",
     "NodeRevisions",
+    "PodSet",
     "PodView",
     "Pods",
     "Promise",
+    "Queued",
+    "QueuedWorkload",
     "Revision",
     "Room",
     "State",

@@ -28,6 +28,10 @@ class Changes:
     """Namespaces whose quotas may have room now that they had not before, in order."""
     quota_uses: dict[str, None] = field(default_factory=dict)
     """Namespaces whose quotas, or what is used of them, may have changed, in order."""
+    queued: dict[str, None] = field(default_factory=dict)
+    """Keys of Workloads of Kueue that may wait for an answer, in order."""
+    checks: dict[str, None] = field(default_factory=dict)
+    """Names of AdmissionChecks of Kueue that have changed, in order."""
     invalid_quotas: list[Quota] = field(default_factory=list)
     """Quotas with faults that are new."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
@@ -48,5 +52,7 @@ class Changes:
         self.terms |= later.terms
         self.quotas.update(later.quotas)
         self.quota_uses.update(later.quota_uses)
+        self.queued.update(later.queued)
+        self.checks.update(later.checks)
         self.invalid_quotas += later.invalid_quotas
         self.unreadable += later.unreadable

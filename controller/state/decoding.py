@@ -17,6 +17,7 @@ from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
 from controller.state.knownnodes import node_from
 from controller.state.podview import pod_from
+from controller.state.queued import admission_check_from, queued_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
 from controller.state.templates import template_from
@@ -28,6 +29,8 @@ from driver.kube.api import (
     DEVICE_TAINT_RULES,
     JOB_SETS,
     JOBS,
+    KUEUE_ADMISSION_CHECKS,
+    KUEUE_WORKLOADS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -115,6 +118,8 @@ class Decoder:
             NAMESPACES: namespace_from,
             RESOURCE_QUOTAS: lambda obj: quota_from(obj, names),
             POD_DISRUPTION_BUDGETS: budget_from,
+            KUEUE_ADMISSION_CHECKS: admission_check_from,
+            KUEUE_WORKLOADS: queued_from,
             PERSISTENT_VOLUME_CLAIMS: volume_claim_from,
             PERSISTENT_VOLUMES: volume_from,
             STORAGE_CLASSES: storage_class_from,

@@ -43,6 +43,7 @@ from controller.state.kinds import DeviceKinds
 from controller.state.knownnodes import NodeHandler, Protections
 from controller.state.pods import Pods
 from controller.state.podview import PodView
+from controller.state.queued import AdmissionCheckHandler, Queued, QueuedHandler
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import Room, Rooms
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
@@ -59,6 +60,8 @@ from driver.kube.api import (
     DEVICE_TAINT_RULES,
     JOB_SETS,
     JOBS,
+    KUEUE_ADMISSION_CHECKS,
+    KUEUE_WORKLOADS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -114,6 +117,7 @@ class State:
         templates: the claims of pods that do not exist yet.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
         budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
+        queued: the Workloads and AdmissionChecks of Kueue, if ``follow_queues`` was called.
         rooms: what is kept for pods that preempt others. Changed by ``keep_room`` and ``end_room`` only.
         unreadable: the objects that cannot be decoded.
     """
@@ -139,6 +143,7 @@ class State:
         self.templates = ClaimTemplates()
         self.quotas = QuotaLedger(names, devices.published_device)
         self.budgets = Budgets()
+        self.queued = Queued(names.fits_now)
         self.rooms = Rooms(devices, self.nodes, self.quotas)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
@@ -192,6 +197,11 @@ class State:
     def follow_budgets(self) -> None:
         """Have PodDisruptionBudgets watched, too. Called before anything is watched."""
         self._handlers[POD_DISRUPTION_BUDGETS] = BudgetHandler(self.budgets)
+
+    def follow_queues(self) -> None:
+        """Have Kueue's Workloads and AdmissionChecks watched, too. Called before anything is watched."""
+        self._handlers[KUEUE_ADMISSION_CHECKS] = AdmissionCheckHandler(self.queued)
+        self._handlers[KUEUE_WORKLOADS] = QueuedHandler(self.queued)
 
     @property
     def condition_type(self) -> str:

@@ -11,7 +11,7 @@ from controller.writing.steps import (
     ExpectUnbound,
     PatchClaimStatus,
     PatchPodStatus,
-    PatchQuotaUse,
+    PatchStatus,
     ReadObject,
     ReadPage,
     RecordEvent,
@@ -69,8 +69,8 @@ def _change(api: Api, step: Step) -> Object:
             return _patch_claim_status(api, step)
         case PatchPodStatus():
             return _patch_pod_status(api, step)
-        case PatchQuotaUse():
-            return _patch_quota_use(api, step)
+        case PatchStatus():
+            return _patch_status(api, step)
         case AnnotateNode():
             return _annotate_node(api, step)
         case RemoveGate():
@@ -138,9 +138,9 @@ def _patch_pod_status(api: Api, step: PatchPodStatus) -> Object:
         raise Conflict(str(error), status=error.status, reason=error.reason) from error
 
 
-def _patch_quota_use(api: Api, step: PatchQuotaUse) -> Object:
+def _patch_status(api: Api, step: PatchStatus) -> Object:
     target = step.target
-    patch = {"metadata": target.preconditions, "status": {"used": {**step.used}}}
+    patch = {"metadata": target.preconditions, "status": step.status}
     return api.patch(target.resource, target.name, patch, namespace=target.namespace, subresource="status")
 
 

@@ -96,12 +96,11 @@ class ExpectUnbound:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchQuotaUse:
-    """Say in the status of a ResourceQuota what is used of the names that this program counts."""
+class PatchStatus:
+    """Change the status of an object of another kind by a merge patch, which replaces lists as a whole."""
 
     target: Target
-    used: Mapping[str, str]
-    """By name, as in ``spec.hard``."""
+    status: Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ Step = (
     AddFinalizer
     | PatchClaimStatus
     | PatchPodStatus
-    | PatchQuotaUse
+    | PatchStatus
     | AnnotateNode
     | RemoveGate
     | ExpectUnbound

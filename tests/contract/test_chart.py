@@ -85,6 +85,7 @@ EXTENDED = [
         (["--set=gateOptIn=true"], "controller-allocated", ["gate-opt-in"]),
         (["--set=settings.controller.preemption.enabled=true"], "controller-allocated", ["preemption"]),
         (["--set=settings.controller.autoscaling.enabled=true"], "controller-allocated", ["autoscaling"]),
+        (["--set=settings.controller.kueue.enabled=true"], "controller-allocated", ["kueue"]),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),

@@ -115,6 +115,17 @@ def test_with_autoscaling_the_controller_may_patch_nodes_and_nothing_else() -> N
         assert granted(admin, CONTROLLER, "default") == rights("patch", "", "nodes")
 
 
+def test_with_kueue_the_controller_may_answer_checks_and_nothing_else() -> None:
+    with ControlPlane(components=()) as plane:
+        admin = Identity.admin(plane)
+        plane.kubectl("create", "namespace", "lode-system")
+        plane.kubectl("apply", "-f", "manifests/kueue/kueue-rbac.yaml")
+        group = "kueue.x-k8s.io"
+        wanted = rights("list watch", group, "workloads admissionchecks")
+        wanted |= rights("patch", group, "workloads/status admissionchecks/status")
+        assert granted(admin, CONTROLLER, "default") == wanted
+
+
 REVIEWS = {
     CONTROLLER: [
         (True, "patch", DRA, "resourceclaims", "binding", ""),

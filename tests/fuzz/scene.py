@@ -11,6 +11,8 @@ from driver.kube.api import (
     DEVICE_TAINT_RULES,
     JOB_SETS,
     JOBS,
+    KUEUE_ADMISSION_CHECKS,
+    KUEUE_WORKLOADS,
     NAMESPACES,
     NODES,
     POD_GROUPS,
@@ -26,7 +28,14 @@ from driver.kube.api import (
 )
 from tests.fuzz import hostile
 
-CUSTOM: Final = (JOB_SETS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS, POD_GROUPS[0])
+CUSTOM: Final = (
+    JOB_SETS,
+    VOLCANO_POD_GROUPS,
+    COSCHEDULING_POD_GROUPS,
+    POD_GROUPS[0],
+    KUEUE_WORKLOADS,
+    KUEUE_ADMISSION_CHECKS,
+)
 """The kinds that not every API server serves."""
 _BUILT_IN: Final = (
     RESOURCE_CLAIMS,

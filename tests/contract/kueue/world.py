@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from driver.kube.api import JOBS, PODS, RESOURCE_SLICES, Api, NotFound, Object, Resource
+from driver.kube.api import JOBS, KUEUE_WORKLOADS, PODS, RESOURCE_SLICES, Api, NotFound, Object, Resource
 from driver.kube.client import KubeClient
 from testclusters import ControlPlane, kueue_folder, start_process
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
@@ -22,7 +22,6 @@ SAMPLES: Final = Path(__file__).parents[3] / "manifests" / "examples" / "kueue"
 QUEUE: Final = "accelerators"
 """The queue of the samples."""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", namespaced=True)
 CLUSTER_QUEUES: Final = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False)
 _NAMESPACE: Final = "kueue-system"
 _SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
@@ -91,7 +90,7 @@ class KueueCluster:
 
     def workload(self, owner: str) -> Object:
         """The Workload that Kueue has made for a job or pod; empty while there is none."""
-        found = self.api.list(WORKLOADS, namespace="default").items
+        found = self.api.list(KUEUE_WORKLOADS, namespace="default").items
         return next((it for it in found if it["metadata"]["ownerReferences"][0]["name"] == owner), {})
 
     def condition(self, owner: str, kind: str) -> Object:
@@ -132,6 +131,7 @@ def kueue_cluster(nodes: Sequence[str], profile: str, controller: Object | None 
                 # Without the owner, which is another node.
                 api.create(RESOURCE_SLICES, {**part, "metadata": {"name": part["metadata"]["name"]}})
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("apply", "-f", "manifests/kueue/kueue-rbac.yaml")
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
         eventually(lambda: is_gated(api), 60)
         plane.kubectl("apply", "--server-side", "-f", "-", input=_manifests(plane, folder, port), timeout=120)

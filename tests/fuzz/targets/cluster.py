@@ -7,13 +7,24 @@ API server sends.
 from collections.abc import Iterator
 from typing import Any, Final, Literal, cast
 
-from driver.kube.api import DEVICE_TAINT_RULES, RESOURCE_CLAIMS, Api, Page, Resource, WatchEvent
+from driver.kube.api import (
+    DEVICE_TAINT_RULES,
+    KUEUE_ADMISSION_CHECKS,
+    NAMESPACES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Api,
+    Page,
+    Resource,
+    WatchEvent,
+)
 from driver.kube.codec import decode_event, decode_page
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
 from tests.unit.controller.loop.world import ControllerWorld
+from tests.unit.controller.workloads import admission_check, claim_template
 
 
 class _Reading:
@@ -50,7 +61,12 @@ class HostileWorld(ControllerWorld):
 
     def __init__(self, resource: Resource, raw: bytes, *, in_watch: bool):
         self._hostile = resource, raw, in_watch
-        super().__init__(nodes=1, cards=2)
+        super().__init__(nodes=1, cards=2, kueue={"enabled": True})
+        self.api.create(KUEUE_ADMISSION_CHECKS, admission_check())
+        self.api.create(NAMESPACES, {"metadata": {"name": "other"}})
+        template = claim_template("gpu")
+        template["metadata"]["namespace"] = "other"
+        self.api.create(RESOURCE_CLAIM_TEMPLATES, template)
 
     def reading(self) -> Any:
         resource, raw, in_watch = self._hostile
