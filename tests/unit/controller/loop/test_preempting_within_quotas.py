@@ -1,5 +1,7 @@
 """A pod or gang over its quota has nobody evicted, and what is kept for one counts for its namespace."""
 
+import pytest
+
 from driver.kube.api import PODS
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 from tests.unit.controller.loop.test_gangs_preempting import COMPLETE, placed, wanting_gang
@@ -48,13 +50,16 @@ def test_nobody_is_evicted_for_a_gang_over_its_quota_and_all_members_are_told_th
     assert placed(world, members)
 
 
-def test_of_two_pods_that_the_quota_does_not_allow_together_only_one_has_others_evicted() -> None:
+@pytest.mark.parametrize("seconds", [None, 0, 5])
+def test_of_two_pods_that_the_quota_does_not_allow_together_only_one_has_others_evicted(seconds: int | None) -> None:
+    """Also if they come at once, so that nothing is written for the first when the second is decided."""
     world = PreemptingWorld(cards=2)
     limit(world, cores="300")
     world.running("a")
     world.running("b")
     world.wanting("first", HIGH)
-    world.settle(5)
+    if seconds is not None:
+        world.settle(seconds)
     world.wanting("second", HIGH)
     world.settle(60)
     assert len(world.evicted()) == 1
