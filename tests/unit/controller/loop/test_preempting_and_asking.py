@@ -1,6 +1,7 @@
 """With preemption and autoscaling on, a pod that may have others evicted does that first, and asks if it cannot."""
 
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
+from tests.unit.controller.loop.test_gangs_preempting import placed, wanting_gang
 from tests.unit.controller.loop.test_node_wishes import GATED, asks, scheduled
 
 
@@ -86,3 +87,37 @@ def test_a_node_that_comes_while_others_end_is_taken_by_whoever_asked_for_it() -
     assert world.devices("low") == ["n2/gpu-0"]
     world.end("a")
     assert world.devices("important") == ["n1/gpu-0"]
+
+
+def test_a_gang_for_which_others_are_evicted_never_asks_for_nodes() -> None:
+    world = both(nodes=2, cards=1)
+    world.running("a")
+    world.running("b")
+    members = wanting_gang(world, 2)
+    world.settle(60)
+    assert sorted(world.evicted()) == ["a", "b"]
+    for name in ("a", "b"):
+        world.end(name)
+    assert placed(world, members)
+    assert [asked(world, member) for member in members] == [0, 0]
+
+
+def test_no_member_of_a_gang_that_asked_still_asks_when_the_first_victim_goes() -> None:
+    world = both(nodes=2, cards=1)
+    world.budget(0, app="web")
+    world.running("a", labels={"app": "web"})
+    world.running("b")
+    members = wanting_gang(world, 2)
+    world.settle(60)
+    assert (world.evicted(), [asks(world, member) for member in members]) == ([], [True, True])
+    asking = []
+
+    def look(what: str, _: object) -> None:
+        if what == "evict pods":
+            asking.append([asks(world, member) for member in members])
+
+    world.meddler.before = look
+    world.budget(1, app="web")
+    world.settle(120)
+    assert sorted(world.evicted()) == ["a", "b"]
+    assert asking == [[False, False], [False, False]]
