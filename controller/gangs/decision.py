@@ -23,6 +23,7 @@ from controller.gangs.wholes import Growth, Wholes
 from controller.placement import Nodes, Placement, Trial
 
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
+_NO_NODES: Final = "the cluster has no nodes"
 
 
 def choose(gang: Gang, fleet: Fleet, nodes: Nodes, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | GangRefusal:
@@ -286,7 +287,8 @@ class _Decision:
         """The domains that the gang may use: those of its members with a place, if it has any."""
         domains = places.domains(tier.depth)
         if not domains:
-            self._verdicts.note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
+            where = f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}" if tier.depth else _NO_NODES
+            self._verdicts.note((), 0, where)
         for depth in range(tier.depth, 0, -1):
             level = self._gang.levels[depth - 1]
             standing = [path for one, path in self._standing if depth <= self._of_all or one.has_devices]

@@ -20,7 +20,7 @@ from driver.kube.api import (
     Conflict,
     Unavailable,
 )
-from tests.unit.controller.loop.gangworld import GangWorld
+from tests.unit.controller.loop.gangworld import GangWorld, gang_config
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 GATED = ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
@@ -272,6 +272,25 @@ class TestGangs:
         full.settle(20)
         assert full.let_go(*members) == []
         assert not any(asks(full, member) for member in members)
+
+    @pytest.mark.parametrize("in_a_domain", [False, True])
+    def test_a_gang_asks_in_a_cluster_without_nodes_and_starts_when_they_have_come(self, in_a_domain: bool) -> None:
+        empty = self.world()
+        config = gang_config("train", 2)
+        if not in_a_domain:
+            del config["opaque"]["parameters"]["topology"]
+        members = ("train-0", "train-1")
+        for member in members:
+            empty.add_claim(member, config=[config])
+            empty.add_pod(member, member)
+        empty.settle(20)
+        assert [asks(empty, member) for member in members] == [True, True]
+        expected = "no node is in a domain of fabric" if in_a_domain else "the cluster has no nodes"
+        assert expected in empty.condition("train-0")[2]
+        empty.add_node("a1", 2)
+        empty.label("a1", "a")
+        empty.settle(20)
+        assert empty.let_go(*members) == list(members)
 
     def test_a_gang_whose_members_fit_no_known_kind_does_not_ask(self) -> None:
         full = self.world(a=1)
