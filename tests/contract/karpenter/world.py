@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import run
 from typing import Any, Final
 
+from controller.state import DO_NOT_DISRUPT
 from driver.kinds import Offer
 from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Api, ApiError, Object
 from driver.kube.client import KubeClient
@@ -57,19 +58,37 @@ class KarpenterCluster:
 
     def add_pods(self, name: str, count: int, devices: Object, cpu: str = "1", **config: Any) -> list[str]:
         """Pods with one claim each, of which ``devices`` is the request ``exactly``."""
+        body = self._pod_spec(name, devices, cpu, config)
+        pods = [f"{name}-{number}" for number in range(count)]
+        for pod in pods:
+            self.api.create(PODS, {"metadata": {"name": pod, "namespace": "default"}, "spec": body}, "default")
+        return pods
+
+    def add_deployment(self, name: str, replicas: int, devices: Object) -> None:
+        """A Deployment of such pods."""
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": self._pod_spec(name, devices, "1", {})}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        metadata = {"name": name, "namespace": "default"}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        self.plane.kubectl("apply", "-f", "-", input=json.dumps(deployment))
+
+    def _pod_spec(self, name: str, devices: Object, cpu: str, config: Object) -> Object:
+        """The spec of a pod with a claim from a template of this name, which is created."""
         spec = {"devices": {"requests": [{"name": "card", "exactly": devices}], **config}}
         template = {"metadata": {"name": name, "namespace": "default"}, "spec": {"spec": spec}}
         self.api.create(RESOURCE_CLAIM_TEMPLATES, template)
-        pods = [f"{name}-{number}" for number in range(count)]
-        for pod in pods:
-            resources: Object = {"requests": {"cpu": cpu}, "claims": [{"name": "card"}]}
-            body = {
-                "terminationGracePeriodSeconds": 0,
-                "containers": [{"name": "main", "image": "none", "resources": resources}],
-                "resourceClaims": [{"name": "card", "resourceClaimTemplateName": name}],
-            }
-            self.api.create(PODS, {"metadata": {"name": pod, "namespace": "default"}, "spec": body}, "default")
-        return pods
+        resources: Object = {"requests": {"cpu": cpu}, "claims": [{"name": "card"}]}
+        return {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "none", "resources": resources}],
+            "resourceClaims": [{"name": "card", "resourceClaimTemplateName": name}],
+        }
+
+    def running(self) -> list[str]:
+        """The pods that run, sorted."""
+        pods = self.api.list(PODS, namespace="default").items
+        return sorted(pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running")
 
     def await_running(self, pods: Sequence[str], seconds: float = 120) -> None:
         """Wait until the pods are bound, and run."""
@@ -85,6 +104,11 @@ class KarpenterCluster:
     def nodes(self) -> list[str]:
         """The nodes that there are."""
         return sorted(node["metadata"]["name"] for node in self.api.list(NODES).items)
+
+    def protected(self) -> list[str]:
+        """The nodes that Karpenter is told to leave alone."""
+        nodes = [node["metadata"] for node in self.api.list(NODES).items]
+        return sorted(one["name"] for one in nodes if (one.get("annotations") or {}).get(DO_NOT_DISRUPT) == "true")
 
     def stays(self, holds: Callable[[], bool], seconds: float) -> None:
         """Check that something holds for so long."""
@@ -136,12 +160,22 @@ class KarpenterCluster:
 
 
 @contextmanager
-def karpenter_cluster(profile: str, offer: Sequence[Offer] = ()) -> Iterator[KarpenterCluster]:
-    """A cluster without nodes, in which Karpenter makes nodes with the cards of a profile."""
+def karpenter_cluster(
+    profile: str, offer: Sequence[Offer] = (), consolidate_after: str = "Never"
+) -> Iterator[KarpenterCluster]:
+    """A cluster without nodes, in which Karpenter makes nodes with the cards of a profile.
+
+    Args:
+        consolidate_after: ``consolidateAfter`` of the NodePool.
+    """
     program = karpenter_program()
     with ControlPlane() as plane:
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("apply", "-f", "manifests/autoscaling/autoscaling-rbac.yaml")
+        # The pods of the programs would get nodes, too. The controller runs beside the cluster.
+        plane.kubectl("delete", "deployment,daemonset", "--all", "--all-namespaces")
+        eventually(lambda: not api.list(PODS).items, 60)
         # Slices are published by the stand-in for kubelets.
         plane.kubectl("delete", "validatingadmissionpolicybinding", "own-slices.lode.dev")
         definitions = run([program, "crds"], capture_output=True, text=True, check=True).stdout
@@ -151,7 +185,8 @@ def karpenter_cluster(profile: str, offer: Sequence[Offer] = ()) -> Iterator[Kar
         settings = {"verifyPolicies": False, "autoscaling": {"enabled": True}}
         (plane.folder / SETTINGS).write_text(json.dumps({"observeAddress": "", "controller": settings}))
         cluster = KarpenterCluster(plane, api, profile, offer)
-        eventually(lambda: plane.kubectl("apply", "-f", "-", input=_pool(), check=False).returncode == 0)
+        pool = _pool(consolidate_after)
+        eventually(lambda: plane.kubectl("apply", "-f", "-", input=pool, check=False).returncode == 0)
         environment = {**os.environ, **_environment(plane.folder, cluster, plane.kubeconfig())}
         process = start_process([program], plane.folder / "karpenter.log", environment)
         cluster.start()
@@ -194,7 +229,7 @@ def _environment(folder: Path, cluster: KarpenterCluster, kubeconfig: Path) -> d
     }
 
 
-def _pool() -> str:
+def _pool(consolidate_after: str) -> str:
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     requirements = [
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
@@ -207,7 +242,7 @@ def _pool() -> str:
         "spec": {
             "template": {"spec": {"nodeClassRef": reference, "requirements": requirements}},
             "limits": {"cpu": str(64 * _LIMIT)},
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+            "disruption": {"consolidateAfter": consolidate_after, "budgets": [{"nodes": "100%"}]},
         },
     }
     node_class = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}
