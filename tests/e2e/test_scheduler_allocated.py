@@ -50,8 +50,8 @@ def test_pods_that_ask_by_the_names_of_device_plugins_see_their_devices(client: 
     ]
     client.create(namespace, wanted)
     client.wait_until_ready(namespace, "old")
-    said = client.get("pod", "old", namespace)["status"]["extendedResourceClaimStatus"]
-    held = results(client.get("resourceclaim", said["resourceClaimName"], namespace))
+    said = client.get("pods", "old", namespace)["status"]["extendedResourceClaimStatus"]
+    held = results(client.get("resourceclaims", said["resourceClaimName"], namespace))
     requests = {mapping["containerName"]: mapping["requestName"] for mapping in said["requestMappings"]}
     of_container = {
         name: {it["device"] for it in held if it["request"] == request} for name, request in requests.items()

@@ -8,7 +8,7 @@ import pytest
 from testclusters import KindCluster
 from tests.e2e import flavors
 from tests.e2e.client import Client, eventually, eventually_none
-from tests.e2e.hardware.machines import CARDS, CardMachine
+from tests.e2e.hardware.machines import CardMachine
 from tests.e2e.watcher import Watcher
 
 
@@ -40,7 +40,7 @@ def machines(client: Client, cluster: KindCluster, watcher: Watcher) -> Iterator
         for machine in machines:
             machine.load_driver()
         flavors.install(client, flavors.VENDORS_LIBRARIES)
-        eventually("all cards are published", lambda: all(len(cards_of(client, it)) == CARDS for it in machines))
+        eventually("all cards are published", lambda: all(len(cards_of(client, it)) == it.cards for it in machines))
         learn_slices(client, watcher)
         yield machines
     finally:

@@ -21,8 +21,8 @@ from tests.fakes.nvml.models import H100
 from tests.fakes.state import parsed
 from tests.fakes.sysfs_tree import add_function, add_hca
 
-CARDS = 2
-"""Of each machine."""
+_GPUS, _NPUS = 8, 2
+"""Cards of each machine."""
 FABRIC = "fec0:0000:0000:00a1"
 """The subnet prefix of the InfiniBand fabric of NVIDIA's machine."""
 _KERNEL = "var/lib/lode-test"
@@ -64,6 +64,7 @@ class FakeLibrary:
 class CardMachine:
     """A worker with cards of one vendor."""
 
+    cards: int
     library: FakeLibrary
     files: str
     """An archive of the files below ``/``, in base64."""
@@ -80,7 +81,7 @@ class CardMachine:
         """An H100 machine whose cards are in one InfiniBand fabric. What it has is not on the node yet."""
         with tempfile.TemporaryDirectory() as folder:
             machine = FakeMachine(Path(folder))
-            for _ in range(CARDS):
+            for _ in range(_GPUS):
                 machine.add(H100)
             host, sysfs = machine.host, machine.host / _KERNEL / "sys"
             for number, bus_id in _bus_ids(machine.nvml.state(), "gpu").items():
@@ -94,14 +95,14 @@ class CardMachine:
             devices = {path.name: _numbers(path.read_text()) for path in (host / "dev").iterdir()}
             shutil.rmtree(host / "dev")
             shutil.move(host / "proc", host / _KERNEL / "proc")
-            return cls._with(cluster, node, host, devices, machine.nvml.path, "fake-nvml")
+            return cls._with(_GPUS, FakeLibrary(cluster, node, f"{PLUGIN}/fake-nvml"), host, devices, machine.nvml.path)
 
     @classmethod
     def ascend(cls, cluster: KindCluster, node: str) -> Self:
         """A 310P machine. What it has is not on the node yet."""
         with tempfile.TemporaryDirectory() as temporary:
             host, fake = Path(temporary, "host"), FakeDcmi(Path(temporary, "dcmi"))
-            for _ in range(CARDS):
+            for _ in range(_NPUS):
                 fake.add(ASCEND_310P3)
             fake.change({"dev": "/dev"})
             for path in (
@@ -112,26 +113,25 @@ class CardMachine:
                 (host / path).parent.mkdir(parents=True, exist_ok=True)
                 (host / path).touch()
             shutil.copy(FakeDcmi.library(), host / "usr/local/dcmi/libdcmi.so")
-            names = ("davinci_manager", "devmm_svm", "hisi_hdc", *(f"davinci{number}" for number in range(CARDS)))
+            names = ("davinci_manager", "devmm_svm", "hisi_hdc", *(f"davinci{number}" for number in range(_NPUS)))
             devices = {name: (236, minor) for minor, name in enumerate(names)}
-            return cls._with(cluster, node, host, devices, fake.path, "fake-dcmi")
+            return cls._with(_NPUS, FakeLibrary(cluster, node, f"{PLUGIN}/fake-dcmi"), host, devices, fake.path)
 
     @classmethod
     def _with(
         cls,
-        cluster: KindCluster,
-        node: str,
+        cards: int,
+        library: FakeLibrary,
         host: Path,
         devices: Mapping[str, tuple[int, int]],
         state: Path,
-        name: str,
     ) -> Self:
-        library = FakeLibrary(cluster, node, f"{PLUGIN}/{name}")
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w:gz") as out:
             out.add(host, ".")
-        cluster.node_exec(node, "sh", "-c", f"mkdir -p {PLUGIN} && cat >{library.path}", input=state.read_text())
-        return cls(library, base64.b64encode(archive.getvalue()).decode(), devices)
+        command = ("sh", "-c", f"mkdir -p {PLUGIN} && cat >{library.path}")
+        library.cluster.node_exec(library.node, *command, input=state.read_text())
+        return cls(cards, library, base64.b64encode(archive.getvalue()).decode(), devices)
 
     def load_driver(self) -> None:
         """Put the files and the device files on the node, as when its driver is loaded."""

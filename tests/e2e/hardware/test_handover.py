@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.client import Client, Object, eventually, eventually_none
 from tests.e2e.hardware import device_plugin
+from tests.e2e.hardware.conftest import Machines, cards_of
 from tests.e2e.pods import pod, request, template
 from tests.e2e.test_cards import lode
 
@@ -15,27 +16,22 @@ LABEL = "example.com/device-plugin"
 TAINT = "lode.dev/other-driver"
 
 
-def whole_cards(client: Client, node: str) -> dict[str, Object]:
-    """The whole cards that a node publishes, by name."""
-    listed = client.list("resourceslices", fields=f"spec.nodeName={node}")
-    devices = [device for it in listed for device in it["spec"].get("devices", [])]
-    return {it["name"]: it for it in devices if it["attributes"].get("kind", {}).get("string") == "gpu"}
-
-
 def closed(client: Client, node: str) -> set[str]:
     """The cards that the plugin keeps for another driver."""
-    cards = whole_cards(client, node).items()
-    return {name for name, card in cards if any(it["key"] == TAINT for it in card.get("taints") or ())}
+    listed = client.list("resourceslices", fields=f"spec.nodeName={node},spec.driver=lode.dev")
+    devices = [device for it in listed for device in it["spec"].get("devices", [])]
+    whole = [device for device in devices if device["attributes"]["kind"]["string"] == "gpu"]
+    return {device["name"] for device in whole if any(it["key"] == TAINT for it in device.get("taints") or ())}
 
 
 @pytest.fixture
-def node(client: Client, namespace: str) -> Iterator[str]:
+def node(client: Client, machines: Machines, namespace: str) -> Iterator[str]:
     """A node with eight cards that a device plugin hands out."""
-    node = client.cluster.workers[0]
-    uuids = [card["attributes"]["uuid"]["string"] for card in whole_cards(client, node).values()]
+    node = machines.nvidia.node
+    uuids = cards_of(client, machines.nvidia)
     assert len(uuids) == 8
     client.kubectl("label", "node", node, f"{LABEL}=on")
-    client.create(namespace, device_plugin.daemon_set({LABEL: "on"}, RESOURCE, *uuids))
+    client.create(namespace, device_plugin.daemon_set({LABEL: "on"}, RESOURCE, *sorted(uuids)))
     eventually("the cards of the device plugin are closed to claims", lambda: len(closed(client, node)) == 8)
     yield node
     client.delete(namespace, "daemonsets", device_plugin.NAME)
@@ -54,7 +50,7 @@ def old_pod(name: str) -> Object:
 
 def containers(client: Client, namespace: str, *names: str) -> list[Any]:
     """The containers of pods, and how often each was restarted."""
-    statuses = [client.get("pod", name, namespace)["status"]["containerStatuses"][0] for name in names]
+    statuses = [client.get("pods", name, namespace)["status"]["containerStatuses"][0] for name in names]
     return [(it["containerID"], it["restartCount"]) for it in statuses]
 
 
