@@ -62,6 +62,14 @@ def test_a_job_whose_pods_fit_is_admitted_and_runs(cluster: KueueCluster, unique
     eventually(lambda: cluster.used("gpu-cards") == "0", 30)
 
 
+def test_a_pod_of_the_queue_is_asked_about_as_well(cluster: KueueCluster, unique: str) -> None:
+    cluster.add_pod(unique, "card")
+    eventually(lambda: cluster.pod(unique)["spec"].get("nodeName"), 60)
+    assert answer(cluster, unique)["state"] == "Ready"
+    cluster.api.delete(PODS, unique, "default", grace_period_seconds=0)
+    eventually(lambda: cluster.used("gpu-cards") == "0", 30)
+
+
 def test_a_job_whose_pods_do_not_fit_keeps_no_quota_from_others_and_runs_when_they_do(
     cluster: KueueCluster, unique: str
 ) -> None:
