@@ -196,7 +196,8 @@ class Invariants:
             Violation: lists everything that is wrong.
         """
         self.check()
-        violations = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools()]
+        facts = self._fact_violations()
+        violations = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools(), *facts]
         if violations:
             raise Violation("\n".join(violations))
 
@@ -268,7 +269,6 @@ class Invariants:
                 yield f"{claim.key} is allocated without the finalizer {FINALIZER}"
             if claim.allocation:
                 yield from self._allocation_violations(claim.key, claim.allocation)
-                yield from self._fact_violations(claim)
 
     def _allocation_violations(self, key: str, allocation: Allocation) -> Iterator[str]:
         if not allocation.timestamp:
@@ -277,13 +277,17 @@ class Invariants:
         if pools != {self._names.pool(allocation.node_name)}:
             yield f"{key} is allocated for node {allocation.node_name!r}, with devices of {sorted(pools)}"
 
-    def _fact_violations(self, claim: Claim) -> Iterator[str]:
-        """What is said about devices is about those that the claim has, and names a card that was there."""
-        raw = self._raw_claims.get(claim.namespace, claim.name) or {}
-        for entry in (raw.get("status") or {}).get("devices") or ():
-            device, uuid = DeviceId(entry["driver"], entry["pool"], entry["device"]), entry["data"].get("uuid")
-            if uuid not in self._catalogue.uuids[device] and device.driver == self._names.driver:
-                yield f"{claim.key}: status.devices says that {device} is {uuid!r}, which was never published"
+    def _fact_violations(self) -> Iterator[str]:
+        """What is said about devices is about those that the claim has, and names a card that was there.
+
+        A plugin may say so before it can publish the card: after a reboot, the cards may have other numbers.
+        """
+        for claim in (claim for claim in self._claims.values() if claim.allocation and self._ours(claim)):
+            raw = self._raw_claims.get(claim.namespace, claim.name) or {}
+            for entry in (raw.get("status") or {}).get("devices") or ():
+                device, uuid = DeviceId(entry["driver"], entry["pool"], entry["device"]), entry["data"].get("uuid")
+                if uuid not in self._catalogue.uuids[device] and device.driver == self._names.driver:
+                    yield f"{claim.key}: status.devices says that {device} is {uuid!r}, which was never published"
 
     def _pod_violations(self) -> Iterator[str]:
         for pod in self._pods.all():

@@ -11,7 +11,7 @@ from controller.allocation import Fleet
 from controller.election import Election
 from controller.placement import Refusal
 from controller.reconcile import PlacementHistory
-from driver.kube.api import PODS
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.model import Claim
 from kubeletplugin.prepare import DeviceStatusWriter
 from kubeletplugin.prepare.assessor import Assessor
@@ -20,6 +20,7 @@ from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile, NetworkFaults
 from simulation.invariants import Violation
+from tests.simulation.access import Right
 from tests.simulation.settled_checks import check_no_writes_without_news, check_nobody_waits_behind_words
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE, pod
@@ -226,3 +227,34 @@ def test_refused_pods_that_are_tried_again_and_again_are_caught(monkeypatch: pyt
     scenario.cluster.advance(30)
     with pytest.raises(Violation, match="writes in an hour, in which nothing but 1 refused pods was news"):
         check_no_writes_without_news(scenario.cluster)
+
+
+def test_a_plugin_says_which_cards_a_claim_has_before_it_can_publish_them() -> None:
+    """After a reboot, the cards have other numbers."""
+    scenario, publish = Scenario(count=2), Right("plugin", RESOURCE_SLICES, writes=True)
+    cluster = scenario.cluster
+    scenario.create("first", "gpu-1")
+    scenario.settle()
+    cluster.access.take(publish)
+    cluster.hardware["n1"].moves = 1
+    cluster.reboot("n1")
+    cluster.advance(200)
+    cluster.access.give_back(publish)
+    scenario.settle()
+    (claim,) = cluster.user.list(RESOURCE_CLAIMS).items
+    (entry,) = claim["status"]["devices"]
+    cards = {card.name: card.uuid for card in cluster.hardware["n1"].cards_of_node.cards()}
+    assert entry["data"]["uuid"] == cards[entry["device"]]
+
+
+def test_a_card_that_was_never_published_is_caught_in_a_settled_cluster() -> None:
+    scenario = Scenario(count=2)
+    scenario.create("first", "gpu-1")
+    scenario.settle()
+    (claim,) = scenario.cluster.user.list(RESOURCE_CLAIMS).items
+    (entry,) = claim["status"]["devices"]
+    wrong = {**entry, "data": {**entry["data"], "uuid": "GPU-wrong"}}
+    name, status = claim["metadata"]["name"], {"status": {"devices": [wrong]}}
+    scenario.cluster.user.patch(RESOURCE_CLAIMS, name, status, namespace=NAMESPACE, subresource="status")
+    with pytest.raises(Violation, match=r"says that .* is 'GPU-wrong', which was never published"):
+        scenario.settle()
