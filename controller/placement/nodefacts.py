@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from controller.placement.needs import Amounts
 from driver.quantity import Quantity
 from driver.wire import Json
+from driver.wire.fields import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,22 @@ def facts_of(node: Json, closing: Collection[str] = ()) -> NodeFacts:
 
     Args:
         closing: patterns of the types of conditions that keep pods from a node while their status is ``True``.
+
+    Raises:
+        TypeError: a label, a taint or a feature is no text.
     """
     spec, status, metadata = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
     return NodeFacts(
         name=metadata["name"],
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         unschedulable=bool(spec.get("unschedulable")),
-        labels=dict(metadata.get("labels") or {}),
-        taints=tuple(NodeTaint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
+        labels={label: text(value) for label, value in (metadata.get("labels") or {}).items()},
+        taints=tuple(
+            NodeTaint(text(t["key"]), text(t.get("value")), text(t["effect"])) for t in spec.get("taints") or ()
+        ),
         allocatable={name: Quantity.parse(str(v)).nanos for name, v in (status.get("allocatable") or {}).items()},
         deleting=bool(metadata.get("deletionTimestamp")),
-        features=frozenset(status.get("declaredFeatures") or ()),
+        features=frozenset(map(text, status.get("declaredFeatures") or ())),
         closing_conditions=_closing(status.get("conditions") or (), closing) if closing else (),
     )
 

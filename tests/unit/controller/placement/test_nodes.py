@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.placement import Needs, NodeFacts, Nodes, PodCheck, needs_of
+from controller.placement import Needs, NodeFacts, Nodes, PodCheck, facts_of, needs_of
 from controller.placement.nodes import HOSTNAME
 
 
@@ -166,3 +166,19 @@ def test_a_node_that_does_not_exist_and_has_no_pods_is_forgotten() -> None:
         versions.append(nodes.version_of("n1"))
         assert not nodes._views, f"round {number}"
     assert versions == sorted(set(versions)), "what was found out about an earlier node of this name does not count"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"spec": {"taints": [{"key": "k", "effect": ["NoSchedule"]}]}},
+        {"spec": {"taints": [{"key": ["k"], "effect": "NoSchedule"}]}},
+        {"spec": {"taints": [{"key": "k", "value": {"v": 1}, "effect": "NoSchedule"}]}},
+        {"metadata": {"name": "n1", "labels": {"rack": ["a"]}}},
+        {"status": {"declaredFeatures": [["f"]]}},
+    ],
+)
+def test_a_node_whose_texts_are_none_is_not_decoded(odd: dict[str, Any]) -> None:
+    """Nodes are compared, so this would be found out much later."""
+    with pytest.raises(TypeError, match="in the place of a text"):
+        facts_of({"metadata": {"name": "n1"}, **odd})
