@@ -12,8 +12,8 @@ from controller.reconcile import (
     DecisionContext,
     GangDecision,
     MakeRoom,
+    NobodyToEvict,
     NodeRestrictions,
-    NoRoom,
     PlacementHistory,
     Unallocatable,
     Wait,
@@ -24,7 +24,7 @@ from controller.reconcile import (
     make_room_for_gang,
     overdue_at,
 )
-from controller.state import Changes, PodView, Room, State
+from controller.state import Changes, KeptRoom, PodView, State
 from controller.waiting import rank_of
 from driver.bounded import BoundedCache
 from driver.clock import Clock
@@ -80,7 +80,7 @@ class Preempting:
             return answer
         spared = self._spared_at(now)
         found = make_room(self._state, key=pod.key, now=now, history=history, context=context, spared=spared)
-        if isinstance(found, NoRoom):
+        if isinstance(found, NobodyToEvict):
             if found.over_quota is not None:
                 return replace(found.over_quota, group=(answer.group, pod.priority))
             self._found_none(pod, found, None if answer.own else shape)
@@ -102,7 +102,7 @@ class Preempting:
         if not self._may_look(pods, shape, now):
             return decision
         found = make_room_for_gang(self._state, asked, now, self._spared_at(now))
-        if isinstance(found, NoRoom):
+        if isinstance(found, NobodyToEvict):
             if found.over_quota is None:
                 self._found_none(pods[0], found, shape)
                 return decision
@@ -124,7 +124,7 @@ class Preempting:
             return False
         return shape is None or self._in_vain.get(shape) != self._version
 
-    def _found_none(self, pod: PodView, found: NoRoom, shape: Hashable) -> None:
+    def _found_none(self, pod: PodView, found: NobodyToEvict, shape: Hashable) -> None:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
         if found.unbound:
             self._unbound[pod.key] = None
@@ -178,7 +178,7 @@ class Preempting:
                 for room in self._restored(gang, recorded, now):
                     self._state.keep_room(room)
 
-    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[Room]:
+    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
         """Return the rooms of a gang of which members have recorded that others are evicted for them."""
         gang = known_gang(self._state, key)
         members = [member.pod for member in gang.members]
@@ -190,8 +190,8 @@ class Preempting:
                 lambda asked: choose(asked, self._state.devices, self._state.nodes),
                 context=DecisionContext(NodeRestrictions(rooms=recorded)),
             )
-            found = make_room_for_gang(self._state, decision.asked, now, {}) if decision.asked else NoRoom()
-        return () if isinstance(found, NoRoom) else [one.room for one in found.values()]
+            found = make_room_for_gang(self._state, decision.asked, now, {}) if decision.asked else NobodyToEvict()
+        return () if isinstance(found, NobodyToEvict) else [one.room for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""

@@ -15,13 +15,13 @@ _PODS: Final = "pods"
 _POD_GROUPS: Final = "podgroups"
 
 
-class Blocked(str):
+class CannotGo(str):
     """Why a set of pods cannot go, as a clause about pods."""
 
     __slots__ = ()
 
 
-Together = frozenset[str] | Blocked
+Together = frozenset[str] | CannotGo
 """The pods that go together, by UID; or why they cannot."""
 
 
@@ -59,7 +59,7 @@ class Bonds:
                 known = self.closure((uid,))
             else:
                 reason = self._obstacle(holder)
-                known = Blocked(reason) if reason else frozenset((uid,))
+                known = CannotGo(reason) if reason else frozenset((uid,))
                 if not reason:
                     self._free.add(uid)
             self._alone[uid] = known
@@ -82,7 +82,7 @@ class Bonds:
                 holder = self.holders.get(uid)
                 reason = "are members of its gang that are not known" if holder is None else self._obstacle(holder)
                 if reason:
-                    return Blocked(reason if not chosen else f"would go with pods that {reason}")
+                    return CannotGo(reason if not chosen else f"would go with pods that {reason}")
                 assert holder is not None
                 chosen.add(uid)
                 gangs.add(holder.gang)
@@ -110,7 +110,7 @@ class Bonds:
         """
         found: dict[str, list[str]] = defaultdict(list)
         for uid, holder in self.holders.items():
-            if not holder.going and isinstance(together := self.together(uid), Blocked):
+            if not holder.going and isinstance(together := self.together(uid), CannotGo):
                 found[str(together)].append(holder.pod)
         for reason, uids in forbidden.items():
             found[reason] += [self.holders[uid].pod for uid in uids]
@@ -153,12 +153,12 @@ class Bonds:
 
     # Several pods
 
-    def _over_budget(self, chosen: Collection[str]) -> Blocked | None:
+    def _over_budget(self, chosen: Collection[str]) -> CannotGo | None:
         counted = Counter(budget for uid in chosen for budget in self.holders[uid].budgets)
         for budget, pods in counted.items():
             allowed = self._occupancy.budgets.get(budget, 0)
             if pods > allowed:
-                return Blocked(f"are more than the {allowed} that PodDisruptionBudget {budget} lets go")
+                return CannotGo(f"are more than the {allowed} that PodDisruptionBudget {budget} lets go")
         return None
 
     def _members_lost(self, key: str, chosen: Collection[str]) -> Collection[str]:

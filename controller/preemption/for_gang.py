@@ -14,7 +14,7 @@ from typing import Final
 from controller.allocation import CompiledRequest
 from controller.gangs import Gang, GangPlan, Member, Memory, SearchOptions, choose
 from controller.placement import Placement, PodCheck
-from controller.preemption.bonds import Blocked
+from controller.preemption.bonds import CannotGo
 from controller.preemption.least_set import Least
 from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Found, Market, Uids, VictimSearch, in_order, needed
@@ -103,7 +103,7 @@ class _Search:
         # The most expensive ones are spared first.
         found = self._needed(tuple(reversed(candidates)), plan.placements)
         together = self._market.bonds.closure(frozenset[str]().union(*found))
-        return None if isinstance(together, Blocked) or not self._suffices(together) else together
+        return None if isinstance(together, CannotGo) or not self._suffices(together) else together
 
     # Trials
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from controller.allocation import Card
 from controller.placement import Placement
-from controller.preemption.bonds import Blocked, Bonds
+from controller.preemption.bonds import Bonds, CannotGo
 from controller.preemption.least_set import Least, LeastSet, Trials
 from controller.preemption.price import RANK, Price, Prices
 
@@ -27,7 +27,7 @@ class Market:
 
     def candidates(self, uids: Iterable[str]) -> list[Uids]:
         """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
-        found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), Blocked)}
+        found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), CannotGo)}
         return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))
 
 
@@ -78,7 +78,7 @@ class VictimSearch:
     def obstacle(self, chosen: int) -> tuple[str, Uids]:
         """Why a forbidden set of candidates cannot go, as a clause about pods; and these pods."""
         together = self._market.bonds.closure(self._pods(chosen)[0])
-        return together if isinstance(together, Blocked) else "", self._pods(chosen)[0]
+        return together if isinstance(together, CannotGo) else "", self._pods(chosen)[0]
 
     def _pods(self, chosen: int) -> tuple[Uids, Price | None]:
         """The pods that go with a set of candidates, and their price; no price if they cannot go."""
@@ -88,7 +88,7 @@ class VictimSearch:
             every = frozenset[str]().union(*parts)
             together = every if len(parts) == 1 else self._market.bonds.closure(every)
             # Without the rules for pods together, more sets are sufficient, never fewer.
-            known = (every, None) if isinstance(together, Blocked) else (together, self._market.prices.of(together))
+            known = (every, None) if isinstance(together, CannotGo) else (together, self._market.prices.of(together))
             self._chosen[chosen] = known
         return known
 

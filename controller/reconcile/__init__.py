@@ -63,7 +63,7 @@ from controller.reconcile.history import (
     WriteRefusal,
 )
 from controller.reconcile.makingroom import (
-    NoRoom,
+    NobodyToEvict,
     is_recorded,
     make_room,
     make_room_for_gang,
@@ -128,7 +128,7 @@ __all__ = [
     "LetGo",
     "MakeRoom",
     "NewNodes",
-    "NoRoom",
+    "NobodyToEvict",
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",

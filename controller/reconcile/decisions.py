@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controller.preemption import Victim
-from controller.state import Revision, Room
+from controller.state import KeptRoom, Revision
 from driver.limits import bounded
 from driver.model import Allocation, Consumer
 
@@ -157,7 +157,7 @@ class TakeBack:
 class MakeRoom:
     """Keep room for the pod that others hold, and evict one of them; or wait until those that were told to end."""
 
-    room: Room
+    room: KeptRoom
     victim: Victim | None = None
     """The pod to evict now; None if all that have to go were told to."""
     awaited: tuple[str, ...] = ()

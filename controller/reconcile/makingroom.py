@@ -21,7 +21,7 @@ from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.occupancy import UNBOUND, occupancy_of
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
-from controller.state import PodView, Room, State
+from controller.state import KeptRoom, PodView, State
 
 _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"
@@ -29,7 +29,7 @@ _OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devic
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoom:
+class NobodyToEvict:
     """Nobody is evicted for the pod or gang.
 
     Attributes:
@@ -48,7 +48,7 @@ def make_room(
     history: PlacementHistory,
     context: DecisionContext,
     spared: Mapping[str, str],
-) -> MakeRoom | NoRoom:
+) -> MakeRoom | NobodyToEvict:
     """Return the next step to make room for the pod ``key``, or that nobody is evicted. Arguments as of ``decide``.
 
     Args:
@@ -56,7 +56,7 @@ def make_room(
     """
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
-        return NoRoom()
+        return NobodyToEvict()
     occupancy = occupancy_of(state, now, spared)
     answer = _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
     if not isinstance(answer, Preemption):
@@ -64,13 +64,13 @@ def make_room(
     (placement,) = answer.placements
     claims = [record.claim for record in found.unallocated]
     given = tuple(zip(claims, placement.allocations, strict=True))
-    room = Room(found.pod.key, found.pod.uid, placement.node, found.pod.priority, given)
+    room = KeptRoom(found.pod.key, found.pod.uid, placement.node, found.pod.priority, given)
     return _step(answer, room, answer.victims[0] if answer.victims else None)
 
 
 def make_room_for_gang(
     state: State, gang: Gang, now: float, spared: Mapping[str, str]
-) -> Mapping[str, MakeRoom] | NoRoom:
+) -> Mapping[str, MakeRoom] | NobodyToEvict:
     """Return the next step to make room for a gang, for each member that gets a place; or that nobody is evicted.
 
     Args:
@@ -78,7 +78,7 @@ def make_room_for_gang(
         spared: as of ``occupancy_of``.
     """
     if not _is_gang_free_to_move(state, gang):
-        return NoRoom()
+        return NobodyToEvict()
     occupancy = occupancy_of(state, now, spared)
     answer = _preemption_for_gang(state, gang, occupancy)
     if not isinstance(answer, Preemption):
@@ -117,10 +117,10 @@ def preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Preem
     return _told(_preemption_for_gang(state, gang, occupancy))
 
 
-def _no_room(answer: NoPreemption | Wait, occupancy: Occupancy, priority: int) -> NoRoom:
+def _no_room(answer: NoPreemption | Wait, occupancy: Occupancy, priority: int) -> NobodyToEvict:
     if isinstance(answer, Wait):
-        return NoRoom(answer)
-    return NoRoom(unbound=any(one.kept == UNBOUND and one.priority < priority for one in occupancy.holders))
+        return NobodyToEvict(answer)
+    return NobodyToEvict(unbound=any(one.kept == UNBOUND and one.priority < priority for one in occupancy.holders))
 
 
 def _told(answer: Preemption | NoPreemption | Wait) -> Preemption | NoPreemption:
@@ -170,7 +170,7 @@ def _is_gang_free_to_move(state: State, gang: Gang) -> bool:
     return gang.starts and all(pod is not None and state.names.gate in pod.gates for pod in pods)
 
 
-def _rooms_of_gang(state: State, gang: Gang, placements: Sequence[Placement]) -> Sequence[Room]:
+def _rooms_of_gang(state: State, gang: Gang, placements: Sequence[Placement]) -> Sequence[KeptRoom]:
     """Return the room of each member. The first of the members that share a claim has it for all of them."""
     demands = {member.demand.key: member.demand for member in gang.members}
     priority, given, rooms = min(demand.needs.priority for demand in demands.values()), set[str](), []
@@ -179,7 +179,7 @@ def _rooms_of_gang(state: State, gang: Gang, placements: Sequence[Placement]) ->
         own = tuple((claim, allocation) for claim, allocation in pairs if claim.uid not in given)
         given.update(claim.uid for claim, _ in own)
         pod = state.pods.get(placement.pod)
-        rooms.append(Room(placement.pod, pod.uid if pod else "", placement.node, priority, own))
+        rooms.append(KeptRoom(placement.pod, pod.uid if pod else "", placement.node, priority, own))
     return rooms
 
 
@@ -190,6 +190,6 @@ def is_recorded(state: State, pod: PodView, node: str) -> bool:
     return gated and says and pod.nominated == node
 
 
-def _step(answer: Preemption, room: Room, victim: Victim | None) -> MakeRoom:
+def _step(answer: Preemption, room: KeptRoom, victim: Victim | None) -> MakeRoom:
     awaited = tuple(one.pod for one in answer.awaited)
     return MakeRoom(room, victim, awaited, tuple(one.pod for one in answer.victims))

@@ -52,7 +52,7 @@ from controller.state.queued import (
     QueuedWorkload,
 )
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.rooms import Room
+from controller.state.rooms import KeptRoom
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
@@ -83,6 +83,7 @@ __all__ = [
     "Deleted",
     "DeviceClasses",
     "Gangs",
+    "KeptRoom",
     "NodeRevisions",
     "PodSet",
     "PodView",
@@ -91,7 +92,6 @@ __all__ = [
     "Queued",
     "QueuedWorkload",
     "Revision",
-    "Room",
     "State",
     "StateDelta",
     "UnreadableObject",

@@ -34,18 +34,18 @@ _NONE: Final = Protection()
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNode:
+class DecodedNode:
     """The part of a Node object that is kept."""
 
     facts: NodeFacts
     protection: Protection
 
 
-def node_from(node: Json, names: Names, closing: Collection[str] = ()) -> KnownNode:
+def node_from(node: Json, names: Names, closing: Collection[str] = ()) -> DecodedNode:
     """Return the part of a Node object that is kept; ``closing`` as for ``facts_of``."""
     annotations = node["metadata"].get("annotations") or {}
     protection = Protection(annotations.get(DO_NOT_DISRUPT), names.protection in annotations)
-    return KnownNode(facts_of(node, closing), protection)
+    return DecodedNode(facts_of(node, closing), protection)
 
 
 def ending_protection(names: Names, value: str | None) -> Mapping[str, str | None]:
@@ -95,7 +95,7 @@ class NodeHandler:
         self._devices = devices
         self._protections = protections
 
-    def on_update(self, node: KnownNode, changes: Changes) -> None:
+    def on_update(self, node: DecodedNode, changes: Changes) -> None:
         """See ``controller.state.handlers.Handler``. An annotation changes no decision about pods."""
         facts = node.facts
         self._protections.put(facts.name, node.protection)

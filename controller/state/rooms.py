@@ -17,7 +17,7 @@ from driver.model import Allocation, Claim
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class KeptRoom:
     """What is kept for one pod.
 
     Attributes:
@@ -40,7 +40,7 @@ class Room:
 
 @dataclass(slots=True)
 class _Kept:
-    room: Room
+    room: KeptRoom
     held: dict[str, Allocation]
     """What counts as used, by the name of its holder."""
 
@@ -59,7 +59,7 @@ class Rooms:
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def of(self, pod: str) -> Room | None:
+    def of(self, pod: str) -> KeptRoom | None:
         """Return the room of a pod (key); None if none is kept for it."""
         kept = self._kept.get(pod)
         return kept.room if kept else None
@@ -68,7 +68,7 @@ class Rooms:
         """Return the pods with a room on one of these nodes; all that have a room if "" is one."""
         return [pod for pod, kept in self._kept.items() if "" in nodes or kept.room.node in nodes]
 
-    def keep(self, room: Room) -> None:
+    def keep(self, room: KeptRoom) -> None:
         """Count the devices of a room as used, and for the quotas of its namespace, in place of those before."""
         self.end(room.pod)
         held = self._kept.setdefault(room.pod, _Kept(room, {})).held
@@ -78,7 +78,7 @@ class Rooms:
             self._devices.assume(holder, held[holder])
         self._quotas.keep(room.pod, room.given)
 
-    def end(self, pod: str) -> Room | None:
+    def end(self, pod: str) -> KeptRoom | None:
         """Stop keeping the room of a pod, and return it."""
         kept = self._kept.pop(pod, None)
         if kept is None:

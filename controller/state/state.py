@@ -45,7 +45,7 @@ from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.queued import AdmissionCheckHandler, Queued, QueuedHandler
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.rooms import Room, Rooms
+from controller.state.rooms import KeptRoom, Rooms
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.templates import ClaimTemplates
@@ -334,7 +334,7 @@ class State:
             self._counter.recount(pod, changes)
         return changes
 
-    def keep_room(self, room: Room) -> Changes:
+    def keep_room(self, room: KeptRoom) -> Changes:
         """Count the room as used until ``end_room``, in place of the one that its pod had."""
         changes = Changes()
         self._discount(self.rooms.of(room.pod), changes)
@@ -355,7 +355,7 @@ class State:
                 changes.quotas[namespace] = None
         return changes
 
-    def _discount(self, room: Room | None, changes: Changes) -> None:
+    def _discount(self, room: KeptRoom | None, changes: Changes) -> None:
         if room is not None:
             self._counter.kept.pop(room.pod, None)
             self._counter.recount(room.pod, changes)

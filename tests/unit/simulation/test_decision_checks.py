@@ -8,7 +8,7 @@ import pytest
 from controller.placement import NodeFacts
 from controller.state import Decoded
 from controller.state.classes import ClassRecord
-from controller.state.knownnodes import KnownNode, Protection
+from controller.state.knownnodes import DecodedNode, Protection
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus, Target
 from driver.kube.api import (
@@ -161,7 +161,7 @@ def test_nothing_is_allocated_on_a_node_that_is_known_to_be_closed(closed: bool)
     found: list[str] = []
     checks = DecisionChecks(found, list)
     facts = NodeFacts("n1", closing_conditions=("GpuMemWatch",) if closed else ())
-    checks.tell(Decoded(NODES, "n1", "uid", 1, KnownNode(facts, Protection())))
+    checks.tell(Decoded(NODES, "n1", "uid", 1, DecodedNode(facts, Protection())))
     here = NodeSelector((NodeSelectorTerm(fields=(NodeRequirement("metadata.name", "In", ("n1",)),)),))
     allocation = Allocation((Result("r", device("gpu-0")),), (), here)
     step = PatchClaimStatus(Target(RESOURCE_CLAIMS, "default/c", "uid"), {}, allocation)
