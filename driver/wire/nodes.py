@@ -1,7 +1,7 @@
 """Node selectors of core/v1."""
 
 from driver.model import NodeRequirement, NodeSelector, NodeSelectorTerm
-from driver.wire.fields import Json, many, sparse
+from driver.wire.fields import Json, many, sparse, text
 
 
 def node_selector_from(raw: Json) -> NodeSelector:
@@ -13,7 +13,8 @@ def node_term_from(raw: Json) -> NodeSelectorTerm:
     """A core/v1 NodeSelectorTerm."""
 
     def requirement(item: Json) -> NodeRequirement:
-        return NodeRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
+        values = tuple(map(text, item.get("values") or ()))
+        return NodeRequirement(text(item["key"]), text(item["operator"]), values)
 
     return NodeSelectorTerm(many(raw.get("matchExpressions"), requirement), many(raw.get("matchFields"), requirement))
 

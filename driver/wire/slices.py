@@ -25,8 +25,8 @@ from driver.wire.taints import taint_from
 _SCALARS: Final[tuple[tuple[str, Callable[[Any], Scalar]], ...]] = (
     ("int", int),
     ("bool", bool),
-    ("string", str),
-    ("version", Version),
+    ("string", text),
+    ("version", lambda value: Version(text(value))),
 )
 _LISTS: Final = tuple((f"{key}s", convert) for key, convert in _SCALARS)
 
@@ -42,15 +42,15 @@ def slice_with(raw: Json, devices: tuple[Device, ...], counter_sets: tuple[Count
     """A ResourceSlice object as a value, with its devices and counter sets."""
     spec = raw["spec"]
     return Slice(
-        name=raw["metadata"]["name"],
-        driver=spec["driver"],
+        name=text(raw["metadata"]["name"]),
+        driver=text(spec["driver"]),
         pool=text(spec["pool"]["name"]),
         generation=int(spec["pool"].get("generation", 0)),
         slice_count=int(spec["pool"].get("resourceSliceCount", 0)),
         scope=_scope_from(spec),
         devices=devices,
         counter_sets=counter_sets,
-        skip_node_operations=tuple(spec.get("skipNodeOperations") or ()),
+        skip_node_operations=tuple(map(text, spec.get("skipNodeOperations") or ())),
     )
 
 

@@ -137,7 +137,9 @@ class GangWriteChecks:
             return
         given = self._given[namespace, asked.gang]
         placed = {holder.uid for holder in holders}.union(*given.values())
-        given.clear()
+        own = asked.sub_groups.of(pod) if asked.sub_groups else None
+        for claim in [claim for claim, users in given.items() if self._is_of(own, users)]:
+            del given[claim]
         if self._just_ended(namespace, asked.gang):
             return
         runs = self._runs(namespace, asked.gang)
@@ -160,7 +162,7 @@ class GangWriteChecks:
         if any(let_go for one, let_go in together.items() if one != uid):
             return
         given = self._given[namespace, asked.gang]
-        of_own = {claim: users for claim, users in given.items() if own in map(self._sub_group_of.get, users)}
+        of_own = {claim: users for claim, users in given.items() if self._is_of(own, users)}
         for claim in of_own:
             del given[claim]
         ended = self._ended(namespace, self._runs(namespace, asked.gang))
@@ -168,6 +170,11 @@ class GangWriteChecks:
         if count < asked.sub_groups.size and own not in self._just_ended(namespace, asked.gang):
             size, name = asked.sub_groups.size, "/".join(own)
             yield f"sub-group {name} of gang {asked.gang} starts with {count} of {size} members"
+
+    def _is_of(self, sub_group: SubGroup | None, users: Collection[str]) -> bool:
+        """Whether a claim was given to the sub-group, or to members without one; None stands for the whole gang."""
+        of_users = {self._sub_group_of.get(user) for user in users}
+        return sub_group is None or bool(of_users & {sub_group, None})
 
     def _asked(self, pod: Object) -> _Asked | None:
         parameters = [one for claim in self._claims(pod) for one in self._parameters(claim)]
