@@ -1,6 +1,7 @@
 """Finds which of the pods that wait ask autoscalers for a node."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 
 from controller.reconcile import (
     GangDecision,
@@ -27,11 +28,15 @@ class NodeWishes:
         self._new_nodes: tuple[Hashable, NewNodes] | None = None
         self.enabled = settings.enabled
 
-    def of(self, answer: Unallocatable) -> str:
-        """Return the wish of a pod for which this was decided; "" if it has none."""
+    def of(self, answer: Unallocatable, held: Callable[[], Mapping[str, str]]) -> str:
+        """Return the wish of a pod for which this was decided; "" if it has none.
+
+        Args:
+            held: returns the nodes that are held back from the pod now, which the answer may not know.
+        """
         if not self.enabled:
             return ""
-        return wish_of(self._state, self._known(), answer)
+        return wish_of(self._state, self._known(), replace(answer, held={**answer.held, **held()}))
 
     def of_gang(self, gang: KnownGang, decision: GangDecision) -> Mapping[str, str]:
         """Return the wishes of the members of a gang for which this was decided, by pod."""

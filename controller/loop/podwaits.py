@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from controller.loop.shared import Shared
@@ -209,7 +210,7 @@ class PodWaits:
         )
         if shown and (reword := self._reporter.reword_at(pod, shown)) is not None and now < reword:
             self._reporter.keep_said(pod, shown)
-            self._reporter.set_wish(pod, self._wishes.of(answer))
+            self._reporter.set_wish(pod, self._wishes.of(answer, partial(self._held_from, pod)))
             if waiting.reported_at != generation:
                 self._queue.add(("pod", pod.key), reword)
             return True
@@ -217,7 +218,7 @@ class PodWaits:
         if found is None:
             return False
         wait, waiting.reported_at = found
-        self._reporter.report_wait(pod, wait, wish=self._wishes.of(answer))
+        self._reporter.report_wait(pod, wait, wish=self._wishes.of(answer, partial(self._held_from, pod)))
         if waiting.reported_at != generation and (reword := self._reporter.reword_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), reword)
         return True

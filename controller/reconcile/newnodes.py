@@ -221,8 +221,18 @@ def _may_wish(state: State, pod: PodView) -> bool:
 
 
 def _waits_for_others(state: State, answers: Iterable[Unallocatable]) -> bool:
-    """Return whether a node that is held back for others could take one of the pods."""
-    return any(could_take(state, answer, node) for answer in answers for node in answer.held)
+    """Return whether one of the pods may wait only because nodes are held back for others.
+
+    A member of a gang of which some are made later may lack a node for these. If no node takes the member itself, no
+    hold keeps it from one.
+    """
+    for answer in answers:
+        if answer.lenient and answer.held:
+            if _fits_anywhere(state, [answer.pod]):
+                return True
+        elif any(could_take(state, answer, node) for node in answer.held):
+            return True
+    return False
 
 
 def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:

@@ -123,6 +123,15 @@ class TestWishes:
         decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
+    @pytest.mark.parametrize("takes_it", [True, False])
+    def test_a_member_before_later_ones_has_one_only_if_no_held_node_takes_it_itself(self, takes_it: bool) -> None:
+        state = FilledState(1) if takes_it else full(1)
+        state.claim("d")
+        state.pod("p", "d")
+        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"}, lenient=True)
+        found = wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision)
+        assert bool(found) is not takes_it
+
     def test_a_pod_without_our_gate_has_none(self) -> None:
         state = full(1)
         state.claim("c")
