@@ -89,8 +89,9 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-devices-000")).must()
     other = admin.request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).must()["metadata"]["name"]
     allocation(admin)
-    plane.add_node("n1")
-    admin.request("PATCH", f"{NODES}/n1", {"metadata": {"annotations": {**PROTECTED, "other": "kept"}}}).must()
+    # No pod of the programs gets there: without a kubelet it would not end.
+    away = {"labels": {"lode.dev/kubeletplugin": "off"}, "annotations": {**PROTECTED, "other": "kept"}}
+    admin.request("POST", NODES, {"metadata": {"name": "n1", **away}, "spec": {"unschedulable": True}}).must()
     assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "nodes", "finalizers"}
     assert call(plane) == 0
     assert ours(admin) == {}
