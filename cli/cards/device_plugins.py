@@ -13,6 +13,7 @@ from driver.errors import OperatorFault
 from driver.kube.api import Object
 from driver.kube.objects import is_terminal, object_key
 from kubeletplugin.hardware.vendors import vendor_of_resource
+from kubeletplugin.publish.other_drivers import device_count
 
 RECORD: Final = "lode.dev/handover"
 """The annotation of a node that was handed over."""
@@ -82,7 +83,7 @@ def record_of(node: Object) -> Record | None:
         texts = (found.daemon_set, found.label, found.value or "")
         if all(isinstance(it, str) for it in texts) and found.phase in get_args(Phase):
             return found
-    except _SENSELESS:
+    except (*_SENSELESS, RecursionError):  # of an annotation that is nested deeply
         pass
     raise OperatorFault(
         f"node {node['metadata']['name']}: the annotation {RECORD} is not one that this command wrote; remove it"
@@ -201,6 +202,8 @@ def _devices(pod: Object, node: str) -> int:
             return 0
         containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
         limits = ((one.get("resources") or {}).get("limits") or {} for one in containers)
-        return sum(int(amount) for limit in limits for name, amount in limit.items() if vendor_of_resource(name))
+        return sum(
+            device_count(amount) for limit in limits for name, amount in limit.items() if vendor_of_resource(name)
+        )
     except _SENSELESS:
         return 0

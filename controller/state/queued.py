@@ -146,7 +146,7 @@ def _check(raw: Object) -> CheckState:
         state=str(raw["state"]),
         message=str(raw.get("message") or ""),
         since=str(raw.get("lastTransitionTime") or ""),
-        retries=int(raw.get("retryCount") or 0),
+        retries=max(0, int(raw.get("retryCount") or 0)),
         raw=raw,
     )
 

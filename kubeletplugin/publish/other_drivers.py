@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from driver.errors import InvalidInput
 from driver.kube.api import Object
+from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, CardState
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
 from kubeletplugin.kubelet_devices import KubeletDevices
@@ -108,9 +110,17 @@ def resources_in(node: Object) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for amounts in (status.get("capacity") or {}, status.get("allocatable") or {}):
         for resource, amount in amounts.items():
-            if vendor_of_resource(resource) and str(amount).isdigit() and int(amount):
-                found[resource] = max(int(amount), found.get(resource, 0))
+            if vendor_of_resource(resource) and (count := device_count(amount)):
+                found[resource] = max(count, found.get(resource, 0))
     return dict(sorted(found.items()))
+
+
+def device_count(amount: object) -> int:
+    """The number of devices in an amount of a Node or a Pod, which can be written as ``3k``; 0 if it is none."""
+    try:
+        return max(0, Quantity.parse(str(amount)).value)
+    except InvalidInput:
+        return 0
 
 
 def _of_node(node: Object, kubelet: KubeletDevices | None) -> Iterator[_Sign]:

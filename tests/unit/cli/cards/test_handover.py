@@ -56,10 +56,10 @@ class ServedNode:
         daemon_set = {"metadata": {"name": name}, "spec": {"template": template}}
         self.api.create(DAEMON_SETS, daemon_set, namespace)
 
-    def old_pod(self, name: str, card: str) -> None:
+    def old_pod(self, name: str, card: str, amount: str = "1") -> None:
         """A pod that has a card from the device plugin."""
         made = pod(name, nodeName="n")
-        made["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1"}}
+        made["spec"]["containers"][0]["resources"] = {"limits": {GPU: amount}}
         self.api.create(PODS, made, "default")
         self.held.add(card)
 
@@ -234,7 +234,12 @@ def test_what_cannot_be_done_is_said(served: ServedNode, arguments: list[str], w
     assert words in (errors if status else out)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"daemon_set": 1, "label": "a"}', '{"daemon_set": "a", "more": 1}'])
+_DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", _DEEP, '{"daemon_set": 1, "label": "a"}', '{"daemon_set": "a", "more": 1}']
+)
 def test_an_annotation_of_somebody_else_is_left_alone(served: ServedNode, text: str) -> None:
     served.api.patch(NODES, "n", {"metadata": {"annotations": {RECORD: text}}})
     status, _, errors = served.call()
@@ -249,6 +254,11 @@ def test_what_does_not_come_about_in_time_is_named_and_continued_later(served: S
     assert f"not within 10 s: the pod of {PLUGIN} has left; call it again" in errors
     served.operator.meanwhile = served.turn
     assert served.call()[0] == 0
+
+
+def test_an_old_pod_is_named_whatever_its_amount_is_written_as(served: ServedNode) -> None:
+    served.old_pod("old", "gpu-0", amount="3k")
+    assert served.call()[1].splitlines()[-1] == "cards of pods that run on: gpu-0; pods: default/old"
 
 
 @pytest.mark.parametrize("spec", [{}, {"template": None}, {"template": {"spec": {"nodeSelector": 3, "affinity": []}}}])

@@ -72,6 +72,14 @@ def test_the_pause_doubles_up_to_a_limit(world: KueueWorld) -> None:
     assert set(pauses[5:]) == {MOST_PAUSE_SECONDS}
 
 
+@pytest.mark.parametrize("retries", [-1, -3, 2**31])
+def test_a_number_of_retries_that_makes_no_sense_ends_nothing(world: KueueWorld, retries: int) -> None:
+    world.reserve("odd", pod_set(count=5), checks=[check_state(retryCount=retries)], Evicted="True")
+    world.reserve("train", pod_set(count=4))
+    world.settle()
+    assert world.answer("train") == YES
+
+
 def test_there_is_no_pause_for_one_that_fits_when_it_is_evicted(world: KueueWorld) -> None:
     world.taken("mine")
     world.reserve("train", pod_set(count=4))

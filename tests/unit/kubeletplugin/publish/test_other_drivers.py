@@ -26,7 +26,7 @@ KNOWN = [known_card(card, CardState()) for card in cards()]
 GPUS, NPUS = {"gpu-0", "gpu-1", "gpu-2"}, {"npu-0", "npu-1"}
 
 
-def node(**capacity: int) -> Object:
+def node(**capacity: int | str) -> Object:
     names = {"gpu": GPU, "npu": NPU, "cpu": "cpu"}
     return {"status": {"capacity": {names[name]: str(amount) for name, amount in capacity.items()}}}
 
@@ -75,6 +75,8 @@ def test_an_instance_names_the_card_that_it_is_on() -> None:
     ("capacity", "kubelet", "expected"),
     [
         ({"gpu": 3}, None, GPUS),
+        ({"gpu": "1k"}, None, GPUS),
+        ({"gpu": "many"}, None, set()),
         ({"npu": 2, "cpu": 64}, None, NPUS),
         ({"cpu": 64}, None, set()),
         ({"gpu": 0}, None, set()),
@@ -84,7 +86,7 @@ def test_an_instance_names_the_card_that_it_is_on() -> None:
     ],
 )
 def test_devices_that_the_kubelet_does_not_name_may_be_any_card(
-    capacity: Mapping[str, int], kubelet: KubeletDevices | None, expected: set[str]
+    capacity: Mapping[str, int | str], kubelet: KubeletDevices | None, expected: set[str]
 ) -> None:
     assert handed_out(KNOWN, node(**capacity), (), kubelet).keys() == expected
 
