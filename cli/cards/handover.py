@@ -9,7 +9,7 @@ before a node is given back all its cards are closed until the device plugin has
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cli import live
@@ -161,7 +161,7 @@ class Handover:
             record = replace(record, phase="back")
             self._write(record)
         self._await(f"the device plugin {record.daemon_set} offers cards", lambda: bool(resources_in(self._read())))
-        self._await("the plugin of the node has closed these cards", lambda: bool(self._closed()))
+        self._await("the plugin of the node has closed these cards", lambda: any(self._cards().values()))
         self._open(record)
         self._write(None)
         print(f"node {self._node} is given back to {record.daemon_set}")
@@ -246,20 +246,20 @@ class Handover:
                 raise live.fault_of_api_error(error) from error
         raise OperatorFault(f"node {self._node} was changed by others at every try; call it again")
 
-    def _closed(self) -> list[str]:
-        """The cards that the plugin of the node keeps for another driver."""
+    def _cards(self) -> Mapping[str, bool]:
+        """The cards of the node, by name, and whether the plugin of the node keeps each for another driver."""
         taint = self._names.attribute("other-driver")
         cards = read_target(self._api, self._node, self._names).cards
-        return [card.name for card in cards if any(it.key == taint for own in card.devices.values() for it in own)]
+        return {card.name: any(it.key == taint for own in card.devices.values() for it in own) for card in cards}
 
     def _is_open(self) -> bool:
         """Whether no more cards are closed than pods can have from the device plugin."""
-        return len(self._closed()) <= sum(users_on(self._node, self._pods()).values())
+        return sum(self._cards().values()) <= sum(users_on(self._node, self._pods()).values())
 
     def _say_who_has_cards(self) -> int:
-        closed, users = self._closed(), users_on(self._node, self._pods())
-        every = [card.name for card in read_target(self._api, self._node, self._names).cards]
-        print(f"node {self._node}: open to claims: {', '.join(it for it in every if it not in closed) or 'no card'}")
+        cards, users = self._cards(), users_on(self._node, self._pods())
+        closed = [name for name, kept in cards.items() if kept]
+        print(f"node {self._node}: open to claims: {', '.join(it for it in cards if it not in closed) or 'no card'}")
         if users:
             print(f"cards of pods that run on: {', '.join(closed) or 'none'}; pods: {', '.join(users)}")
         return PLACED

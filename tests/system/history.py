@@ -2,6 +2,8 @@
 
 import gc
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,7 +46,7 @@ OF_GANGS = (JOB_SETS, VOLCANO_POD_GROUPS)
 QUESTIONED = 0.2
 """How often controllers are questioned after an action."""
 QUESTIONS = 4
-LAST_LINES = 60
+_LAST_LINES = 60
 NODES_ASKED_FOR = 0.2
 """In how many histories pods that wait ask autoscalers for a node."""
 OLDER_CONTROLLERS = 0.15
@@ -159,6 +161,27 @@ class HistoryFailed(AssertionError):
     """A history failed; its seed reproduces the failure."""
 
 
+@contextmanager
+def reproducible(seed: int, cluster: SimulatedCluster, test: str, variable: str, *more: str) -> Iterator[None]:
+    """Raise any error of the history of ``seed`` as ``HistoryFailed``.
+
+    Args:
+        test: plays the history alone, if the environment variable ``variable`` has its seed.
+        more: further lines of the report.
+    """
+    try:
+        yield
+    except Exception as error:
+        lines = [
+            f"history {seed} failed: {type(error).__name__}: {error}",
+            f"reproduce: {variable}={seed} .venv/bin/python -m pytest tests/system/test_{test}.py",
+            *more,
+            f"the last {_LAST_LINES} lines of the event log:",
+            *cluster.log.last(_LAST_LINES),
+        ]
+        raise HistoryFailed("\n".join(lines)) from error
+
+
 def play(seed: int, *, with_gangs: bool = False) -> None:
     """Play the history of ``seed``; with gangs, it is another one.
 
@@ -179,10 +202,10 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
+    test, variable = ("gang_histories", "LODE_GANG_SEED") if with_gangs else ("histories", "LODE_SEED")
     try:
-        _play(seed, cluster, start, with_gangs)
-    except Exception as error:
-        raise HistoryFailed(_report(seed, start, cluster, error, with_gangs)) from error
+        with reproducible(seed, cluster, test, variable, f"start: {start}"):
+            _play(seed, cluster, start, with_gangs)
     finally:
         gc.enable()
 
@@ -260,15 +283,3 @@ def _rest(cluster: SimulatedCluster, faults: FaultProfile) -> None:
     cluster.settle()
     check_settled(cluster)
     cluster.faults = faults
-
-
-def _report(seed: int, start: HistoryStart, cluster: SimulatedCluster, error: Exception, with_gangs: bool) -> str:
-    test, variable = ("gang_histories", "LODE_GANG_SEED") if with_gangs else ("histories", "LODE_SEED")
-    lines = [
-        f"history {seed} failed: {type(error).__name__}: {error}",
-        f"reproduce: {variable}={seed} .venv/bin/python -m pytest tests/system/test_{test}.py",
-        f"start: {start}",
-        f"the last {LAST_LINES} lines of the event log:",
-        *cluster.log.last(LAST_LINES),
-    ]
-    return "\n".join(lines)

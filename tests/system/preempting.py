@@ -23,7 +23,7 @@ from tests.simulation.eviction_checks import GANG, LEAST
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
 from tests.system.gangs import gang_template
-from tests.system.history import LAST_LINES, HistoryFailed, cards
+from tests.system.history import cards, reproducible
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 LAYOUTS: Final = (
@@ -57,17 +57,8 @@ def play(seed: int) -> None:
         HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
     history = PreemptingHistory(seed)
-    try:
+    with reproducible(seed, history.cluster, "preemption_histories", "LODE_PREEMPTION_SEED"):
         history.play()
-    except Exception as error:
-        test = "tests/system/test_preemption_histories.py"
-        lines = [
-            f"history {seed} failed: {type(error).__name__}: {error}",
-            f"reproduce: LODE_PREEMPTION_SEED={seed} .venv/bin/python -m pytest {test}",
-            f"the last {LAST_LINES} lines of the event log:",
-            *history.cluster.log.last(LAST_LINES),
-        ]
-        raise HistoryFailed("\n".join(lines)) from error
 
 
 class PreemptingHistory:

@@ -13,7 +13,7 @@ from simulation.invariants import Violation
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.karpenter import TAINT, Karpenter, Machines
 from tests.simulation.settled_checks import check_settled
-from tests.system.history import LAST_LINES, HistoryFailed, cards
+from tests.system.history import cards, reproducible
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 FAULTS: Final = (
@@ -41,16 +41,8 @@ def play(seed: int) -> None:
         HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
     history = ScalingHistory(seed)
-    try:
+    with reproducible(seed, history.cluster, "scaling_histories", "LODE_SCALING_SEED"):
         history.play()
-    except Exception as error:
-        lines = [
-            f"history {seed} failed: {type(error).__name__}: {error}",
-            f"reproduce: LODE_SCALING_SEED={seed} .venv/bin/python -m pytest tests/system/test_scaling_histories.py",
-            f"the last {LAST_LINES} lines of the event log:",
-            *history.cluster.log.last(LAST_LINES),
-        ]
-        raise HistoryFailed("\n".join(lines)) from error
 
 
 class ScalingHistory:
