@@ -2,6 +2,7 @@
 
 device_facts       what ``status.devices`` of a claim says about its devices
 | kube             the Kubernetes API: the port, its client, the reflector
+| adoption         requests of other systems, and words of people, as claims
 cel                CEL expressions that select devices; stands alone, with a README of its own
 | label_selectors  label selectors of meta/v1
 node_selectors     matches NodeSelectors of core/v1 with nodes

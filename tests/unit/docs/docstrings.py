@@ -26,7 +26,19 @@ _HOME = re.compile(r"Only home of ((?:``\w+``(?:, | and )?)+)")
 _MAP_LINE = re.compile(r"^(\| )?(\w+) {2,}\S", re.MULTILINE)
 
 LIBRARIES_OF_PURE_MODULES = {
-    *("abc", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch"),
+    *(
+        "abc",
+        "bisect",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "difflib",
+        "enum",
+        "fnmatch",
+    ),
     *("fractions", "functools", "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "operator", "posixpath"),
     *("re", "string", "types", "typing", "uuid", "weakref", "zlib", "zoneinfo"),
     *("msgspec", "pydantic", "pydantic_core", "re2"),

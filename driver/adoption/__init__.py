@@ -1,0 +1,37 @@
+"""Requests of other systems, and words of people, as claims: the one mapping for all who need it. Pure.
+
+The name of a template has the whole request, because an admission policy can name a template but not make one.
+
+templates   the ``spec`` of a template on demand, from its name
+| pods      pods of another system, with claims instead of its resources
+gpus        requests for GPUs of NVIDIA's device plugin, of HAMi and of Volcano
+| npus      requests for NPUs of HAMi's and Huawei's device plugins
+| words     names that people write, such as ``lode.2-h100-80gi``
+sources     the systems: their resources, annotations and rules
+| wanted    requests of a claim, as ``spec`` of a template
+chips       Ascend chips and vNPU templates as other systems name them
+| naming    the grammar of names of adopted requests
+| rules     what is refused or only noted, with the remedy
+"""
+
+from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedName, is_on_demand, read_name
+from driver.adoption.pods import Adoption, adopt
+from driver.adoption.rules import Broken
+from driver.adoption.sources import SOURCES, Source
+from driver.adoption.templates import template_spec
+
+__all__ = [
+    "ADOPTED",
+    "LONGEST_NAME",
+    "PLAIN",
+    "SOURCES",
+    "WORDS",
+    "AdoptedName",
+    "Adoption",
+    "Broken",
+    "Source",
+    "adopt",
+    "is_on_demand",
+    "read_name",
+    "template_spec",
+]

@@ -1,0 +1,107 @@
+"""Ascend chips as other systems name them, and which vNPU template an amount of memory stands for. Pure.
+
+HAMi's Ascend device plugin has the table in its configuration (``vnpus``); the names of static vNPUs are those of
+Huawei's device plugin.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A chip that is a resource of its own.
+
+    Attributes:
+        resource: the name of the resource.
+        selects: a CEL condition on ``model`` (the lower-case model) and ``type``.
+        capacity_mib: the most memory that a pod may ask for; 0 if a part of the chip cannot be asked for.
+        allocatable_mib: what a whole card has for programs.
+        templates: memory in MiB by vNPU template, ascending.
+    """
+
+    resource: str
+    selects: str
+    capacity_mib: int = 0
+    allocatable_mib: int = 0
+    templates: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def token(self) -> str:
+        """What the tokens of its resources begin with: ``h910b41`` of ``huawei.com/Ascend910B4-1``."""
+        return "h" + self.resource.removeprefix("huawei.com/Ascend").lower().replace("-", "")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticVnpu:
+    """A vNPU that exists before pods ask for it, as a resource of Huawei's device plugin."""
+
+    resource: str
+    family: str
+    """``310p`` or ``910``."""
+    template: str
+
+    @property
+    def token(self) -> str:
+        """Its token in names: ``v310p4c3cpux`` of ``huawei.com/Ascend310P-4c.3cpu``."""
+        return "v" + "".join(it for it in self.resource.removeprefix("huawei.com/Ascend").lower() if it.isalnum()) + "x"
+
+
+def _model(name: str) -> str:
+    return f'model.endsWith("{name}")'
+
+
+CHIPS: Final = (
+    Chip("huawei.com/Ascend910", 'type.startsWith("910")'),
+    Chip("huawei.com/Ascend310", 'type.startsWith("310") && type != "310P"'),
+    Chip("huawei.com/Ascend310P", 'type == "310P"', 24576, 21527, {"vir01": 3072, "vir02": 6144, "vir04": 12288}),
+    Chip(
+        "huawei.com/Ascend910A",
+        'type == "910A"',
+        32768,
+        32768,
+        {"vir02": 2184, "vir04": 4369, "vir08": 8738, "vir16": 17476},
+    ),
+    Chip(
+        "huawei.com/Ascend910B2",
+        _model("910b2"),
+        65536,
+        65536,
+        {"vir03_1c_8g": 8192, "vir06_1c_16g": 16384, "vir12_3c_32g": 32768},
+    ),
+    Chip("huawei.com/Ascend910B3", _model("910b3"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
+    Chip("huawei.com/Ascend910B4", _model("910b4"), 32768, 32768, {"vir05_1c_8g": 8192, "vir10_3c_16g": 16384}),
+    Chip("huawei.com/Ascend910B4-1", _model("910b4-1"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
+    Chip("huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
+)
+
+STATIC_VNPUS: Final = (
+    *(
+        StaticVnpu(f"huawei.com/Ascend310P-{name}", "310p", template)
+        for name, template in {
+            "1c": "vir01",
+            "2c": "vir02",
+            "2c.1cpu": "vir02_1c",
+            "4c": "vir04",
+            "4c.3cpu": "vir04_3c",
+            "4c.3cpu.ndvpp": "vir04_3c_ndvpp",
+            "4c.4cpu.dvpp": "vir04_4c_dvpp",
+        }.items()
+    ),
+    *(StaticVnpu(f"huawei.com/Ascend910-{cores}c", "910", f"vir{cores:02}") for cores in (2, 4, 8, 16)),
+)
+
+CORES: Final[Mapping[tuple[int, str, str], tuple[str, ...]]] = {
+    (1, "high", "null"): ("vir01",),
+    (1, "low", "null"): ("vir01",),
+    (2, "high", "null"): ("vir02", "vir02_1c"),
+    (2, "low", "null"): ("vir02_1c",),
+    (4, "high", "null"): ("vir04", "vir04_3c"),
+    (4, "low", "null"): ("vir04_3c",),
+    (4, "high", "no"): ("vir04_3c_ndvpp",),
+    (4, "low", "no"): ("vir04_3c_ndvpp",),
+    (4, "high", "yes"): ("vir04_4c_dvpp",),
+    (4, "low", "yes"): ("vir04_4c_dvpp",),
+}
+"""Templates in the order in which they are tried, for ``huawei.com/npu-core``, ``vnpu-level`` and ``vnpu-dvpp``."""

@@ -1,0 +1,205 @@
+"""Pods of another system, with claims instead of its resources. Pure.
+
+The admission policies of ``manifests/adopt`` do the same in the API server; a contract test compares both.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from driver.adoption.naming import LONGEST_NAME, AdoptedName, can_be_named
+from driver.adoption.rules import Broken, broken_by_amounts, broken_by_pod
+from driver.adoption.sources import Source
+from driver.errors import InvalidInput
+from driver.quantity import NANO, Quantity
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_ALLOWED: Final = "a name of a template can have letters, digits and - _ . , / : + and spaces of it: change the value"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What becomes of a pod.
+
+    Attributes:
+        pod: the pod as it is admitted; as it was if anything is refused.
+        templates: the name of the template of each claim, by the name of the entry in ``spec.resourceClaims``.
+        refused: why the pod is not admitted; ``field`` is a path in the pod.
+        noted: what has another effect than it may seem, or none.
+    """
+
+    pod: Mapping[str, Any]
+    templates: Mapping[str, str] = field(default_factory=dict)
+    refused: Sequence[Broken] = ()
+    noted: Sequence[Broken] = ()
+
+
+@dataclass(slots=True)
+class _Container:
+    path: str
+    entry: str
+    body: dict[str, Any]
+    amounts: dict[str, int]
+    """Positive amounts by resource."""
+    first: bool
+    """Whether it ends before the others start: an init container that is no sidecar."""
+
+
+def adopt(pod: Mapping[str, Any], source: Source) -> Adoption:
+    """Return what becomes of a pod, or of a pod template, in a namespace where pods of the source are adopted.
+
+    Args:
+        pod: with ``metadata`` and ``spec``. It is not changed.
+    """
+    spec = pod.get("spec") or {}
+    changed = {**pod, "spec": deepcopy(dict(spec))}
+    broken: list[Broken] = []
+    containers = _containers(changed["spec"], source, broken)
+    if spec.get("nodeName") or not any(_names_any(one.body, source) for one in containers):
+        return Adoption(pod)
+    texts = _texts(pod.get("metadata") or {}, source)
+    asked = [resource for one in containers for resource in one.amounts]
+    broken += [_at_metadata(it, pod) for it in broken_by_pod(source.rules, asked, texts)]
+    words = {key: texts[name] for name, key in {**source.annotations, **source.labels}.items() if name in texts}
+    keyed = {key: name for name, key in {**source.annotations, **source.labels}.items()}
+    broken += [
+        _at_metadata(Broken(keyed[key], text, _ALLOWED), pod) for key, text in words.items() if not can_be_named(text)
+    ]
+    templates = _claims(containers, source, words)
+    for name in templates.values():
+        if len(name) > LONGEST_NAME:
+            remedy = f"the whole request must fit in a name of {LONGEST_NAME} characters: shorten lists in annotations"
+            broken.append(Broken("metadata.annotations", name[:64], remedy))
+    noted = [it for it in broken if it.noted]
+    if refused := [it for it in broken if not it.noted]:
+        return Adoption(pod, refused=refused, noted=noted)
+    entries = [{"name": entry, "resourceClaimTemplateName": name} for entry, name in templates.items()]
+    if entries:
+        changed["spec"]["resourceClaims"] = [*(spec.get("resourceClaims") or []), *entries]
+    for one in containers:
+        _take_out(one.body, source)
+    if spec.get("schedulerName") in source.schedulers:
+        changed["spec"]["schedulerName"] = DEFAULT_SCHEDULER
+    return Adoption(changed, templates, noted=noted)
+
+
+def _containers(spec: Mapping[str, Any], source: Source, broken: list[Broken]) -> list[_Container]:
+    found = []
+    for kind, letter in (("containers", ""), ("initContainers", "i")):
+        for index, body in enumerate(spec.get(kind) or []):
+            path = f"spec.{kind}[{index}]"
+            first = bool(letter) and body.get("restartPolicy") != "Always"
+            amounts = _amounts(body, source, path, broken)
+            found.append(_Container(path, f"lode-{source.name}-{letter}{index}", body, amounts, first))
+    return found
+
+
+def _amounts(body: Mapping[str, Any], source: Source, path: str, broken: list[Broken]) -> dict[str, int]:
+    resources = body.get("resources") or {}
+    limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    amounts = {}
+    for resource in source.resources:
+        if resource not in limits:
+            continue
+        text = str(limits[resource])
+        try:
+            quantity = Quantity.parse(text)
+        except InvalidInput:
+            quantity = Quantity(-1)
+        if quantity.nanos < 0 or quantity.nanos % NANO:
+            broken.append(Broken(f"{path}.resources.limits[{resource}]", text, "write a whole number"))
+        else:
+            amounts[resource] = quantity.value
+    broken += [
+        Broken(f"{path}.resources.limits[{it.field}]", it.value, it.remedy, it.noted)
+        for it in broken_by_amounts(source.rules, amounts)
+    ]
+    if any(amounts.get(count) == 0 for count in source.counts):
+        amounts = {resource: amount for resource, amount in amounts.items() if resource in source.shared}
+    return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _texts(metadata: Mapping[str, Any], source: Source) -> dict[str, str]:
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    written = {output for mark, output in source.outputs.items() if mark in annotations}
+    known = {rule.key for rule in source.rules if hasattr(rule, "key")}
+    texts = {key: str(labels[key]) for key in source.labels if key in labels}
+    texts |= {
+        key: str(text)
+        for key, text in annotations.items()
+        if (key in source.annotations or key in known - set(source.labels)) and key not in written
+    }
+    return texts
+
+
+def _at_metadata(broken: Broken, pod: Mapping[str, Any]) -> Broken:
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    if broken.field in annotations or broken.field in labels:
+        kind = "annotations" if broken.field in annotations else "labels"
+        return Broken(f"metadata.{kind}[{broken.field}]", broken.value, broken.remedy, broken.noted)
+    return Broken(f"spec.containers: {broken.field}", broken.value, broken.remedy, broken.noted)
+
+
+def _claims(containers: Sequence[_Container], source: Source, words: Mapping[str, str]) -> dict[str, str]:
+    """Refer each container to its claims, and return the names of the templates by entry."""
+    templates: dict[str, str] = {}
+    apps = [one for one in containers if not one.first]
+    own = {one.entry: _own(one, source) for one in containers}
+    for one in containers:
+        if not own[one.entry]:
+            continue
+        entry = next((app.entry for app in apps if one.first and _has(own[app.entry], own[one.entry])), one.entry)
+        _refer(one.body, entry)
+        if entry == one.entry:
+            templates[entry] = str(AdoptedName(source.name, own[entry], words))
+    for resource in source.shared:
+        if total := _over_pod(containers, resource):
+            users = [one for one in containers if resource in one.amounts]
+            entry = f"lode-{source.name}-gpu"
+            for one in users:
+                _refer(one.body, entry)
+            templates[entry] = str(AdoptedName(source.name, {source.resources[resource]: total}, words))
+    return templates
+
+
+def _own(one: _Container, source: Source) -> dict[str, int]:
+    return {source.resources[it]: amount for it, amount in one.amounts.items() if it not in source.shared}
+
+
+def _has(more: Mapping[str, int], less: Mapping[str, int]) -> bool:
+    return bool(more) and all(more.get(token, 0) >= amount for token, amount in less.items())
+
+
+def _over_pod(containers: Sequence[_Container], resource: str) -> int:
+    """Init containers run one after the other, and before the rest (Kubernetes' rule for the requests of a pod)."""
+    firsts = [one.amounts.get(resource, 0) for one in containers if one.first]
+    return max([sum(one.amounts.get(resource, 0) for one in containers if not one.first), *firsts])
+
+
+def _refer(body: dict[str, Any], entry: str) -> None:
+    resources = body["resources"] = dict(body.get("resources") or {})
+    resources["claims"] = [*(resources.get("claims") or []), {"name": entry}]
+
+
+def _names_any(body: Mapping[str, Any], source: Source) -> bool:
+    resources = body.get("resources") or {}
+    named = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return any(resource in named for resource in source.every_resource)
+
+
+def _take_out(body: dict[str, Any], source: Source) -> None:
+    resources = body.get("resources") or {}
+    limits = resources.get("limits") or {}
+    variables = [
+        {"name": variable, "value": str(limits[it])} for it, variable in source.environment.items() if it in limits
+    ]
+    if variables:
+        body["env"] = [*(body.get("env") or []), *variables]
+    for part in ("limits", "requests"):
+        if part in resources:
+            left = {key: value for key, value in (resources[part] or {}).items() if key not in source.every_resource}
+            resources[part] = left
+            if not left:
+                del resources[part]

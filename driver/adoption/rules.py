@@ -1,0 +1,111 @@
+"""Rules for the requests of a source: what is refused or only noted, with the remedy. Pure.
+
+The rules are data: the admission policies are generated from the same values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MOST_DEVICES: Final = 32
+"""Devices of one claim (resource.k8s.io/v1, AllocationResultsMaxSize)."""
+MOST_MIB: Final = 4 * 1024 * 1024
+"""Memory in MiB above which an amount was meant in bytes: no card has 4 TiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An amount that is at most ``most``; 0 means that the container asks for none."""
+
+    resource: str
+    most: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotTogether:
+    """Two resources of which a pod may ask for one only."""
+
+    resources: tuple[str, str]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeIfSeveral:
+    """Memory of a container that asks for more than one card: at least ``least`` MiB of each, or none is named."""
+
+    count: str
+    memory: str
+    least: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """An annotation or label that has one of the values; without a distinction of upper and lower case."""
+
+    key: str
+    allowed: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoEmptyEntry:
+    """A list in an annotation that has no empty entry. ``noted``: it has no effect, and is not refused."""
+
+    key: str
+    remedy: str
+    noted: bool = False
+
+
+Rule = Bound | NotTogether | WholeIfSeveral | Values | NoEmptyEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that a pod breaks, and the field that breaks it: a resource, or the key of an annotation or label."""
+
+    field: str
+    value: str
+    remedy: str
+    noted: bool = False
+
+
+def broken_by_amounts(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list[Broken]:
+    """Return the rules that the amounts of one container break.
+
+    Args:
+        amounts: by the name of the resource.
+    """
+    found = []
+    for rule in rules:
+        match rule:
+            case Bound(resource, most, remedy) if amounts.get(resource, 0) > most:
+                found.append(Broken(resource, str(amounts[resource]), remedy))
+            case WholeIfSeveral(count, memory, least, remedy):
+                if amounts.get(count, 1) > 1 and 0 < amounts.get(memory, 0) < least:
+                    found.append(Broken(memory, str(amounts[memory]), remedy))
+            case _:
+                pass
+    return found
+
+
+def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mapping[str, str]) -> list[Broken]:
+    """Return the rules that a pod as a whole breaks.
+
+    Args:
+        resources: what its containers ask for.
+        texts: its annotations and labels.
+    """
+    found = []
+    for rule in rules:
+        match rule:
+            case NotTogether((one, other), remedy) if one in resources and other in resources:
+                found.append(Broken(one, f"with {other}", remedy))
+            case Values(key, allowed, remedy) if key in texts and texts[key].lower() not in allowed:
+                found.append(Broken(key, texts[key], remedy))
+            case NoEmptyEntry(key, remedy, noted) if key in texts and "" in texts[key].split(","):
+                found.append(Broken(key, texts[key], remedy, noted))
+            case _:
+                pass
+    return found

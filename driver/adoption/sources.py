@@ -1,0 +1,215 @@
+"""The systems whose pods are adopted: their resources, annotations and rules. Pure.
+
+NVIDIA: the device plugin. HAMi: its README and webhook. Volcano: deviceshare and the vGPU device plugin. Ascend: HAMi's
+Ascend device plugin, and Huawei's (MindCluster).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from driver.adoption.chips import CHIPS, STATIC_VNPUS, Chip
+from driver.adoption.naming import PLAIN
+from driver.adoption.rules import MOST_DEVICES, MOST_MIB, Bound, NoEmptyEntry, NotTogether, Rule, Values, WholeIfSeveral
+
+MIG_PROFILES: Final = tuple(
+    "1g.5gb 1g.5gb.me 2g.10gb 3g.20gb 4g.20gb 7g.40gb "  # A100 with 40 GB
+    "1g.10gb 1g.10gb.me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb 7g.79gb "  # A100 and H100 with 80 GB
+    "1g.6gb 1g.6gb.me 2g.12gb 2g.12gb.me 4g.24gb "  # A30
+    "1g.12gb 1g.12gb.me 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb 3g.48gb 4g.48gb 7g.96gb "  # H100 NVL, GH200, H20
+    "1g.18gb 1g.18gb.me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb "  # H200
+    "1g.23gb 1g.23gb.me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb "  # B200
+    "1g.24gb.me 2g.48gb 2g.48gb.me 4g.96gb".split()  # RTX PRO 6000
+)
+"""The MIG profiles of NVIDIA's manual, as its device plugin writes them."""
+
+
+def mig_token(profile: str) -> str:
+    """Return the token of a MIG profile: ``g1g10gbmex`` of ``1g.10gb.me``."""
+    return f"g{profile.replace('.', '')}x"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A system whose pods are adopted.
+
+    Attributes:
+        name: in names of templates, of policies and of the label of namespaces.
+        resources: the token of each extended resource, in the order of the name.
+        counts: resources that are numbers of devices: with 0 of one, a container asks for nothing.
+        shared: resources that are added up over the containers of a pod, which use one claim together.
+        annotations: the key in names of each annotation that means something.
+        labels: the same of labels of the pod.
+        outputs: an annotation that shows that the annotation of its value was written by the system, not the user.
+        environment: resources that only set a variable of the container.
+        schedulers: names of schedulers that are set back to the default.
+        rules: what is refused or noted.
+    """
+
+    name: str
+    resources: Mapping[str, str]
+    counts: tuple[str, ...] = ()
+    shared: frozenset[str] = frozenset()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    schedulers: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def every_resource(self) -> tuple[str, ...]:
+        """All resources that are taken out of containers."""
+        return (*self.resources, *self.environment)
+
+
+_CLAIM = f"ask for at most {MOST_DEVICES} in one container"
+_BYTES = f"the unit is MiB, and an amount has no suffix: write 1024 instead of 1Gi; at most {MOST_MIB}"
+_PERCENT = "it is a percentage: write 1 to 100"
+_CORES = "no card has more than 100: write 1 to 100"
+_MIG: Mapping[str, str] = {f"nvidia.com/mig-{profile}": mig_token(profile) for profile in MIG_PROFILES}
+_TYPES = "an empty entry stands for every card, and is left out: remove it"
+
+NVIDIA: Final = Source(
+    name="nvidia",
+    resources={"nvidia.com/gpu": "n", **_MIG},
+    rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM),),
+)
+
+HAMI: Final = Source(
+    name="hami",
+    resources={
+        "nvidia.com/gpu": "n",
+        "nvidia.com/gpumem": "m",
+        "nvidia.com/gpumem-percentage": "p",
+        "nvidia.com/gpucores": "c",
+        **_MIG,
+    },
+    counts=("nvidia.com/gpu",),
+    annotations={
+        "nvidia.com/use-gputype": "t",
+        "nvidia.com/nouse-gputype": "nt",
+        "nvidia.com/use-gpuuuid": "u",
+        "nvidia.com/nouse-gpuuuid": "nu",
+        "nvidia.com/numa-bind": "b",
+        "nvidia.com/vgpu-mode": "v",
+        "hami.io/node-scheduler-policy": "sn",
+        "hami.io/gpu-scheduler-policy": "sg",
+    },
+    environment={"nvidia.com/priority": "CUDA_TASK_PRIORITY"},
+    schedulers=("hami-scheduler",),
+    rules=(
+        Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM),
+        Bound("nvidia.com/gpumem", MOST_MIB, _BYTES),
+        Bound("nvidia.com/gpumem-percentage", 100, _PERCENT),
+        Values("nvidia.com/vgpu-mode", ("hami-core", "mig", "mps"), "use hami-core, mig or mps"),
+        Values("nvidia.com/numa-bind", ("true", "false", "t", "f", "1", "0"), "write true or false"),
+        Values("hami.io/node-scheduler-policy", ("binpack", "spread"), "use binpack or spread"),
+        Values(
+            "hami.io/gpu-scheduler-policy",
+            ("binpack", "spread", "numa", "topology-aware"),
+            "use binpack, spread, numa or topology-aware",
+        ),
+        NoEmptyEntry("nvidia.com/use-gputype", _TYPES, noted=True),
+        NoEmptyEntry("nvidia.com/nouse-gputype", "an empty entry is left out: remove it", noted=True),
+    ),
+)
+
+VOLCANO: Final = Source(
+    name="volcano",
+    resources={
+        "volcano.sh/vgpu-number": "n",
+        "volcano.sh/vgpu-memory": "m",
+        "volcano.sh/vgpu-memory-percentage": "p",
+        "volcano.sh/vgpu-cores": "c",
+        "volcano.sh/gpu-number": "w",
+        "volcano.sh/gpu-memory": "s",
+    },
+    counts=("volcano.sh/vgpu-number",),
+    shared=frozenset({"volcano.sh/gpu-memory"}),
+    annotations={
+        "nvidia.com/use-gputype": "t",
+        "nvidia.com/nouse-gputype": "nt",
+        "volcano.sh/vgpu-use-gpuuuid": "u",
+        "volcano.sh/vgpu-nouse-gpuuuid": "nu",
+        "volcano.sh/vgpu-mode": "v",
+        "volcano.sh/gpu-index": "i",
+    },
+    outputs={"volcano.sh/predicate-time": "volcano.sh/gpu-index"},
+    schedulers=("volcano",),
+    rules=(
+        Bound("volcano.sh/vgpu-number", MOST_DEVICES, _CLAIM),
+        Bound("volcano.sh/gpu-number", MOST_DEVICES, _CLAIM),
+        Bound("volcano.sh/vgpu-memory", MOST_MIB, _BYTES),
+        Bound("volcano.sh/gpu-memory", MOST_MIB, _BYTES),
+        Bound("volcano.sh/vgpu-memory-percentage", 100, _PERCENT),
+        Bound("volcano.sh/vgpu-cores", 100, _CORES),
+        NotTogether(
+            ("volcano.sh/gpu-number", "volcano.sh/gpu-memory"),
+            "volcano.sh/gpu-number asks for whole cards, volcano.sh/gpu-memory for a part of one: remove one of them",
+        ),
+        Values(
+            "volcano.sh/vgpu-mode",
+            ("hami-core", "mig"),
+            "Volcano starts no pod with another mode: use hami-core or mig",
+        ),
+        Values(
+            "volcano.sh/vgpu-podgroup-policy",
+            ("",),
+            "pods of a group cannot be kept on different cards by it: ask for whole cards, or remove the annotation",
+        ),
+        NoEmptyEntry("nvidia.com/use-gputype", _TYPES, noted=True),
+        NoEmptyEntry("nvidia.com/nouse-gputype", "an empty entry excludes every card: remove it"),
+    ),
+)
+
+
+def _of_chip(chip: Chip) -> dict[str, str]:
+    tokens = {chip.resource: f"{chip.token}n"}
+    if chip.capacity_mib:
+        tokens |= {f"{chip.resource}-memory": f"{chip.token}m", f"{chip.resource}-core": f"{chip.token}c"}
+    return tokens
+
+
+def _chip_rules(chip: Chip) -> tuple[Rule, ...]:
+    rules: tuple[Rule, ...] = (Bound(chip.resource, MOST_DEVICES, _CLAIM),)
+    if not chip.capacity_mib:
+        return rules
+    memory, core = f"{chip.resource}-memory", f"{chip.resource}-core"
+    return (
+        *rules,
+        Bound(memory, chip.capacity_mib, f"the unit is MiB, and a card has {chip.capacity_mib}: ask for less"),
+        Bound(core, 100, _CORES),
+        WholeIfSeveral(
+            chip.resource,
+            memory,
+            chip.allocatable_mib,
+            f"several cards are given whole: remove it, or ask for at least {chip.allocatable_mib}",
+        ),
+    )
+
+
+ASCEND: Final = Source(
+    name="ascend",
+    resources={
+        **{name: token for chip in CHIPS for name, token in _of_chip(chip).items()},
+        **{vnpu.resource: vnpu.token for vnpu in STATIC_VNPUS},
+        "huawei.com/npu-core": "k",
+    },
+    annotations={"huawei.com/vnpu-mode": "v"},
+    labels={"vnpu-level": "l", "vnpu-dvpp": "d"},
+    schedulers=("volcano", "hami-scheduler"),
+    rules=(
+        *(rule for chip in CHIPS for rule in _chip_rules(chip)),
+        *(Bound(vnpu.resource, MOST_DEVICES, _CLAIM) for vnpu in STATIC_VNPUS),
+        Bound("huawei.com/npu-core", 8 * MOST_DEVICES, "write 1, 2 or 4, or a multiple of 8 for whole cards"),
+        Values("huawei.com/vnpu-mode", ("hami-core",), "use hami-core, or remove it for templates"),
+        Values("vnpu-level", ("low", "high"), "use low or high"),
+        Values("vnpu-dvpp", ("yes", "no", "null"), "use yes, no or null"),
+    ),
+)
+
+SOURCES: Final[Mapping[str, Source]] = {
+    source.name: source for source in (NVIDIA, HAMI, VOLCANO, ASCEND, Source(name=PLAIN, resources={}))
+}
+"""The sources by name. ``plain`` has no table of its own: the operator gives it one."""

@@ -1,0 +1,1 @@
+"""Requests of other systems as claims."""
