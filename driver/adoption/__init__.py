@@ -10,8 +10,8 @@ gpus        requests for GPUs of NVIDIA's device plugin, of HAMi and of Volcano
 sources     the systems: their resources, annotations and rules
 | wanted    requests of a claim, as ``spec`` of a template
 chips       Ascend chips and vNPU templates as other systems name them
-| naming    the grammar of names of adopted requests
 | rules     what is refused or only noted, with the remedy
+naming      the grammar of names of adopted requests
 """
 
 from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedName, is_on_demand, read_name

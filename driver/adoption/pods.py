@@ -9,13 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from driver.adoption.naming import LONGEST_NAME, AdoptedName, can_be_named
-from driver.adoption.rules import Broken, broken_by_amounts, broken_by_pod
+from driver.adoption.rules import (
+    NO_NUMBER,
+    NOT_NAMEABLE,
+    TOO_LONG,
+    Broken,
+    broken_by_amounts,
+    broken_by_pod,
+    noted_of_init,
+)
 from driver.adoption.sources import Source
 from driver.errors import InvalidInput
 from driver.quantity import NANO, Quantity
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-_ALLOWED: Final = "a name of a template can have letters, digits and - _ . , / : + and spaces of it: change the value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,14 @@ def adopt(pod: Mapping[str, Any], source: Source) -> Adoption:
     words = {key: texts[name] for name, key in {**source.annotations, **source.labels}.items() if name in texts}
     keyed = {key: name for name, key in {**source.annotations, **source.labels}.items()}
     broken += [
-        _at_metadata(Broken(keyed[key], text, _ALLOWED), pod) for key, text in words.items() if not can_be_named(text)
+        _at_metadata(Broken(keyed[key], text, NOT_NAMEABLE), pod)
+        for key, text in words.items()
+        if not can_be_named(text)
     ]
     templates = _claims(containers, source, words)
     for name in templates.values():
         if len(name) > LONGEST_NAME:
-            remedy = f"the whole request must fit in a name of {LONGEST_NAME} characters: shorten lists in annotations"
-            broken.append(Broken("metadata.annotations", name[:64], remedy))
+            broken.append(Broken("metadata.annotations", name[:64], TOO_LONG))
     noted = [it for it in broken if it.noted]
     if refused := [it for it in broken if not it.noted]:
         return Adoption(pod, refused=refused, noted=noted)
@@ -91,6 +99,8 @@ def _containers(spec: Mapping[str, Any], source: Source, broken: list[Broken]) -
             path = f"spec.{kind}[{index}]"
             first = bool(letter) and body.get("restartPolicy") != "Always"
             amounts = _amounts(body, source, path, broken)
+            noted = noted_of_init(source.rules, amounts) if letter else []
+            broken += [_at(path, it) for it in noted]
             found.append(_Container(path, f"lode-{source.name}-{letter}{index}", body, amounts, first))
     return found
 
@@ -108,16 +118,17 @@ def _amounts(body: Mapping[str, Any], source: Source, path: str, broken: list[Br
         except InvalidInput:
             quantity = Quantity(-1)
         if quantity.nanos < 0 or quantity.nanos % NANO:
-            broken.append(Broken(f"{path}.resources.limits[{resource}]", text, "write a whole number"))
+            broken.append(_at(path, Broken(resource, text, NO_NUMBER)))
         else:
             amounts[resource] = quantity.value
-    broken += [
-        Broken(f"{path}.resources.limits[{it.field}]", it.value, it.remedy, it.noted)
-        for it in broken_by_amounts(source.rules, amounts)
-    ]
+    broken += [_at(path, it) for it in broken_by_amounts(source.rules, amounts)]
     if any(amounts.get(count) == 0 for count in source.counts):
         amounts = {resource: amount for resource, amount in amounts.items() if resource in source.shared}
     return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _at(path: str, broken: Broken) -> Broken:
+    return Broken(f"{path}.resources.limits[{broken.field}]", broken.value, broken.remedy, broken.noted)
 
 
 def _texts(metadata: Mapping[str, Any], source: Source) -> dict[str, str]:

@@ -7,10 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from driver.adoption.naming import LONGEST_NAME
+
 MOST_DEVICES: Final = 32
 """Devices of one claim (resource.k8s.io/v1, AllocationResultsMaxSize)."""
 MOST_MIB: Final = 4 * 1024 * 1024
 """Memory in MiB above which an amount was meant in bytes: no card has 4 TiB."""
+MOST: Final = 9_999_999_999
+"""An amount of any resource: names have ten digits for it."""
+
+NO_NUMBER: Final = "write a whole number"
+TOO_LARGE: Final = f"write at most {MOST}"
+NOT_NAMEABLE: Final = (
+    "a name of a template can have letters, digits and - _ . , / : + and spaces of it: change the value"
+)
+TOO_LONG: Final = f"the whole request must fit in a name of {LONGEST_NAME} characters: shorten lists in annotations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,15 @@ class NoEmptyEntry:
     noted: bool = False
 
 
-Rule = Bound | NotTogether | WholeIfSeveral | Values | NoEmptyEntry
+@dataclass(frozen=True, slots=True)
+class IgnoredInInit:
+    """Resources that the system gives no init container; here, it gets them. It is noted."""
+
+    resources: frozenset[str]
+    remedy: str
+
+
+Rule = Bound | NotTogether | WholeIfSeveral | Values | NoEmptyEntry | IgnoredInInit
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +106,24 @@ def broken_by_amounts(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list
                     found.append(Broken(memory, str(amounts[memory]), remedy))
             case _:
                 pass
-    return found
+    told = {it.field for it in found}
+    large = {resource: amount for resource, amount in amounts.items() if amount > MOST and resource not in told}
+    return [*found, *(Broken(resource, str(amount), TOO_LARGE) for resource, amount in large.items())]
+
+
+def noted_of_init(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list[Broken]:
+    """Return what is noted of an init container.
+
+    Args:
+        amounts: positive ones, by the name of the resource.
+    """
+    return [
+        Broken(resource, str(amount), rule.remedy, noted=True)
+        for rule in rules
+        if isinstance(rule, IgnoredInInit)
+        for resource, amount in amounts.items()
+        if resource in rule.resources
+    ]
 
 
 def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mapping[str, str]) -> list[Broken]:

@@ -10,7 +10,17 @@ from typing import Final
 
 from driver.adoption.chips import CHIPS, STATIC_VNPUS, Chip
 from driver.adoption.naming import PLAIN
-from driver.adoption.rules import MOST_DEVICES, MOST_MIB, Bound, NoEmptyEntry, NotTogether, Rule, Values, WholeIfSeveral
+from driver.adoption.rules import (
+    MOST_DEVICES,
+    MOST_MIB,
+    Bound,
+    IgnoredInInit,
+    NoEmptyEntry,
+    NotTogether,
+    Rule,
+    Values,
+    WholeIfSeveral,
+)
 
 MIG_PROFILES: Final = tuple(
     "1g.5gb 1g.5gb.me 2g.10gb 3g.20gb 4g.20gb 7g.40gb "  # A100 with 40 GB
@@ -160,6 +170,10 @@ VOLCANO: Final = Source(
         ),
         NoEmptyEntry("nvidia.com/use-gputype", _TYPES, noted=True),
         NoEmptyEntry("nvidia.com/nouse-gputype", "an empty entry excludes every card: remove it"),
+        IgnoredInInit(
+            frozenset(f"volcano.sh/vgpu-{name}" for name in ("number", "memory", "memory-percentage", "cores")),
+            "Volcano gives init containers none of it; here they get it. Remove it if it is not needed",
+        ),
     ),
 )
 

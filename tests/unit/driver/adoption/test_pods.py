@@ -144,6 +144,7 @@ def test_a_pod_with_a_node_is_left_alone() -> None:
         (_HAMI, {"nvidia.com/gpu": 33}, {}, "at most 32"),
         (_HAMI, {"nvidia.com/gpu": "0.5"}, {}, "a whole number"),
         (_HAMI, {"nvidia.com/gpu": "many"}, {}, "a whole number"),
+        (_HAMI, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 10**10}, {}, "at most 9999999999"),
         (_HAMI, {"nvidia.com/gpu": 1}, {"nvidia.com/use-gputype": "A100;V100"}, "change the value"),
         (_HAMI, {"nvidia.com/gpu": 1}, {"nvidia.com/use-gpuuuid": "GPU-1," * 60 + "GPU-2"}, "shorten"),
     ],

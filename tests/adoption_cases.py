@@ -1,0 +1,98 @@
+"""Pods of other systems and what becomes of them (tests/data/adoption), for admission, `adopt` and `lode convert`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from driver.adoption import PLAIN, SOURCES, Source
+
+_FILE = Path(__file__).parent / "data" / "adoption" / "pods.yaml"
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptionCase:
+    """A pod, and what is expected of it; the file says what the fields mean."""
+
+    case: str
+    source: str
+    pod: Object
+    claims: Mapping[str, str] = field(default_factory=dict)
+    uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    warned: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The name, for pytest."""
+        return self.case
+
+    @property
+    def table(self) -> Source:
+        """The source; of ``plain`` with the classes that the operator names."""
+        return Source(name=PLAIN, resources=self.classes) if self.source == PLAIN else SOURCES[self.source]
+
+    def written(self) -> Object:
+        """The whole pod, as a user writes it."""
+        spec = {"containers": self._containers("containers")}
+        if "initContainers" in self.pod:
+            spec["initContainers"] = self._containers("initContainers")
+        if "schedulerName" in self.pod:
+            spec["schedulerName"] = self.pod["schedulerName"]
+        metadata = {key: self.pod[key] for key in ("annotations", "labels") if key in self.pod}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", **metadata}, "spec": spec}
+
+    def _containers(self, kind: str) -> list[Object]:
+        return [
+            {
+                "name": one["name"],
+                "image": "none",
+                "resources": {"limits": one["limits"]},
+                **{key: one[key] for key in ("restartPolicy",) if key in one},
+            }
+            for one in self.pod[kind]
+        ]
+
+
+ADOPTION_CASES = [AdoptionCase(**case) for case in yaml.safe_load(_FILE.read_text())]
+
+
+def claims_of(pod: Mapping[str, Any]) -> dict[str, str]:
+    """The templates of the pod's claims, by the name of the entry."""
+    entries = pod["spec"].get("resourceClaims") or []
+    return {entry["name"]: entry["resourceClaimTemplateName"] for entry in entries}
+
+
+def uses_of(pod: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The entries that each container refers to."""
+    return {
+        one["name"]: [claim["name"] for claim in (one.get("resources") or {}).get("claims") or []]
+        for one in containers_of(pod)
+    }
+
+
+def env_of(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The variables of the containers that have any."""
+    return {
+        one["name"]: {variable["name"]: variable.get("value", "") for variable in one["env"]}
+        for one in containers_of(pod)
+        if one.get("env")
+    }
+
+
+def resources_of(pod: Mapping[str, Any]) -> set[str]:
+    """The names of all resources that containers ask for."""
+    found: set[str] = set()
+    for one in containers_of(pod):
+        resources = one.get("resources") or {}
+        found |= {*(resources.get("limits") or {}), *(resources.get("requests") or {})}
+    return found
+
+
+def containers_of(pod: Mapping[str, Any]) -> list[Object]:
+    """Init containers, and then the others."""
+    return [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
