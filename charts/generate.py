@@ -22,8 +22,14 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
-_SWITCHED = ("autoscaling", "kueue", "preemption")
-"""The kustomize components that the chart has where the setting `controller.<component>.enabled` is on."""
+_SWITCHED = {
+    **{
+        name: f'and (eq .Values.allocator "controller") ((.Values.settings.controller).{name}).enabled'
+        for name in ("autoscaling", "kueue", "preemption")
+    },
+    "nvidia-dra-names": ".Values.settings.nvidiaDraNames",
+}
+"""The kustomize components that the chart has where a setting is on, with the condition in the chart."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
 _SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
@@ -70,11 +76,11 @@ def generated() -> dict[str, str]:
             files[f"templates/generated/{kind}-{name}.yaml".lower()] = template(
                 [Case("auto", obj)], "kube-scheduler", obj
             )
-    for component in _SWITCHED:
+    for component, condition in _SWITCHED.items():
         for obj in built("controller-allocated", component):
             if _key(obj) not in keys:
                 kind, _, name = _key(obj)
-                files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_setting(component, obj)
+                files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_setting(condition, obj)
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

@@ -88,10 +88,9 @@ def template(cases: Sequence[Case], allocator: str, opted_in: Object) -> str:
     return f"{_GENERATED}{body}"
 
 
-def of_setting(section: str, obj: Object) -> str:
-    """The template of an object that exists only where the setting `controller.<section>.enabled` is on."""
-    switched = f'and (eq .Values.allocator "controller") ((.Values.settings.controller).{section}).enabled'
-    return f"{_GENERATED}{{{{- if {switched} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
+def of_setting(condition: str, obj: Object) -> str:
+    """The template of an object that exists only where a setting is on, by its condition in the chart."""
+    return f"{_GENERATED}{{{{- if {condition} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
 
 
 def _rendered(obj: Object) -> str:

@@ -6,7 +6,7 @@ nodes or no device classes, the obvious ones are assumed, and a note says so.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cli.checks import WORKLOADS, InputKey, InputObject, damage
@@ -29,12 +29,13 @@ from driver.kube.api import (
 )
 from driver.kube.objects import is_deleting, is_terminal, object_key
 from driver.kube.reflector import Unreadable
-from driver.names import Names
+from driver.names import NVIDIA_DRA_DRIVER, Names
 from memoryapi.admission import gate_pod
 
 _ASSUMED_CAPACITY: Final = "1E"
 """Of every resource, on a node that is assumed."""
 _NO_SETTINGS: Final = DecisionSettings()
+_NVIDIA_TYPE: Final = f"{NVIDIA_DRA_DRIVER}/type"
 _MAX_NAMED: Final = 3
 """Objects that a note names before it counts the rest."""
 
@@ -85,6 +86,7 @@ def snapshot_of(
         BadInput: stored objects cannot be decoded; carries every fault.
     """
     tables = _tables(inputs)
+    names = replace(names, nvidia_dra=_has_nvidia_names(tables, names))
     notes = [*_create_pods(inputs, tables), *_assume_classes(tables, classes)]
     notes += _assume_nodes(tables) if assume_nodes else ()
     _admit(tables, names)
@@ -116,6 +118,18 @@ def _tables(inputs: Iterable[InputObject]) -> _Tables:
     for item in inputs:
         tables.setdefault(item.resource, {})[item.key] = item.object
     return tables
+
+
+def _has_nvidia_names(tables: _Tables, names: Names) -> bool:
+    """Whether our plugins publish the names of NVIDIA's DRA driver, as they do where the setting is on."""
+    for raw in tables.get(RESOURCE_SLICES, {}).values():
+        with suppress(AttributeError, KeyError, TypeError):  # What makes no sense is reported elsewhere.
+            devices = raw["spec"].get("devices") or ()
+            if raw["spec"]["driver"] == names.driver and any(
+                _NVIDIA_TYPE in device["attributes"] for device in devices
+            ):
+                return True
+    return False
 
 
 def _unreadable(inputs: Sequence[InputObject], problems: Sequence[str]) -> tuple[list[InputFault], list[str]]:

@@ -10,6 +10,7 @@ node_selectors     matches NodeSelectors of core/v1 with nodes
 | parameters       opaque parameters of claims and classes
 | settings         the settings of both programs
 | wire             the API's JSON to and from the model
+nvidia_dra         parameters of NVIDIA's DRA driver in our terms
 model              claims, slices and devices as values
 | names            names derived from the driver's name
 quantity           Kubernetes quantities, exact

@@ -75,7 +75,7 @@ def _facts(result: Result, allocation: Allocation, names: Names, device: Device 
         "kind": KIND,
         **{field: text for field, text in facts.items() if text},
         **({"adminAccess": True} if result.admin_access else _amounts(result, device)),
-        **_enforcement(allocation.config, result),
+        **_enforcement(allocation.config, names, result),
     }
 
 
@@ -109,9 +109,9 @@ def _amounts(result: Result, device: Device | None) -> dict[str, Any]:
     }
 
 
-def _enforcement(config: Iterable[OpaqueConfig], result: Result) -> dict[str, Any]:
+def _enforcement(config: Iterable[OpaqueConfig], names: Names, result: Result) -> dict[str, Any]:
     """Return what keeps containers within a share, or within their turns; nothing of a card that is not shared."""
-    sharing = sharing_of(config, result.device.driver, result.request).partition(" ")[0]
+    sharing = sharing_of(config, names, result.request).partition(" ")[0]
     if result.admin_access or (sharing == "none" and not result.share_id):
         return {}
     enforced, enforcer, note = _ENFORCED[sharing]

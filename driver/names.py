@@ -21,6 +21,9 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 _FIXED = ("/run/lode.dev", "lode.dev/kubeletplugin", "lode.dev/gate", "lode.dev/accelerators")
 """Paths and labels of nodes and namespaces in the manifests that do not follow from the driver's name."""
 
+NVIDIA_DRA_DRIVER = "gpu.nvidia.com"
+"""The name of NVIDIA's DRA driver: the domain of its attributes, and the driver of its parameters."""
+
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 NUMA_NODE = "resource.kubernetes.io/numaNode"
@@ -52,6 +55,12 @@ class Names:
     """
 
     driver: str = DEFAULT_DRIVER
+    nvidia_dra: bool = False
+    """Whether the names of NVIDIA's DRA driver stand for ours, in attributes and in parameters."""
+
+    def reads_parameters_of(self, driver: str) -> bool:
+        """Whether parameters for that driver are for our devices."""
+        return driver == self.driver or (self.nvidia_dra and driver == NVIDIA_DRA_DRIVER)
 
     @property
     def gate(self) -> str:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from driver.errors import Fault, InvalidInput
 from driver.model import OpaqueConfig
 from driver.names import Names
+from driver.nvidia_dra import translated
 
 _MOST_MEMBERS: Final = 1_000_000
 _MOST_LEVELS: Final = 8
@@ -211,7 +212,7 @@ def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
     return not entry.requests or request in entry.requests or main_request(request) in entry.requests
 
 
-def sharing_of(config: Iterable[OpaqueConfig], driver: str, request: str) -> str:
+def sharing_of(config: Iterable[OpaqueConfig], names: Names, request: str) -> str:
     """The strategy by which a request's devices are shared, with the time slice if one is set (``timeSlicing long``).
 
     Shares of one card must have the same. The last entry that names a strategy counts; entries of the class come before
@@ -220,7 +221,14 @@ def sharing_of(config: Iterable[OpaqueConfig], driver: str, request: str) -> str
     found = "none"
     for entry in config:
         parameters = entry.parameters
-        if entry.driver == driver and parameters.get("kind") == GpuConfig.__name__ and applies_to(entry, request):
+        if not names.reads_parameters_of(entry.driver) or not applies_to(entry, request):
+            continue
+        if entry.driver != names.driver:
+            try:
+                parameters = translated(parameters, names, "")
+            except InvalidInput:
+                continue
+        if parameters.get("kind") == GpuConfig.__name__:
             sharing, interval = parameters.get("sharing"), parameters.get("interval")
             if isinstance(sharing, str):
                 found = sharing if sharing in get_args(SharingStrategy) else "none"
@@ -251,14 +259,15 @@ def parameters_of(
     configured: list[Configured] = []
     faults: list[Fault] = []
     for index, entry in enumerate(config):
-        if entry.driver != names.driver or (kind and entry.parameters.get("kind") != kind):
+        if not names.reads_parameters_of(entry.driver) or (kind and entry.parameters.get("kind") != kind):
             continue
         where = f"{field}[{index}].opaque.parameters"
         if entry.problem:
             faults.append(Fault(where, entry.problem))
             continue
         try:
-            value = _decode(entry.parameters, names, where)
+            ours = entry.driver == names.driver
+            value = _decode(entry.parameters if ours else translated(entry.parameters, names, where), names, where)
         except InvalidInput as error:
             faults += error.faults
         else:

@@ -217,6 +217,9 @@ class Settings(_Section):
     """All settings."""
 
     driver_name: str = Field(default=DEFAULT_DRIVER, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)
+    nvidia_dra_names: bool = False
+    """Whether claims that were written for NVIDIA's DRA driver are served: its attributes are published beside ours,
+    and its parameters are read. Both programs need it, and the DeviceClasses of ``manifests/nvidia-dra-names``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
     observe_address: str = ":8080"
@@ -228,7 +231,7 @@ class Settings(_Section):
     @property
     def names(self) -> Names:
         """The names derived from the driver's name."""
-        return Names(self.driver_name)
+        return Names(self.driver_name, self.nvidia_dra_names)
 
 
 def settings_from(text: str, source: str = "settings") -> Settings:

@@ -12,6 +12,7 @@ finding           finds the backends for the node's cards
 | offers          the present offers of a card
 boot_memory       keeps lost and failed cards over restarts of the program
 node_context      the facts and ports of the node that all parts share
+nvidia_names      the attributes of a device in the names of NVIDIA's DRA driver
 hardware          the cards behind two ports, and the backends
 | known_node      the Node from the watch, everything else from the API
 | podresources    asks the kubelet which devices it can give to containers

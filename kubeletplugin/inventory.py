@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, DeviceKind, Offer, share_of
-from driver.limits import MAX_ATTRIBUTE_BYTES
+from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES_AND_CAPACITIES
 from driver.model import (
     AttributeValue,
     Capacity,
@@ -27,6 +27,7 @@ from driver.model import (
 )
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
+from kubeletplugin import nvidia_names
 from kubeletplugin.hardware import Card, Health, Partition
 
 MEBI = 1024**2
@@ -314,10 +315,18 @@ class _DeviceBuilder:
     def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
         consumed = _counters(partition.draws) if partition else _totals(card)
         name = _device_name(card, kind, partition)
+        attributes, capacity = self._attributes(card, kind, partition), self._capacity(card, kind, partition)
+        if self.names.nvidia_dra and (others := nvidia_names.attributes_of(card, kind, partition)):
+            capacity[nvidia_names.MEMORY] = Capacity(capacity["memory"].value)
+            room = MAX_ATTRIBUTES_AND_CAPACITIES - len(attributes) - len(capacity)
+            attributes |= {
+                name: text_attribute(value) if isinstance(value, str) else value
+                for name, value in list(others.items())[:room]
+            }
         device = Device(
             name=name,
-            attributes=self._attributes(card, kind, partition),
-            capacity=self._capacity(card, kind, partition),
+            attributes=attributes,
+            capacity=capacity,
             consumes=(CounterConsumption(card.name, consumed),) if card.name in self.counted else (),
             taints=self._taints(card, name),
             allow_multiple=kind in SHARE_KINDS,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cli.doctor.findings import Finding, ok
+from driver.names import NVIDIA_DRA_DRIVER
 
 OLDEST: Final = (1, 36)
 TESTED: Final = (1, 37)
@@ -64,6 +65,8 @@ class ClusterNode:
     """Extended resources of these cards that another device plugin offers."""
     drivers: tuple[str, ...] = ()
     """Other DRA drivers with slices for this node."""
+    nvidia_names: bool = False
+    """Whether our devices there have the attributes of NVIDIA's DRA driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class ClusterFacts:
     """Pods with the gate of a controller that is not installed, as namespace/name."""
     holding: tuple[str, ...] = ()
     """Pods with devices of a plugin that is not installed."""
+    nvidia_classes: tuple[str, ...] = ()
+    """The device classes with names of NVIDIA's DRA driver that select our devices."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Objects that make no sense, by kind and name, with the error. They count in no check."""
 
@@ -197,6 +202,22 @@ def _classes(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding("failed", "device classes", name, "does not exist", APPLY)
     if not facts.missing_classes:
         yield ok("device classes", "DeviceClasses", "all there")
+    if facts.nvidia_classes:
+        yield from _nvidia_classes(", ".join(facts.nvidia_classes), facts.nodes)
+
+
+def _nvidia_classes(names: str, nodes: Sequence[ClusterNode]) -> Iterator[Finding]:
+    check = "names of NVIDIA's driver"
+    rivals = [node.name for node in nodes if NVIDIA_DRA_DRIVER in node.drivers]
+    if rivals:
+        message = f"selects devices of Lode, so no new claim gets those that {NVIDIA_DRA_DRIVER} publishes"
+        remedy = f"let the pods that use {NVIDIA_DRA_DRIVER} end, and remove that driver from {_some(rivals)}"
+        yield Finding("failed", check, names, message, remedy)
+    if any(node.devices for node in nodes) and not any(node.nvidia_names for node in nodes):
+        message = "selects devices of Lode, and none of them has the attributes of these names"
+        yield Finding("failed", check, names, message, "set nvidiaDraNames in the settings of both programs")
+    elif not rivals:
+        yield ok(check, names, "select devices of Lode")
 
 
 def _policies(facts: ClusterFacts) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Reads a cluster for its check. Nothing is changed: a review of rights is answered and not stored."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -25,7 +26,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.objects import name_key, object_key
-from driver.names import Names
+from driver.names import NVIDIA_DRA_DRIVER, Names
 from driver.settings import Settings
 from kubeletplugin.hardware.vendors import vendor_of_resource
 
@@ -35,6 +36,7 @@ MUTATING_POLICIES = Resource(
 )
 PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
 NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
+_NVIDIA_CLASSES: Final = (NVIDIA_DRA_DRIVER, "mig.nvidia.com")
 _ABSENT: Final = "does not exist"
 _OFF: Final = ("lode.dev/kubeletplugin", "off")
 
@@ -87,6 +89,7 @@ class ClusterLook:
             nodes=self._or("devices", lambda: self._nodes(plugin), ()),
             gated=() if controller or "programs" in self._unread else self._or("pods", self._gated, ()),
             holding=() if plugin or "programs" in self._unread else self._or("pods", self._holding, ()),
+            nvidia_classes=self._or("device classes", self._nvidia_classes, ()),
             unread=self._unread,
             unreadable=self._unreadable,
         )
@@ -158,6 +161,12 @@ class ClusterLook:
         wanted = [raw["metadata"]["name"] for raw in shipped.device_classes(self._settings.driver_name)]
         return tuple(name for name in wanted if self._get(DEVICE_CLASSES, name) is None)
 
+    def _nvidia_classes(self) -> tuple[str, ...]:
+        """The classes with names of NVIDIA's DRA driver whose selectors name our driver."""
+        found = ((name, self._get(DEVICE_CLASSES, name)) for name in _NVIDIA_CLASSES)
+        driver = f'"{self._settings.driver_name}"'
+        return tuple(name for name, raw in found if raw and driver in str(raw["spec"].get("selectors")))
+
     def _problems(self, expected: Sequence[Object]) -> Mapping[str, str]:
         return {f"{obj['kind']} {obj['metadata']['name']}": self._problem(obj) for obj in expected}
 
@@ -191,9 +200,11 @@ class ClusterLook:
         ready = set(self._each(PODS, _plugin_node, self._namespaces[PLUGIN]))
         devices: dict[str, int] = {}
         others: dict[str, set[str]] = {}
-        for node, driver, count in self._each(RESOURCE_SLICES, _published):
+        nvidia_names: set[str] = set()
+        for node, driver, count, named in self._each(RESOURCE_SLICES, _published):
             if driver == self._settings.driver_name:
                 devices[node] = devices.get(node, 0) + count
+                nvidia_names |= {node} if named else set()
             elif driver.endswith((".nvidia.com", ".huawei.com")):
                 others.setdefault(node, set()).add(driver)
         selector = _selector(plugin)
@@ -201,7 +212,8 @@ class ClusterLook:
         def of_linux(raw: Object) -> ClusterNode | None:
             if raw["status"].get("nodeInfo", {}).get("operatingSystem") not in ("linux", "", None):
                 return None
-            return _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
+            found = _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
+            return replace(found, nvidia_names=found.name in nvidia_names)
 
         return tuple(filter(None, self._each(NODES, of_linux)))
 
@@ -243,10 +255,12 @@ def _plugin_node(pod: Object) -> str:
     return str(pod["spec"].get("nodeName") or "") if is_ours and _is_ready(pod) else ""
 
 
-def _published(part: Object) -> tuple[str, str, int]:
-    """Node, driver and number of devices of a slice."""
+def _published(part: Object) -> tuple[str, str, int, bool]:
+    """Node, driver and number of devices of a slice, and whether they have the attributes of NVIDIA's DRA driver."""
     spec = part["spec"]
-    return str(spec.get("nodeName") or ""), str(spec["driver"]), len(spec.get("devices") or ())
+    devices = spec.get("devices") or ()
+    named = any(f"{NVIDIA_DRA_DRIVER}/type" in (device.get("attributes") or {}) for device in devices)
+    return str(spec.get("nodeName") or ""), str(spec["driver"]), len(devices), named
 
 
 def _is_ready(pod: Object) -> bool:

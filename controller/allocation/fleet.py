@@ -62,7 +62,7 @@ class Fleet(KnownDevices):
         self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: CompiledSelectors | None = None
     ) -> None:
         self._step_limit = step_limit
-        super().__init__(names.driver)
+        super().__init__(names)
         self._classes: dict[str, DeviceClass] = {}
         selectors = selectors or CompiledSelectors(names.driver)
         self._selectors = selectors

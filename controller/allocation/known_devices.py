@@ -9,17 +9,18 @@ from controller.allocation.devices.layout import NO_GROUP
 from controller.allocation.devices.pools import PoolKey
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
 from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Slice, Taint, TaintRule
+from driver.names import Names
 
 
 class KnownDevices:
     """All pools and their usage. Events change it; nothing is ever rebuilt.
 
     Args:
-        driver: the name of our driver.
+        names: of our driver.
     """
 
-    def __init__(self, driver: str) -> None:
-        self._usage = Usage(driver)
+    def __init__(self, names: Names) -> None:
+        self._usage = Usage(names)
         self._index = DeviceIndex(self._usage.uses)
         self._names: dict[str, str] = {}
         """Keys of claims by UID."""

@@ -9,7 +9,7 @@ from controller.state import ClaimRecord, ClaimReference, PodView, State, is_mad
 from driver.cel import suggest
 from driver.errors import InvalidInput
 from driver.limits import listed
-from driver.model import Claim
+from driver.model import Claim, Want
 from driver.parameters import parameters_of
 
 GENERATION_SECONDS = 5.0
@@ -161,7 +161,20 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
             f"together: {', '.join(classes)}; put them into separate claims"
         )
         return Wait(Reason.MIXED_CLAIM, message, claims=(claim.key,))
+    if found == {Drivers.NONE} and (excluded := _excluding(state, wants)):
+        message = (
+            f"ResourceClaim {claim.key}: no device can be allocated for requests whose DeviceClass selects devices of "
+            f"{state.names.driver} and whose own selectors exclude these: {', '.join(excluded)}; remove the test of "
+            "device.driver"
+        )
+        return Wait(Reason.INVALID_CLAIM, message, claims=(claim.key,))
     return Drivers.OURS in found
+
+
+def _excluding(state: State, wants: Iterable[tuple[str, Want]]) -> Sequence[str]:
+    """Return the requests that exclude our driver, which their class selects."""
+    ours = (it for it in wants if state.classes.drivers_of_class(it[1].device_class) is Drivers.OURS)
+    return [f"{name} ({want.device_class})" for name, want in ours]
 
 
 def _classes_of(claim: Claim) -> Sequence[str]:

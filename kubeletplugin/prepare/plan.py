@@ -79,7 +79,7 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
     config = tuple(
         entry
         for entry in allocation.config
-        if entry.driver == node.names.driver and any(applies_to(entry, result.request) for result in results)
+        if node.names.reads_parameters_of(entry.driver) and any(applies_to(entry, result.request) for result in results)
     )
     return ClaimPlan(ref, results, pod_claim_name, node.fabric, config)
 

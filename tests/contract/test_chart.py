@@ -105,6 +105,18 @@ def test_values_render_what_kustomize_builds(values: list[str], flavor: str, com
     assert by_name(rendered(*values)) == by_name(built(flavor, *components))
 
 
+@pytest.mark.parametrize("flavor", ["controller-allocated", "scheduler-allocated"])
+def test_names_of_nvidias_dra_driver_are_offered_as_kustomize_does_and_set_for_each_program(flavor: str) -> None:
+    allocator = "controller" if flavor == "controller-allocated" else "kube-scheduler"
+    found = by_name(rendered("--set=settings.nvidiaDraNames=true", f"--set=allocator={allocator}"))
+    expected = by_name(built(flavor, "nvidia-dra-names"))
+    for (kind, _, _), obj in expected.items():
+        if kind == "ConfigMap":
+            obj["data"]["settings.yaml"]["nvidiaDraNames"] = True
+    assert found == expected
+    assert ("DeviceClass", "", "mig.nvidia.com") in found
+
+
 def test_the_package_for_a_registry_renders_the_same(tmp_path: Path) -> None:
     command = [str(helm_program()), "package", str(CHART), "--destination", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)

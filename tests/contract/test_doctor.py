@@ -87,6 +87,18 @@ def test_what_is_deleted_is_found_until_it_is_back(
     assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
 
 
+def test_names_of_nvidias_driver_that_select_our_devices_are_seen(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane.kubectl("apply", "-f", "manifests/nvidia-dra-names/classes.yaml")
+    try:
+        found = diagnosis(capsys, plane.kubeconfig())
+    finally:
+        plane.kubectl("delete", "-f", "manifests/nvidia-dra-names/classes.yaml")
+    assert found["names of NVIDIA's driver", "gpu.nvidia.com, mig.nvidia.com"]["status"] == "ok"
+    assert failed(found) == NOT_RUNNING
+
+
 def test_a_user_with_few_rights_is_told_what_could_not_be_checked(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:

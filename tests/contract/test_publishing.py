@@ -15,17 +15,19 @@ from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
 
+_DEFAULTS = Settings()
+
 
 class Plugin:
     """The publisher of a plugin on one node, with its metrics."""
 
-    def __init__(self, api: Api, node: str, profile: str):
+    def __init__(self, api: Api, node: str, profile: str, settings: Settings = _DEFAULTS):
         self.files = MemoryFiles()
         self.metrics = Metrics()
         cards = SimulatedHardware(load_profile(profile, self.files), node, self.files, "/faults")
         context = NodeContext(
             name=node,
-            settings=Settings(),
+            settings=settings,
             boot_id="boot",
             api=api,
             clock=SystemClock(),
@@ -51,17 +53,18 @@ def slices(api: Api, unique: str) -> Callable[[], list[Object]]:
     return lambda: list(api.list(RESOURCE_SLICES, field_selector=f"spec.nodeName={unique},spec.driver=lode.dev").items)
 
 
+@pytest.mark.parametrize("settings", [_DEFAULTS, Settings(nvidia_dra_names=True)], ids=["ours", "of NVIDIA, too"])
 @pytest.mark.parametrize("profile", ["", *shipped_profiles()])
 def test_every_profile_is_stored_completely_with_the_first_write(
-    api: Api, unique: str, slices: Callable[[], list[Object]], profile: str
+    api: Api, unique: str, slices: Callable[[], list[Object]], profile: str, settings: Settings
 ) -> None:
     api.create(NODES, {"metadata": {"name": unique, "labels": {"lode.dev/ib-cluster": "fabric-1"}}})
-    first = Plugin(api, unique, profile)
+    first = Plugin(api, unique, profile, settings)
     eventually(first.publish)
     stored = slices()
     assert first.total("lode_slice_dropped_fields_total") == 0
     assert first.total("lode_slice_writes_total") == len(stored)
-    second = Plugin(api, unique, profile)
+    second = Plugin(api, unique, profile, settings)
     eventually(second.publish)
     assert second.total("lode_slice_writes_total") == 0
     assert slices() == stored

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from driver.model import Allocation, DeviceId, Result
+from driver.names import Names
 from driver.parameters import sharing_of
 
 
@@ -49,11 +50,11 @@ class Usage:
     """The use of each device. A claim counts with its allocation or, while it has none, with the assumed one.
 
     Args:
-        driver: the driver whose parameters say how devices are shared.
+        names: of the driver whose parameters say how devices are shared.
     """
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    def __init__(self, names: Names) -> None:
+        self._names = names
         self.uses: dict[DeviceId, DeviceUse] = {}
         self._written: dict[str, Allocation] = {}
         self._assumed: dict[str, Allocation] = {}
@@ -117,9 +118,9 @@ class Usage:
 
     def sharing(self, allocation: Allocation, result: Result) -> Mapping[str, int]:
         """How the result shares its device, counted once; nothing if it is no share of ours."""
-        if not result.share_id or result.device.driver != self._driver:
+        if not result.share_id or result.device.driver != self._names.driver:
             return {}
-        return {sharing_of(allocation.config, self._driver, result.request): 1}
+        return {sharing_of(allocation.config, self._names, result.request): 1}
 
     def _count(self, uid: str, result: Result, sign: int, sharing: Mapping[str, int]) -> tuple[DeviceUse, DeviceUse]:
         """Add the result to the use of its device, or subtract it; returns the use before and after."""

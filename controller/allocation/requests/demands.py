@@ -108,7 +108,7 @@ class _Reader:
         self._index = index
         self._classes = classes
         self._selectors = selectors
-        self._driver = names.driver
+        self._names = names
         self._preferences = Preferences(claim, names)
         self.faults: list[Fault] = list(self._preferences.faults)
 
@@ -157,7 +157,7 @@ class _Reader:
                 CapacityRequest(want.capacity, preference.memory_percent),
                 want.tolerations,
                 want.admin_access,
-                sharing_of((*device_class.config, *self._claim.spec.config), self._driver, name),
+                sharing_of((*device_class.config, *self._claim.spec.config), self._names, name),
             ),
             constraints=tuple([index for index, _ in applying]),
             match_attributes=tuple(

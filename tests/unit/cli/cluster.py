@@ -24,20 +24,23 @@ from kubeletplugin.publish.slices import DesiredPool, build_slices, plan_writes
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples" / "requests"
 GATE = "lode.dev/allocation"
+_NAMES = Names()
 
 
 @cache
-def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str) -> str:
-    files, names = SystemFiles(), Names()
+def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str, names: Names) -> str:
+    files = SystemFiles()
     cards = SimulatedHardware(load_profile(profile, files), node, files, "").cards()
     offered = build_inventory(cards, Fabric(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
     parts = build_slices(offered.devices, offered.counter_sets, node, names)
     return json.dumps([action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())])  # type: ignore[union-attr]
 
 
-def slices(node: str, profile: str, offer: tuple[Offer, ...] = (), ib_cluster: str = "") -> list[Object]:
+def slices(
+    node: str, profile: str, offer: tuple[Offer, ...] = (), ib_cluster: str = "", names: Names = _NAMES
+) -> list[Object]:
     """The slices that a node with the cards of a shipped profile publishes."""
-    found: list[Object] = json.loads(_slices(node, profile, offer, ib_cluster))
+    found: list[Object] = json.loads(_slices(node, profile, offer, ib_cluster, names))
     return found
 
 

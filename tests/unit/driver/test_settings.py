@@ -38,6 +38,12 @@ def test_every_name_follows_the_driver_name() -> None:
     assert names.parameters_api_version == "gpus.example.com/v1alpha1"
 
 
+def test_the_names_of_nvidias_dra_driver_stand_for_ours_only_where_the_operator_says_so() -> None:
+    off, on = settings_from("").names, settings_from("nvidiaDraNames: true").names
+    assert [names.reads_parameters_of("gpu.nvidia.com") for names in (off, on)] == [False, True]
+    assert all(names.reads_parameters_of("lode.dev") and not names.reads_parameters_of("") for names in (off, on))
+
+
 def test_all_mistakes_are_reported_at_once_with_field_and_value() -> None:
     text = "driverNam: x\nkubeletplugin: {slots: 0, offer: [halves]}\ncontroller: {leaseSeconds: soon}"
     with pytest.raises(InvalidInput) as caught:

@@ -111,6 +111,15 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
             ("warning", "other drivers", "n1", "the DRA driver gpu.nvidia.com publishes devices"),
         ),
         (
+            {"nvidia_classes": ("gpu.nvidia.com",)},
+            (
+                "failed",
+                "names of NVIDIA's driver",
+                "gpu.nvidia.com",
+                "selects devices of Lode, and none of them has the attributes of these names",
+            ),
+        ),
+        (
             {"gated": ("a/p", "b/q")},
             (
                 "failed",
@@ -134,6 +143,16 @@ def test_what_is_wrong_is_found_and_has_a_remedy(change: dict[str, Any], expecte
     assert wrong(facts) == [expected]
     assert all(found.remedy for found in check_cluster(facts) if found.status != "ok")
     assert findings.passed(check_cluster(facts)) == (expected[0] == "warning")
+
+
+def test_names_of_nvidias_driver_are_for_one_driver() -> None:
+    named = replace(NODE, nvidia_names=True)
+    facts = replace(PREPARED, nvidia_classes=("gpu.nvidia.com", "mig.nvidia.com"), nodes=(named,))
+    assert wrong(facts) == []
+    beside = replace(facts, nodes=(named, replace(named, name="n2", drivers=("gpu.nvidia.com",))))
+    (found,) = [one for one in check_cluster(beside) if one.check == "names of NVIDIA's driver"]
+    assert (found.status, found.subject) == ("failed", "gpu.nvidia.com, mig.nvidia.com")
+    assert found.remedy == "let the pods that use gpu.nvidia.com end, and remove that driver from n2"
 
 
 def test_where_nothing_is_installed_nothing_is_said_to_allocate() -> None:

@@ -125,6 +125,18 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "wait AmbiguousClass",
     ),
     (
+        "a class for our driver, and a request that excludes it",
+        both(claim("a", selector='device.driver == "gpu.nvidia.com"'), the_pod("a")),
+        "wait InvalidClaim",
+    ),
+    (
+        "a class for our driver, and a request that excludes it, and another one",
+        both(
+            claim("a", selector='device.driver == "gpu.nvidia.com"'), claim("nic", ("nic.example.com",)), the_pod("a")
+        ),
+        "wait InvalidClaim",
+    ),
+    (
         "a class that tests no driver, and a request that does",
         both(
             a_class("kind", 'device.attributes["lode.dev"].kind == "gpu"'),

@@ -1,0 +1,58 @@
+"""The attributes and the capacity by which NVIDIA's DRA driver describes a device, for devices of ours. Pure.
+
+They are published beside ours where the setting ``nvidiaDraNames`` is on, so that selectors and constraints that were
+written for that driver mean the same.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from driver.kinds import DeviceKind
+from driver.model import AttributeValue, Version
+from driver.names import NVIDIA_DRA_DRIVER
+from driver.semver import is_semver
+from kubeletplugin.hardware import Card, Partition
+
+_TYPES: Final[Mapping[DeviceKind, str]] = {"gpu": "gpu", "mig": "mig"}
+"""That driver's type of each kind of device that it knows."""
+_BRANDS: Final = ("GeForce RTX", "Quadro RTX", "Titan RTX", "GeForce", "Quadro", "Titan", "Tesla", "Grid", "NVS")
+"""Brands that the name of a product contains; every other card is of the brand ``Nvidia``."""
+
+MEMORY: Final = f"{NVIDIA_DRA_DRIVER}/memory"
+"""The capacity that both names have."""
+
+
+def attributes_of(card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
+    """The attributes by their qualified names, the most used first; none for devices that the driver does not have.
+
+    Texts may be longer than an attribute can be.
+    """
+    if card.vendor != "nvidia" or kind not in _TYPES:
+        return {}
+    common: dict[str, AttributeValue] = {
+        "type": _TYPES[kind],
+        "productName": card.model,
+        "architecture": card.architecture,
+        "cudaComputeCapability": Version(card.compute_capability),
+        "driverVersion": Version(_version(card.driver_version)),
+        "cudaDriverVersion": Version(card.cuda_version),
+    }
+    own: dict[str, AttributeValue] = (
+        {"profile": partition.profile, "parentUUID": card.uuid}
+        if partition
+        else {"uuid": card.uuid, "brand": _brand(card.model), "index": card.index, "minor": card.index}
+    )
+    return {f"{NVIDIA_DRA_DRIVER}/{name}": value for name, value in (own | common).items()}
+
+
+def _version(text: str) -> str:
+    """A version of NVIDIA's driver as a semantic version: ``580.65.06`` is 580.65.6; 0.0.0 if it is none."""
+    numbers = re.fullmatch(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text, re.ASCII)
+    found = ".".join(str(int(number or 0)) for number in numbers.groups()) if numbers else ""
+    return found if is_semver(found) else "0.0.0"
+
+
+def _brand(model: str) -> str:
+    lower = model.lower()
+    return next((brand.replace(" ", "") for brand in _BRANDS if brand.lower() in lower), "Nvidia")
