@@ -54,6 +54,11 @@ class SimulatedNode:
         self.files.disk.forget(settings.kubeletplugin.cdi_root)
         self.boots += 1
 
+    def lose_file(self, path: str, content: bytes | None) -> None:
+        """A file vanishes, or has this content from now on."""
+        self.has_lost_files = True
+        self.files.disk.lose(path, content)
+
     def end_containers(self, pod_uid: str, phase: str) -> bool:
         """Let a pod's containers exit by themselves; False if none are running."""
         container = self.containers.get(pod_uid)

@@ -1,6 +1,6 @@
 """All devices of the cluster and their use, kept up to date by events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
@@ -113,13 +113,24 @@ class KnownDevices:
     def conflicting_claims(self, claim: Claim) -> Mapping[str, str]:
         """The claims (by key) that together with this one overuse a device, and what they overuse.
 
-        There are none unless two programs allocated. It looks at each device of the claim.
+        There are none unless two programs allocated. It looks at each device of the claim. What is kept for others
+        (``assume`` under a name that is no claim's) does not count.
         """
         found: dict[str, str] = {}
+        kept = {
+            uid
+            for result in consuming(claim.allocation)
+            for uid in self._index.holders(result.device)
+            if uid not in self._names
+        }
+        for uid in kept:
+            self.lift(uid)
         for result in consuming(claim.allocation):
             for uid, what in self._index.overuse(result.device).items():
                 if uid != claim.uid and uid in self._names:
                     found.setdefault(self._names[uid], f"{what} of {result.device}")
+        for uid in kept:
+            self.put_back(uid)
         return found
 
     def card_parts(self, allocation: Allocation) -> Mapping[Card, int]:
@@ -138,6 +149,17 @@ class KnownDevices:
             return False
         layout, group = found.pool.layout, found.pool.layout.groups[found.index]
         return group == NO_GROUP or not layout.members[group] & found.pool.used & ~(1 << found.index)
+
+    def shared_beside(self, device: DeviceId) -> Sequence[DeviceId]:
+        """The other devices of the device's card of which claims hold shares."""
+        found = self._index.device(device)
+        if found is None:
+            return ()
+        layout, group = found.pool.layout, found.pool.layout.groups[found.index]
+        if group == NO_GROUP:
+            return ()
+        others = layout.members[group] & found.pool.shared & ~(1 << found.index)
+        return [one.id for one in found.pool.devices if others >> one.index & 1]
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""

@@ -9,6 +9,7 @@ from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.shared import Shared
 from controller.reconcile import (
+    ANY_NODE,
     Choose,
     DecisionContext,
     GangDecision,
@@ -93,7 +94,8 @@ class GangSync:
             changes.add(freed)
         else:
             self._expect(key, decision.plan)
-        self._carry_out(key, decision, changes, self._wishes.of_gang(gang, decision))
+        wishes = self._wishes.of_gang(gang, decision, lambda: self._decide(gang, ANY_NODE).plan is not None)
+        self._carry_out(key, decision, changes, wishes)
         self._try_again(key, decision)
         runs = any(pod.node_name for pod in pods)
         if gang.later and (decision.started or (self._holds.reserves(key) and not decision.lacking)):

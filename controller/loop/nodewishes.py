@@ -38,11 +38,15 @@ class NodeWishes:
             return ""
         return wish_of(self._state, self._known(), replace(answer, held={**answer.held, **held()}))
 
-    def of_gang(self, gang: KnownGang, decision: GangDecision) -> Mapping[str, str]:
-        """Return the wishes of the members of a gang for which this was decided, by pod."""
+    def of_gang(self, gang: KnownGang, decision: GangDecision, fits_unheld: Callable[[], bool]) -> Mapping[str, str]:
+        """Return the wishes of the members of a gang for which this was decided, by pod.
+
+        Args:
+            fits_unheld: returns whether the gang would have its places if no nodes were held back.
+        """
         if not self.enabled:
             return {}
-        return wishes_of_gang(self._state, self._known(), gang, decision)
+        return wishes_of_gang(self._state, self._known(), gang, decision, fits_unheld)
 
     @property
     def version(self) -> object:

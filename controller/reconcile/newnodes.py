@@ -10,7 +10,7 @@ kind could serve, if the operator wants that. As soon as there is a node with su
 decides: a pod that it does not help stops asking.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -162,7 +162,7 @@ class NewNodes:
 def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
     """Return the wish of a pod for which this was decided; "" if it has none."""
     pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
-    if pod is None or records is None or not _may_wish(state, pod) or _waits_for_others(state, [answer]):
+    if pod is None or records is None or not _may_wish(state, pod) or _waits_for_others(state, answer):
         return ""
     found = new_nodes.node_for(pod, records)
     if found is None or quota_wait(state, pod.namespace, found.allocations):
@@ -170,19 +170,25 @@ def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
     return _message(found.like, records)
 
 
-def wishes_of_gang(state: State, new_nodes: NewNodes, gang: KnownGang, decision: GangDecision) -> Mapping[str, str]:
+def wishes_of_gang(
+    state: State, new_nodes: NewNodes, gang: KnownGang, decision: GangDecision, fits_unheld: Callable[[], bool]
+) -> Mapping[str, str]:
     """Return the wishes of the members of a gang that could not start, by pod: those of all that wait, or none.
 
     A gang that has started gets none: a further member may need a place in its domain, and a new node may be elsewhere.
     Nor does one that would fit if domains did not matter, because an autoscaler would find these places and make no
     node.
+
+    Args:
+        fits_unheld: returns whether the gang would have its places if no nodes were held back. A hold begins and ends
+            every minute or so, and what the gang asks for must not follow it.
     """
     if decision.plan is not None or decision.started or not decision.decided or not decision.lacking:
         return {}
     waiting = [key for key, one in decision.members.items() if not isinstance(one, Idle)]
     if not all(isinstance(decision.members[key], Wait) and _may_wish(state, state.pods[key]) for key in waiting):
         return {}
-    if _waits_for_others(state, decision.lacking):
+    if any(answer.held for answer in decision.lacking) and fits_unheld():
         return {}
     wishes: dict[str, None] = {}
     devices: dict[Hashable, Sequence[Allocation]] = {}
@@ -220,19 +226,15 @@ def _may_wish(state: State, pod: PodView) -> bool:
     return all(record is not None and record.claim.allocation is None for record in records)
 
 
-def _waits_for_others(state: State, answers: Iterable[Unallocatable]) -> bool:
-    """Return whether one of the pods may wait only because nodes are held back for others.
+def _waits_for_others(state: State, answer: Unallocatable) -> bool:
+    """Return whether the pod may wait only because nodes are held back for others.
 
     A member of a gang of which some are made later may lack a node for these. If no node takes the member itself, no
     hold keeps it from one.
     """
-    for answer in answers:
-        if answer.lenient and answer.held:
-            if _fits_anywhere(state, [answer.pod]):
-                return True
-        elif any(could_take(state, answer, node) for node in answer.held):
-            return True
-    return False
+    if answer.lenient and answer.held:
+        return _fits_anywhere(state, [answer.pod])
+    return any(could_take(state, answer, node) for node in answer.held)
 
 
 def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from controller.allocation import Fleet
 from controller.placement import Nodes
 from controller.quotas import QuotaLedger
-from driver.model import Allocation, Claim
+from driver.model import Allocation, Claim, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,19 @@ class Rooms:
         """Return the allocation as it counts: a share as its whole card, if others than shares hold the card.
 
         If a share of it counted beside these, the card would look as if it were shared already, and had room for
-        further shares.
+        further shares. So it does if others hold shares of a card that is kept as a whole or in part: then these
+        shares count as the whole card, too.
         """
-        results = tuple(
-            result
-            if not result.share_id or self._devices.has_only_shares(result.device)
-            else replace(result, share_id="", consumed={})
-            for result in allocation.results
-        )
-        return replace(allocation, results=results)
+        results: list[Result] = []
+        for result in allocation.results:
+            if not result.share_id:
+                shared = self._devices.shared_beside(result.device)
+                results += [result, *(replace(result, device=one) for one in shared)]
+            elif self._devices.has_only_shares(result.device):
+                results.append(result)
+            else:
+                results.append(replace(result, share_id="", consumed={}))
+        return replace(allocation, results=tuple(results))
 
     @contextmanager
     def ignored(self) -> Iterator[None]:

@@ -316,12 +316,12 @@ class SimulatedCluster:
         for program in (f"kubelet-{node}", f"plugin-{node}"):
             self.slots.kill(program)
         self.nodes[node].reboot(self.settings, power_lost=power_lost)
+        self._disks[node].power_lost()
         self.hardware[node].reboot()
 
     def lose_file(self, node: str, path: str, content: bytes | None) -> None:
         """A file of a node vanishes, or has this content from now on."""
-        self.nodes[node].has_lost_files = True
-        self.nodes[node].files.disk.lose(path, content)
+        self.nodes[node].lose_file(path, content)
         self._disks[node].excuse(path)
 
     def end_containers(self, pod: Object, phase: str) -> None:

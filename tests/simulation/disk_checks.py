@@ -44,6 +44,11 @@ class DiskChecks:
         """A file was damaged or has vanished by itself: that it is missing is no fault of the program's."""
         self._lost.add(path)
 
+    def power_lost(self) -> None:
+        """What was not synced is undone: the checkpoint may know claims again that were completed before."""
+        claims = self._recorded(self._disk.content()) or {}
+        self._completed |= {uid for uid, claim in claims.items() if claim.state == "completed"}
+
     def look(self) -> None:
         """Look at the disk if it has changed since the last look."""
         if self._changes != self._disk.changes:

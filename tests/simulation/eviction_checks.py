@@ -29,11 +29,11 @@ class Eviction:
     preemptors: Mapping[str, tuple[str, str]]
     """Namespace and name by uid; all members of a gang."""
     wanted: frozenset[str]
-    """The nodes for which the preemptors are nominated: each for one member of a gang."""
+    """The nodes for which the preemptors are nominated, or were: each for one member of a gang."""
     theirs: int
     """The priority of the preemptors."""
     there: frozenset[str]
-    """Pods (uids) that had a place on all these nodes then."""
+    """Pods (uids) that had a place on all these nodes then, or when a node was added to them."""
     served: bool = False
     """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place of one."""
 
@@ -97,6 +97,10 @@ class EvictionChecks:
             if one.served:
                 continue
             mine = [pods.get(uid) for uid in one.preemptors]
+            # A plan may be made anew, with other nodes.
+            if more := {_nominated(pod) for pod in mine if pod is not None} - one.wanted - {""}:
+                one.wanted |= more
+                one.there |= {uid for uid, pod in pods.items() if self._has_place(pod, frozenset(more))}
             one.served = any(pod is None or is_deleting(pod) or is_terminal(pod) for pod in mine) or any(
                 uid not in one.there and self._takes_place(pod, one) for uid, pod in pods.items()
             )

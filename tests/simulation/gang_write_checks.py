@@ -150,7 +150,7 @@ class GangWriteChecks:
         if asked.sub_groups is not None:
             of_holders = {holder.uid: holder.sub_group for holder in holders}
             begun = [of_holders.get(one, self._sub_group_of.get(one)) for one in placed]
-            yield from _sub_group_problems(asked, asked.sub_groups, ended, begun)
+            yield from _sub_group_problems(asked, asked.sub_groups, ended, begun, own)
 
     def _begin_problems(self, pod: Object, asked: _Asked, holders: Collection[_Holder]) -> Iterator[str]:
         """When the gang has started, the first pod of a sub-group is let go when the sub-group is whole."""
@@ -290,20 +290,25 @@ class GangWriteChecks:
 
 
 def _sub_group_problems(
-    asked: _Asked, sub_groups: _SubGroups, ended: Collection[Object], placed: Collection[SubGroup | None]
+    asked: _Asked,
+    sub_groups: _SubGroups,
+    ended: Collection[Object],
+    placed: Collection[SubGroup | None],
+    own: SubGroup | None,
 ) -> Iterator[str]:
-    """Of a gang that starts, each sub-group with members is whole, and as many as have to be.
+    """Of a gang that starts, the sub-group of the pod that is let go is whole, and as many as have to be.
+
+    Another one may be half: its devices are taken back at the same time. It is judged when a pod of it is let go.
 
     Args:
         ended: pods that have succeeded.
         placed: the sub-group of each member that has devices.
+        own: the sub-group of the pod that is let go.
     """
     begun = Counter(one for one in placed if one)
     there = begun + Counter(one for pod in ended if (one := sub_groups.of(pod)))
-    for sub_group in sorted(begun):
-        if there[sub_group] < sub_groups.size:
-            count = f"{there[sub_group]} of {sub_groups.size} members"
-            yield f"gang {asked.gang} starts with {count} of sub-group {'/'.join(sub_group)}"
+    if own is not None and there[own] < sub_groups.size:
+        yield f"gang {asked.gang} starts with {there[own]} of {sub_groups.size} members of sub-group {'/'.join(own)}"
     whole = sum(count >= sub_groups.size for count in there.values())
     if whole < sub_groups.minimum:
         yield f"gang {asked.gang} starts with {whole} of {sub_groups.minimum} whole sub-groups"

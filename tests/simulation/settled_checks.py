@@ -24,6 +24,7 @@ from tests.simulation.closed_nodes import closing_conditions, closing_violations
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.node_checks import claim_files, node_violations
 from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
+from tests.simulation.write_checks import asks_for_node
 
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
@@ -110,9 +111,13 @@ def check_knowledge(cluster: SimulatedCluster, templates: Collection[str]) -> No
 def check_nobody_waits_behind_words(cluster: SimulatedCluster) -> None:
     """Let time pass while conditions and Events cannot be written: whatever can run has to run after that.
 
+    A pod that asks autoscalers for a node is not placed before its condition says otherwise, so nothing is known then.
+
     Raises:
         Violation: names the pods that wait, and where they could run.
     """
+    if any(asks_for_node(pod) and pod["spec"].get("schedulingGates") for pod in cluster.invariants.pods()):
+        return
     cluster.advance(LONGEST_BOOT_SECONDS)
     waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.settings))
     if waiting:
@@ -323,12 +328,15 @@ def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str
     leading = [program.controller for program in cluster.controllers() if program.leads]
     holding = {held.rank.pod for controller in leading for held in controller.held_nodes}
     holders = [pod for pod in waiting if "/".join(name_key(pod)) in holding]
+    domains = [held for controller in leading for held in controller.held_domains]
     for pod in waiting:
         if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
             # Whether it waits in vain depends on the other members (``gang_checks``), or on another gang.
             continue
         if not any(_comes_first(rebuilt, other, pod) for other in holders):
-            possible = [node for node in nodes if _can_be_on(pod, node, pods)]
+            rank = rank_of(rebuilt, rebuilt.pods["/".join(name_key(pod))])
+            held = {node for one in domains if one.rank < rank for node in one.nodes}
+            possible = [one for one in nodes if one["metadata"]["name"] not in held and _can_be_on(pod, one, pods)]
             own = _claims_of(pod, claims)
             if (node := _feasible_node(rebuilt.devices, own, possible)) and not _is_limited(rebuilt, own):
                 found["/".join(name_key(pod))] = node

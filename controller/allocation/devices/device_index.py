@@ -154,6 +154,11 @@ class DeviceIndex:
         self.settle()
         return {key: tuple(pool.free) for key, pool in self.pools.items() if pool.free}
 
+    def holders(self, name: DeviceId) -> Iterable[str]:
+        """The claims (by UID) that hold the device."""
+        use = self._uses.get(name)
+        return use.holders if use else ()
+
     def overuse(self, name: DeviceId) -> Mapping[str, str]:
         """The claims (by UID) that overuse the device or its card, and what they overuse; empty if there are none."""
         use = self._uses.get(name)

@@ -156,7 +156,6 @@ def test_a_gang_starts_with_whole_sub_groups_and_as_many_as_have_to_be(source: s
     rig.let_go(rig.pods["w0"])
     assert [text.partition("starts with ")[2] for text in rig.found] == [
         "1 of 2 members of sub-group 0",
-        "1 of 2 members of sub-group 1",
         "0 of 1 whole sub-groups",
     ]
 

@@ -137,3 +137,21 @@ def test_when_the_victim_of_a_whole_card_has_ended_others_get_what_remains_of_th
     assert world.devices("small") == ["n1/gpu-0-share"]
     world.end({"a": "b", "b": "a"}[first])
     assert sorted(world.devices("important")) == ["n1/gpu-0-share", "n1/gpu-1-share"]
+
+
+def test_nobody_gets_a_share_of_a_card_that_is_kept_whole_while_victims_have_shares_of_it() -> None:
+    world = SharesWorld(cards=1)
+    for name in "ab":
+        world.running_shares(name, "20Gi")
+    world.wanting("important", HIGH)
+    world.settle(10)
+    assert sorted(world.evicted()) == ["a", "b"]
+    world.wanting_shares("small", "20Gi")
+    world.settle(10)
+    assert world.devices("small") == []
+    world.end("a")
+    world.settle(60)
+    assert world.devices("small") == []
+    assert alarms(world) == 0
+    world.end("b")
+    assert world.devices("important") == ["n1/gpu-0"]
