@@ -9,11 +9,12 @@ from typing import Final
 
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.live import cluster, list_all
-from controller.state import DO_NOT_DISRUPT, ending_protection
+from controller.state import DO_NOT_DISRUPT, ending_protection, is_made_on_demand
 from driver.errors import LodeError, OperatorFault
 from driver.kube.api import (
     NODES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
@@ -96,6 +97,9 @@ class Uninstall:
                 self._delete(resource, obj)
         self._wait("the programs have ended", lambda: self._labelled(PODS, _PROGRAMS))
         self._wait("autoscalers have all nodes back", self._nodes_after_giving_back)
+        for template in self._labelled(RESOURCE_CLAIM_TEMPLATES, self._names.on_demand):
+            if is_made_on_demand(template, self._names):
+                self._delete(RESOURCE_CLAIM_TEMPLATES, template)
         self._delete_ours(_POLICIES, lambda name: name == f"own-slices.{self._names.driver}")
         self._wait("no slice is left", self._slices_after_deleting)
         self._delete_ours(_POLICIES)

@@ -7,7 +7,7 @@ What the API server must allow its service account (each write is one of these):
     storageclasses, csinodes of storage.k8s.io                      list watch
     resourcequotas                                                  list watch
     jobs, statefulsets, jobsets, podgroups of three API groups      list watch
-    resourceclaimtemplates                                          list watch
+    resourceclaimtemplates                                          get list watch create delete (on demand)
     resourceclaims                                                  get list watch patch update (the finalizer)
     resourceclaims/status, resourceclaims/binding                   patch (allocation, reservation; cluster-wide)
     resourceclaims/driver, of this driver                           arbitrary-node:patch (what limits shares)

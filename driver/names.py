@@ -88,6 +88,11 @@ class Names:
         return f"{self.driver}/do-not-disrupt"
 
     @property
+    def on_demand(self) -> str:
+        """The label of a ResourceClaimTemplate that the controller made because a pod names it."""
+        return f"{self.driver}/on-demand"
+
+    @property
     def fabric(self) -> tuple[str, ...]:
         """Attributes with the place of a card in the fabric: mostly the domains that gangs ask for."""
         return tuple([self.attribute(name) for name in ("ibCluster", "ibLeaf", "rail", "nvlinkDomain")])

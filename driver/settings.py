@@ -182,6 +182,15 @@ class KueueSettings(_Section):
     """Whether AdmissionChecks are answered; needs the rights of ``manifests/kueue``."""
 
 
+class TemplateSettings(_Section):
+    """Settings for ResourceClaimTemplates that are made because pods name them."""
+
+    per_namespace: int = Field(default=200, ge=0)
+    """The most that a namespace has at a time; 0 makes none."""
+    unused_seconds: float = Field(default=600, ge=0)
+    """How long one is kept that no pod names. It goes at once if the namespace has no room for another."""
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -193,6 +202,7 @@ class ControllerSettings(_Section):
     autoscaling: AutoscalingSettings = AutoscalingSettings()
     preemption: PreemptionSettings = PreemptionSettings()
     kueue: KueueSettings = KueueSettings()
+    templates: TemplateSettings = TemplateSettings()
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

@@ -13,9 +13,11 @@ podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed
 | protecting       keeps autoscalers from nodes where devices are held behind our gate
+| templatesync     has templates made that pods name on demand, and removed
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 nodewishes         finds the pods that ask autoscalers for a node
+| inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
 | reflectors       reads every kind of object that decisions need
 | queue            keys with due times

@@ -19,7 +19,8 @@ from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.fitchecks import FitChecks
 from controller.loop.gangsync import GangSync
-from controller.loop.metrics import ControllerMetrics
+from controller.loop.inuse import devices_in_use
+from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
@@ -28,10 +29,11 @@ from controller.loop.protecting import Protecting
 from controller.loop.queue import Key
 from controller.loop.reflectors import reflectors_of
 from controller.loop.shared import Shared, limits_of
+from controller.loop.templatesync import TemplateSync
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
-from controller.reconcile import RefusalMemory
+from controller.reconcile import Reason, RefusalMemory
 from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
@@ -147,6 +149,7 @@ class Controller:
         self._quota_uses = QuotaUses(self._writes, clock, state)
         self._protecting = Protecting(self._writes, clock, state, log, enabled=settings.autoscaling.enabled)
         self._preempting = Preempting(state, self._queue, clock, log, settings.preemption)
+        self._templates = TemplateSync(self._writes, self._queue, clock, state, log, settings=settings.templates)
         shared = Shared(
             state=state,
             queue=self._queue,
@@ -166,6 +169,13 @@ class Controller:
         self._gangs = GangSync(shared, self._waits, self._pods)
         self._claims = ClaimSync(shared)
         self._fit_checks = FitChecks(self._writes, clock, state, log, self._waits)
+        self._syncs: Mapping[str, Callable[[str, Changes], DecisionOutcome | Reason | None]] = {
+            "pod": self._pods.sync,
+            "gang": self._gangs.sync,
+            "claim": self._claims.sync,
+            "wake": self._look,
+            "template": self._templates.sync,
+        }
 
     # Leading
 
@@ -209,6 +219,7 @@ class Controller:
         self._quota_uses.note(self._state.quotas.namespaces)
         self._preempting.restore()
         self._fit_checks.restore()
+        self._templates.restore()
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -247,6 +258,9 @@ class Controller:
             elif not self._reporter.on_result(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
                 self._waits.report_again(key, result.error)
+        elif kind == "template":
+            self._requeue(changes)
+            self._templates.on_result(result)
         else:
             progress, error = self._in_flight.on_result(result, changes)
             sync = self._pods if kind == "pod" else self._claims
@@ -291,8 +305,7 @@ class Controller:
             kind, name = key
             self._fleet.turn.begin(TURN_STEPS)
             changes = Changes()
-            syncs = {"pod": self._pods.sync, "gang": self._gangs.sync, "claim": self._claims.sync, "wake": self._look}
-            outcome = syncs[kind](name, changes)
+            outcome = self._syncs[kind](name, changes)
             self._requeue(changes)
             took = self._clock.monotonic() - now
             self._queue.charge(key, took)
@@ -374,20 +387,8 @@ class Controller:
         return self._fleet.usage_snapshot()
 
     def in_use(self) -> dict[str, str]:
-        """Return ``pool/device/shareID`` of every device of ours in use, with the key of the claim that holds it.
-
-        A holder that no known claim confirms appears by its uid, without shareID.
-        """
-        driver, snapshot = self._settings.names.driver, self._fleet.usage_snapshot()
-        held = {(device, uid) for device, use in snapshot.items() if device.driver == driver for uid in use.holders}
-        unconfirmed, devices = set(held), {}
-        for record in self._state.claims.values():
-            for result in record.claim.allocation.results if record.claim.allocation else ():
-                holding = (result.device, record.claim.uid)
-                if holding in held or (result.admin_access and result.device.driver == driver):
-                    devices[f"{result.device.pool}/{result.device.device}/{result.share_id}"] = record.claim.key
-                    unconfirmed.discard(holding)
-        return devices | {f"{device.pool}/{device.device}/": uid for device, uid in unconfirmed}
+        """Return the devices of ours in use, and who holds them, as ``devices_in_use``."""
+        return devices_in_use(self._state)
 
     # Changes and metrics
 
@@ -406,6 +407,7 @@ class Controller:
             self._reporter.report_invalid_quota(quota)
         self._quota_uses.note(changes.quota_uses)
         self._fit_checks.note(changes)
+        self._templates.note(changes)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:
@@ -422,6 +424,10 @@ class Controller:
             # A member is as urgent as its gang.
             members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
             return rank_of_gang(self._state, members) if members else Rank(0, "", name)
+        if kind == "template":
+            # It is as urgent as the first pod that waits for it, and comes before others of that priority.
+            waiting = self._state.pods.get(next(iter(self._state.on_demand.awaiting(name)), ""))
+            return Rank(-waiting.priority if waiting else 0, "", name)
         pod = None if kind == "claim" else self._state.pods.get(name)
         return rank_of(self._state, pod) if pod else Rank(0, "", name)
 

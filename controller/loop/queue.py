@@ -8,8 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 from controller.waiting import Shares
 
 K = TypeVar("K")
-Key = tuple[Literal["pod", "claim", "gang", "wake"], str]
-"""The kind of object and its key (``namespace/name``). "wake": look whether a change may help a pod that waits."""
+Key = tuple[Literal["pod", "claim", "gang", "wake", "template"], str]
+"""The kind of object and its key (``namespace/name``). "wake": look whether a change may help a pod that waits.
+"template": a ResourceClaimTemplate on demand."""
 
 _Ready = tuple[Any, float, int, K]
 

@@ -29,6 +29,7 @@ history             the nodes where kube-scheduler refused a pod
 | quotas            decides whether the quotas of a namespace allow what would be allocated
 | updates           turns a decision into changes of the ``status`` of claims
 | verdicts          reads the messages of kube-scheduler about pods that it does not bind
+ondemand            the templates whose names say what they ask for: when they are made and removed
 decisions           decisions, as values
 """
 
@@ -74,6 +75,14 @@ from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, 
 from controller.reconcile.newnodes import NewNodes, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.occupancy import occupancy_of, overdue_at
+from controller.reconcile.ondemand import (
+    MakeTemplate,
+    RefuseTemplate,
+    RemoveTemplate,
+    TemplateDecision,
+    decide_template,
+    wait_for_template,
+)
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import (
     could_take,
@@ -127,6 +136,7 @@ __all__ = [
     "KnownMember",
     "LetGo",
     "MakeRoom",
+    "MakeTemplate",
     "NewNodes",
     "NobodyToEvict",
     "NodeRefusal",
@@ -139,9 +149,12 @@ __all__ = [
     "Questions",
     "Reason",
     "RefusalMemory",
+    "RefuseTemplate",
     "Release",
+    "RemoveTemplate",
     "Reserve",
     "TakeBack",
+    "TemplateDecision",
     "Unallocatable",
     "UnhealthyUse",
     "Unreserve",
@@ -154,6 +167,7 @@ __all__ = [
     "decide",
     "decide_claim",
     "decide_gang",
+    "decide_template",
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
@@ -180,6 +194,7 @@ __all__ = [
     "room_for_later",
     "start_without",
     "unhealthy_use",
+    "wait_for_template",
     "wish_of",
     "wishes_of_gang",
 ]

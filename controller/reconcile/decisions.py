@@ -35,6 +35,8 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUOTA_INVALID = "QuotaInvalid"
     REFUSED = "Refused"
+    TEMPLATE_INVALID = "TemplateInvalid"
+    TEMPLATE_REFUSED = "TemplateRefused"
     UNALLOCATABLE = "Unallocatable"
     UNKNOWN_CLASS = "UnknownClass"
     UNREADABLE = "Unreadable"

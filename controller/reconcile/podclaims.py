@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from controller.allocation import Drivers, TurnEnded, Unsatisfiable, render
 from controller.reconcile.decisions import Reason, Wait
+from controller.reconcile.ondemand import wait_for_template
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
 from driver.cel import suggest
 from driver.errors import InvalidInput
@@ -46,6 +47,8 @@ def _owner(record: ClaimRecord) -> str:
 
 
 def _not_created(state: State, pod: PodView, reference: ClaimReference, now: float) -> Wait:
+    if on_demand := wait_for_template(state, pod.namespace, reference.template):
+        return on_demand
     message = (
         f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
         f"either the template does not exist (kubectl get resourceclaimtemplates --namespace {pod.namespace}), or the "

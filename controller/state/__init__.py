@@ -17,6 +17,7 @@ consumers      finds the consumer of a claim: a pod, or its PodGroup
 | queued       Workloads of Kueue, and who asks whether they fit
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet
+| ondemand     templates whose names say what they ask for: who names them, and which were made for that
 | versions     the known version of every object; an older one never replaces a newer one
 openings       finds when pods could be served that gates of others had held
 podview        the part of a pod that decisions depend on
@@ -54,6 +55,7 @@ from controller.state.queued import (
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import KeptRoom
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
+from controller.state.templates import is_made_on_demand
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
 
@@ -98,5 +100,6 @@ __all__ = [
     "ending_protection",
     "epoch_seconds",
     "is_made_for",
+    "is_made_on_demand",
     "pod_from",
 ]

@@ -32,6 +32,8 @@ class Changes:
     """Keys of Workloads of Kueue that may wait for an answer, in order."""
     checks: dict[str, None] = field(default_factory=dict)
     """Names of AdmissionChecks of Kueue that have changed, in order."""
+    templates: dict[str, None] = field(default_factory=dict)
+    """Keys of templates on demand that exist now or do not any more, or that other pods name than before, in order."""
     invalid_quotas: list[Quota] = field(default_factory=list)
     """Quotas with faults that are new."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
@@ -54,5 +56,6 @@ class Changes:
         self.quota_uses.update(later.quota_uses)
         self.queued.update(later.queued)
         self.checks.update(later.checks)
+        self.templates.update(later.templates)
         self.invalid_quotas += later.invalid_quotas
         self.unreadable += later.unreadable

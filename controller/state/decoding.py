@@ -20,7 +20,7 @@ from controller.state.podview import pod_from
 from controller.state.queued import admission_check_from, queued_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
-from controller.state.templates import template_from
+from controller.state.templates import DecodedTemplate, is_made_on_demand, template_from
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
@@ -110,7 +110,9 @@ class Decoder:
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
             NODES: partial(node_from, names=names, closing=tuple(closing_conditions)),
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
-            RESOURCE_CLAIM_TEMPLATES: lambda obj: claims.shared(template_from(obj)),
+            RESOURCE_CLAIM_TEMPLATES: lambda obj: DecodedTemplate(
+                claims.shared(template_from(obj)), is_made_on_demand(obj, names)
+            ),
             RESOURCE_SLICES: partial(_slice, SharedSlices(), names),
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,

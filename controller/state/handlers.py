@@ -12,6 +12,7 @@ from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.consumers import consumer_of
 from controller.state.gangs import Gangs
 from controller.state.kinds import DeviceKinds
+from controller.state.ondemand import TemplatesOnDemand
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions
@@ -53,6 +54,7 @@ class Indexes:
     slices: SliceNodes
     kinds: DeviceKinds
     quotas: QuotaLedger
+    on_demand: TemplatesOnDemand
 
 
 class PodCounter:
@@ -137,13 +139,12 @@ class PodCounter:
 class PodHandler:
     """Pods: their index by claim, and the node they count on."""
 
-    def __init__(
-        self, pods: Pods, counter: PodCounter, revisions: NodeRevisions, volumes: PodsWithVolumes, gangs: Gangs
-    ):
-        self._pods = pods
-        self._gangs = gangs
+    def __init__(self, indexes: Indexes, counter: PodCounter, volumes: PodsWithVolumes):
+        self._pods = indexes.pods
+        self._gangs = indexes.gangs
+        self._revisions = indexes.revisions
+        self._on_demand = indexes.on_demand
         self._counter = counter
-        self._revisions = revisions
         self._volumes = volumes
 
     def on_update(self, pod: PodView, changes: Changes) -> None:
@@ -161,6 +162,7 @@ class PodHandler:
             changes.bound[pod.node_name] = None
         self._pods.put(pod)
         self._volumes.put(pod)
+        self._on_demand.put_pod(pod, changes)
         self._gangs.put(pod, changes)
         if (pod.gates or pod.references) and not _is_only_told(before, pod):
             changes.pods[pod.key] = None
@@ -171,6 +173,7 @@ class PodHandler:
         """See ``Handler``."""
         pod = self._pods.remove(key)
         self._volumes.remove(key)
+        self._on_demand.remove_pod(key, changes)
         self._gangs.remove(key, changes)
         if pod is not None:
             changes.pods[key] = None

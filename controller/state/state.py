@@ -41,6 +41,7 @@ from controller.state.handlers import (
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.knownnodes import NodeHandler, Protections
+from controller.state.ondemand import TemplatesOnDemand
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.queued import AdmissionCheckHandler, Queued, QueuedHandler
@@ -115,6 +116,7 @@ class State:
         revisions: how often others have changed each node.
         gangs: the pods that belong together, and the terms on which they start.
         templates: the claims of pods that do not exist yet.
+        on_demand: the templates whose names say what they ask for: who names them, and which were made for that.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
         budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
         queued: the Workloads and AdmissionChecks of Kueue, if ``follow_queues`` was called.
@@ -141,6 +143,7 @@ class State:
         self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)
         self.templates = ClaimTemplates()
+        self.on_demand = TemplatesOnDemand(names)
         self.quotas = QuotaLedger(names, devices.published_device)
         self.budgets = Budgets()
         self.queued = Queued(names.fits_now)
@@ -166,16 +169,17 @@ class State:
             slices=self._slices,
             kinds=self._kinds,
             quotas=self.quotas,
+            on_demand=self.on_demand,
         )
         self._claim_handler = ClaimHandler(indexes, counter)
         volumes = PodsWithVolumes()
         storage = self.nodes.storage
         groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
         self._handlers: dict[Resource, Handler[Any]] = {
-            PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
+            PODS: PodHandler(indexes, counter, volumes),
             NODES: NodeHandler(self.nodes, self.revisions, devices, self.protections),
             RESOURCE_CLAIMS: self._claim_handler,
-            RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.gangs),
+            RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.on_demand, self.gangs),
             RESOURCE_SLICES: SliceHandler(indexes),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             **{

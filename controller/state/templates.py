@@ -1,9 +1,12 @@
 """ResourceClaimTemplates: the claims of pods that do not exist yet. Pure."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from controller.state.claims import ClaimRecord, record_from
+from driver.adoption import is_on_demand
 from driver.kube.api import Object
+from driver.names import Names
 
 
 class ClaimTemplates(Mapping[str, ClaimRecord]):
@@ -35,6 +38,25 @@ class ClaimTemplates(Mapping[str, ClaimRecord]):
     def remove(self, key: str) -> bool:
         """Remove a template; return whether it was known."""
         return self._templates.pop(key, None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedTemplate:
+    """The part of a ResourceClaimTemplate object that is kept.
+
+    Attributes:
+        claim: the claim that is made from it.
+        made: whether this controller made it, on demand: its name and its label say so.
+    """
+
+    claim: ClaimRecord
+    made: bool
+
+
+def is_made_on_demand(obj: Object, names: Names) -> bool:
+    """Return whether the controller made the ResourceClaimTemplate object."""
+    metadata = obj["metadata"]
+    return is_on_demand(metadata["name"]) and names.on_demand in (metadata.get("labels") or {})
 
 
 def template_from(obj: Object) -> ClaimRecord:

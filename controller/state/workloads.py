@@ -2,10 +2,10 @@
 
 from controller.gangs import Group, JobSet, Source, Workload, group_id
 from controller.state.changes import Changes
-from controller.state.claims import ClaimRecord
 from controller.state.gangs import Gangs
 from controller.state.handlers import PodCounter
-from controller.state.templates import ClaimTemplates
+from controller.state.ondemand import TemplatesOnDemand
+from controller.state.templates import ClaimTemplates, DecodedTemplate
 
 
 class GroupHandler:
@@ -68,19 +68,23 @@ class JobSetHandler:
 
 
 class TemplateHandler:
-    """ResourceClaimTemplates, which say what members of gangs ask for that come later."""
+    """ResourceClaimTemplates, which say what members of gangs ask for that come later; some are made on demand."""
 
-    def __init__(self, templates: ClaimTemplates, gangs: Gangs):
+    def __init__(self, templates: ClaimTemplates, on_demand: TemplatesOnDemand, gangs: Gangs):
         self._templates = templates
+        self._on_demand = on_demand
         self._gangs = gangs
 
-    def on_update(self, made: ClaimRecord, changes: Changes) -> None:
+    def on_update(self, template: DecodedTemplate, changes: Changes) -> None:
         """See ``Handler``."""
-        if self._templates.put(made):
-            self._changed(made.claim.key, changes)
+        key = template.claim.claim.key
+        self._on_demand.put_template(key, template.made, changes)
+        if self._templates.put(template.claim):
+            self._changed(key, changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
+        self._on_demand.remove_template(key, changes)
         if self._templates.remove(key):
             self._changed(key, changes)
 

@@ -7,6 +7,8 @@ from controller.writing.steps import (
     AddFinalizer,
     AnnotateNode,
     Answer,
+    CreateObject,
+    DeleteObject,
     EvictPod,
     ExpectUnbound,
     PatchClaimStatus,
@@ -53,6 +55,9 @@ def carry_out(api: Api, step: Step) -> Answered:
         case EvictPod(target):
             _evict(api, target)
             return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
+        case DeleteObject(target):
+            api.delete(target.resource, target.name, target.namespace, uid=target.uid, resource_version=target.version)
+            return Answered((Answer(target.resource, target.key, None, target.uid),))
         case ReadObject(target):
             return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case RecordEvent():
@@ -73,6 +78,8 @@ def _change(api: Api, step: Step) -> Object:
             return _patch_status(api, step)
         case AnnotateNode():
             return _annotate_node(api, step)
+        case CreateObject(target, created):
+            return api.create(target.resource, created, target.namespace)
         case RemoveGate():
             return _remove_gate(api, step)
         case ExpectUnbound():

@@ -10,8 +10,8 @@ from driver.model import Allocation
 
 ObjectKey = tuple[Resource, str]
 """One object: its kind and its key (``namespace/name``, or ``name``)."""
-Subject = tuple[Literal["pod", "claim", "list", "reported"], str]
-"""The reason of a sequence: a pod or claim that was decided about, a list that is read, or a report."""
+Subject = tuple[Literal["pod", "claim", "list", "reported", "template"], str]
+"""The reason of a sequence: a pod, claim or template that was decided about, a list that is read, or a report."""
 
 
 class Lane(StrEnum):
@@ -112,6 +112,21 @@ class AnnotateNode:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateObject:
+    """Create an object."""
+
+    target: Target
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject:
+    """Delete exactly this object, in this version."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
 class EvictPod:
     """Evict a pod if it is still there, and read it. Budgets may forbid it (``OverBudget``)."""
 
@@ -148,6 +163,8 @@ Step = (
     | PatchPodStatus
     | PatchStatus
     | AnnotateNode
+    | CreateObject
+    | DeleteObject
     | RemoveGate
     | ExpectUnbound
     | EvictPod

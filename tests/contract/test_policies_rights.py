@@ -36,6 +36,7 @@ POLICIES = {
         "controller-writes",
         "no-extended-resource-claims",
         "own-slices",
+        "reserved-templates",
         "single-allocator",
     )
 }
@@ -47,7 +48,7 @@ CLUSTER_WIDE = {
     | rights("list watch", "apps", "statefulsets")
     | rights("list watch", "batch", "jobs")
     | rights("list watch", "jobset.x-k8s.io", "jobsets")
-    | rights("list watch", DRA, "resourceclaimtemplates")
+    | rights("list watch create delete get", DRA, "resourceclaimtemplates")
     | rights("list watch", "scheduling.k8s.io", "podgroups")
     | rights("list watch", "scheduling.volcano.sh", "podgroups")
     | rights("list watch", "scheduling.x-k8s.io", "podgroups")

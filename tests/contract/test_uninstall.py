@@ -21,6 +21,7 @@ from tests.contract.installed import (
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
+TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 PROTECTED = {"karpenter.sh/do-not-disrupt": "true", "lode.dev/do-not-disrupt": "true"}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 KINDS = tuple(f"{what}admissionpolic{end}" for what in ("mutating", "validating") for end in ("ies", "ybindings"))
@@ -47,6 +48,7 @@ def ours(admin: Identity) -> dict[str, list[str]]:
             if it["metadata"]["name"].endswith(OUR_DRIVER)
         ],
         "allocations": [it["metadata"]["name"] for it in items(admin, CLAIMS) if "allocation" in it.get("status", {})],
+        "templates": [it["metadata"]["name"] for it in items(admin, TEMPLATES) if it["metadata"].get("labels")],
         "nodes": [it["metadata"]["name"] for it in items(admin, NODES) if annotations(it).keys() & PROTECTED.keys()],
         "finalizers": [it["metadata"]["name"] for it in items(admin, CLAIMS) if it["metadata"].get("finalizers")],
     }
@@ -92,11 +94,17 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     # No pod of the programs gets there: without a kubelet it would not end.
     away = {"labels": {"lode.dev/kubeletplugin": "off"}, "annotations": {**PROTECTED, "other": "kept"}}
     admin.request("POST", NODES, {"metadata": {"name": "n1", **away}, "spec": {"unschedulable": True}}).must()
-    assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "nodes", "finalizers"}
+    wanted = {"spec": {"spec": claim()["spec"]}}
+    on_demand = {"metadata": {"name": "lode.gpu", "labels": {"lode.dev/on-demand": "true"}}, **wanted}
+    admin.as_user(CONTROLLER).request("POST", TEMPLATES, on_demand).must()
+    admin.request("POST", TEMPLATES, {"metadata": {"name": "of-others"}, **wanted}).must()
+    kinds = {"gates", "slices", "policies", "allocations", "nodes", "finalizers", "templates"}
+    assert set(ours(admin)) == kinds
     assert call(plane) == 0
     assert ours(admin) == {}
     assert admin.request("GET", f"{PODS}/{pod}").ok
     assert admin.request("GET", f"{SLICES}/{other}").ok
+    assert admin.request("GET", f"{TEMPLATES}/of-others").ok
     assert annotations(admin.get(f"{NODES}/n1"))["other"] == "kept"
     for namespace in ("lode-system", "lode-plugin"):
         assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", namespace, "-o", "name").stdout

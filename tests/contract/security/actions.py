@@ -16,6 +16,7 @@ from tests.contract.security.attacked import (
     POD,
     QUOTA,
     SLICE,
+    TEMPLATE,
     USED,
     VICTIM,
     allocation_of,
@@ -25,6 +26,8 @@ from tests.contract.security.attacked import (
     pod_path,
     quota_path,
     slice_named,
+    template_named,
+    template_path,
 )
 
 Action = Callable[[Identity], Response]
@@ -63,6 +66,11 @@ def _publish(name: str, node: str, pool: str) -> Action:
 
 def _delete(path: str) -> Action:
     return lambda who: who.request("DELETE", f"{path}?dryRun=All")
+
+
+def _make_template(name: str, namespace: str) -> Action:
+    path = template_path("", namespace).rstrip("/")
+    return lambda who: who.request("POST", f"{path}?dryRun=All", template_named(name))
 
 
 def _ask_for_extended_resource(who: Identity) -> Response:
@@ -122,6 +130,9 @@ ACTIONS: Mapping[str, Action] = {
     "say how much of its cards a quota counts": _patch(
         quota_path(QUOTA) + "/status", {"status": {"used": {"lode.dev/cores": "0"}}}
     ),
+    "make a template on demand": _make_template("lode.gpu", OWN),
+    "make another template in the namespace of others": _make_template("another", OTHERS),
+    "delete a template of others": _delete(template_path(TEMPLATE, OTHERS)),
     "delete the binding of a policy": _delete(f"{_BINDINGS}/own-slices.lode.dev"),
 }
 """By the words of the table, in its order."""

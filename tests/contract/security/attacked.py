@@ -26,6 +26,7 @@ ON = {node: f"on-{node}" for node in (VICTIM, ATTACKER)}
 """A claim that is allocated on each node."""
 POD, GATED = "victim", "gated"
 QUOTA = "cards"
+TEMPLATE = "of-others"
 SLICE = f"{VICTIM}-lode.dev-devices-000"
 _RESTRICTED = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -83,6 +84,17 @@ def quota_path(name: str) -> str:
     return f"/api/v1/namespaces/{OWN}/resourcequotas/{name}"
 
 
+def template_path(name: str, namespace: str = OWN) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates/{name}"
+
+
+def template_named(name: str) -> Object:
+    return {
+        "metadata": {"name": name, "labels": {"lode.dev/on-demand": "true"}},
+        "spec": {"spec": installed.claim()["spec"]},
+    }
+
+
 def node_path(name: str) -> str:
     return f"/api/v1/nodes/{name}"
 
@@ -130,6 +142,7 @@ def _create_objects(admin: Identity, flavor: Flavor) -> None:
         allocator.request("PATCH", claim_path(name) + "/status", status).must()
     quota = {"metadata": {"name": QUOTA}, "spec": {"hard": {"lode.dev/cores": "100", "pods": "10"}}}
     admin.request("POST", quota_path("").rstrip("/"), quota).must()
+    admin.request("POST", template_path("", OTHERS).rstrip("/"), template_named(TEMPLATE)).must()
     for name, namespace, spec in (
         (POD, OTHERS, {"nodeName": VICTIM}),
         (GATED, OWN, {"schedulingGates": [installed.GATE]}),

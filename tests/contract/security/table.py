@@ -120,6 +120,13 @@ CONTROLLER_ALLOCATED: Final[Table] = {
     "say how much of its cards a quota counts": _row(
         "RBAC | RBAC | RBAC | yes: task | RBAC | RBAC | RBAC | yes: trusted"
     ),
+    "make a template on demand": _row(
+        "reserved-templates | reserved-templates | RBAC | yes: task | RBAC | RBAC | RBAC | reserved-templates"
+    ),
+    "make another template in the namespace of others": _row(
+        "RBAC | RBAC | RBAC | reserved-templates | RBAC | RBAC | RBAC | yes: trusted"
+    ),
+    "delete a template of others": _row("RBAC | RBAC | RBAC | reserved-templates | RBAC | RBAC | RBAC | yes: trusted"),
     "delete the binding of a policy": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
 }
 SCHEDULER_ALLOCATED: Final[Table] = {
@@ -181,6 +188,9 @@ SCHEDULER_ALLOCATED: Final[Table] = {
     "raise the limit of a quota in its status": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "say how many pods a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "say how much of its cards a quota counts": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "make a template on demand": _row("yes: own | yes: own | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "make another template in the namespace of others": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
+    "delete a template of others": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
     "delete the binding of a policy": _row("RBAC | RBAC | RBAC | RBAC | RBAC | RBAC | yes: trusted"),
 }
 
