@@ -4,6 +4,7 @@ __main__           the command line: which subcommand is called
 demo               ``lode demo``: the whole system on this machine, over an API in memory
 | simulate         ``lode simulate``: its options
 | explain          ``lode explain``: its options
+| convert          ``lode convert``: its options, and in its modules the work
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | top              ``lode top``: its options, and in its modules the subjects
@@ -28,6 +29,7 @@ doubts             notes on claims that are allowed and hardly meant so
 | live             reads a cluster with the rights of the user
 checks             which kinds are supported, and everything that is wrong with the objects
 documents          objects in YAML and JSON files
+yaml_values        YAML as kubectl reads it, bounded
 | exitcodes        exit statuses of ``simulate`` and ``explain``
 | options          the options by which commands name a cluster
 | shipped          files of ``manifests/`` that the command needs

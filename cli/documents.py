@@ -1,28 +1,20 @@
 """Objects in files: YAML and JSON, documents and Lists, as ``kubectl get -o yaml`` prints and as people write them.
 
-YAML is read event by event, so a file of a few thousand slices takes seconds and not minutes. Nesting and aliases are
-limited, and timestamps stay strings, so that no input can exhaust memory or change its meaning.
+Nesting and aliases are limited, so that no input can exhaust memory (``yaml_values``).
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import yaml
 
+from cli.yaml_values import MAX_DEPTH, InvalidDocument, one_line, yaml_values
 from driver.errors import LodeError
 
-MAX_DEPTH: Final = 100
-"""Most levels of nesting in one document; no kind of the API needs nearly as many."""
-MAX_ALIASED: Final = 1_000_000
-"""Most values that the aliases of one document may expand to."""
-
 _ENDINGS = (".yaml", ".yml", ".json")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_CORE = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,33 +85,49 @@ def read_documents(sources: Sequence[str], stdin: TextIO) -> Documents:
     Raises nothing: what cannot be read is among the faults, and everything else is read.
     """
     documents = Documents()
-    for source in dict.fromkeys(sources):
-        for name in _files(source, documents):
-            try:
-                text = stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-            except OSError as error:
-                documents.add_fault(
-                    Origin(name), f"cannot be read: {error.strerror or error}; give a file, folder or -"
-                )
-            except UnicodeDecodeError as error:
-                documents.add_fault(Origin(name), f"is not UTF-8 text (byte {error.start}); save it as UTF-8")
-            else:
-                parse(text, name, documents)
+    for name, text in read_texts(sources, stdin, documents).items():
+        parse(text, name, documents)
     return documents
 
 
-def _files(source: str, documents: Documents) -> Sequence[str]:
+def read_texts(sources: Sequence[str], stdin: TextIO, into: Documents, *, recursive: bool = False) -> dict[str, str]:
+    """The texts of files as they are, by name; what cannot be read is added to the faults.
+
+    Args:
+        recursive: whether folders in folders are read, too, except hidden ones.
+    """
+    texts = {}
+    for source in dict.fromkeys(sources):
+        for name in _files(source, recursive, into):
+            try:
+                texts[name] = stdin.read() if name == "-" else Path(name).read_bytes().decode()
+            except OSError as error:
+                into.add_fault(Origin(name), f"cannot be read: {error.strerror or error}; give a file, folder or -")
+            except UnicodeDecodeError as error:
+                into.add_fault(Origin(name), f"is not UTF-8 text (byte {error.start}); save it as UTF-8")
+    return texts
+
+
+def _files(source: str, recursive: bool, documents: Documents) -> Sequence[str]:
     folder = Path(source)
     if source == "-" or not folder.is_dir():
         return [source]
     try:
-        names = sorted(str(path) for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
+        names = sorted(str(path) for path in _below(folder, recursive) if path.suffix in _ENDINGS and path.is_file())
     except OSError as error:
         documents.add_fault(Origin(source), f"cannot be read: {error.strerror or error}")
         return []
     if not names:
         documents.add_fault(Origin(source), f"no file that ends in {', '.join(_ENDINGS)}; give another folder")
     return names
+
+
+def _below(folder: Path, recursive: bool) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if recursive and path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+            yield from _below(path, recursive)
+        else:
+            yield path
 
 
 def parse(text: str, file: str, into: Documents) -> None:
@@ -135,18 +143,12 @@ def parse(text: str, file: str, into: Documents) -> None:
         problem = ""
     values: list[Any] = []
     try:
-        values.extend(_yaml(text))
-    except _InvalidDocument as error:
+        values.extend(yaml_values(text))
+    except InvalidDocument as error:
         into.add_fault(Origin(file, len(values) + 1), str(error))
     except yaml.YAMLError as error:
-        into.add_fault(Origin(file, len(values) + 1), problem or f"is not YAML: {_one_line(error)}")
+        into.add_fault(Origin(file, len(values) + 1), problem or f"is not YAML: {one_line(error)}")
     return _add(file, values, into)
-
-
-def _one_line(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else " ".join(problem.split())
 
 
 def _json(text: str) -> Iterator[Any]:
@@ -179,119 +181,3 @@ def _with_kind(parent: dict[str, Any], item: Any) -> Any:
     if not isinstance(item, dict) or not kind:
         return item
     return {"apiVersion": parent.get("apiVersion"), "kind": kind, **item}
-
-
-# YAML
-
-
-class _InvalidDocument(Exception):
-    """A document that is YAML, but cannot be a document of Kubernetes objects."""
-
-
-@dataclass(slots=True)
-class _OpenCollection:
-    """A mapping or list that has not ended yet."""
-
-    value: Any
-    anchor: str | None
-    before: int
-    """Number of values in the document before it."""
-    key: str = ""
-    has_key: bool = False
-
-
-def _yaml(text: str) -> Iterator[Any]:
-    reader = _Reader()
-    for event in yaml.parse(text, Loader=_LOADER):
-        if type(event) is yaml.DocumentEndEvent:
-            yield reader.root
-            reader = _Reader()
-        else:
-            reader.take(event)
-
-
-class _Reader:
-    """Builds one document from its events."""
-
-    def __init__(self) -> None:
-        self.root: Any = None
-        self._open: list[_OpenCollection] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._count = 0
-        self._aliased = 0
-
-    def take(self, event: Any) -> None:
-        kind = type(event)
-        if kind is yaml.ScalarEvent:
-            self._count += 1
-            value = _scalar(event.value, event.tag, event.implicit[0])
-            if event.anchor:
-                self._anchors[event.anchor] = (value, 1)
-            self._put(value, event)
-        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-            if len(self._open) >= MAX_DEPTH:
-                raise _InvalidDocument(f"nested more than {MAX_DEPTH} levels deep{_line(event)}")
-            self._open.append(_OpenCollection({} if kind is yaml.MappingStartEvent else [], event.anchor, self._count))
-        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-            ended = self._open.pop()
-            self._count += 1
-            if ended.anchor:
-                self._anchors[ended.anchor] = (ended.value, self._count - ended.before)
-            self._put(ended.value, event)
-        elif kind is yaml.AliasEvent:
-            self._put(self._alias(event), event)
-
-    def _alias(self, event: Any) -> Any:
-        value, count = self._anchors.get(event.anchor, (None, 0))
-        if not count:
-            raise _InvalidDocument(f"undefined alias: *{event.anchor}{_line(event)}")
-        self._count += count
-        self._aliased += count
-        if self._aliased > MAX_ALIASED:
-            raise _InvalidDocument(f"aliases expand to more than {MAX_ALIASED} values{_line(event)}; write them out")
-        return value
-
-    def _put(self, value: Any, event: Any) -> None:
-        if not self._open:
-            self.root = value
-            return
-        top = self._open[-1]
-        if isinstance(top.value, list):
-            top.value.append(value)
-        elif top.has_key:
-            top.has_key = False
-            top.value[top.key] = value
-        else:
-            top.key, top.has_key = _key(value, event), True
-            if top.key in top.value:
-                raise _InvalidDocument(f"duplicate key: {top.key!r}{_line(event)}; leave one out")
-
-
-def _key(value: Any, event: Any) -> str:
-    if value == "<<":
-        raise _InvalidDocument(f"merge keys (<<) are not supported{_line(event)}; write the fields out")
-    if isinstance(value, dict | list):
-        raise _InvalidDocument(f"a mapping or list cannot be used as a key{_line(event)}")
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _line(event: Any) -> str:
-    return f" (line {event.start_mark.line + 1})"
-
-
-_RESOLVER: Any = yaml.resolver.Resolver()
-_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
-
-
-@lru_cache(maxsize=1 << 16)
-def _scalar(text: str, tag: str | None, plain: bool) -> Any:
-    """The value of a scalar for kubectl: YAML 1.1, but dates and times of day stay strings."""
-    if tag is None or tag == "!":
-        tag = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain)) if plain else f"{_CORE}str"
-    name = tag.removeprefix(_CORE)
-    if name not in ("null", "bool", "int", "float") or ":" in text:
-        return text
-    try:
-        return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
-    except (ValueError, KeyError) as error:
-        raise _InvalidDocument(f"not a valid {name}: {text!r}") from error

@@ -1,10 +1,16 @@
-"""Texts in a language of their own: selectors, quantities, parameters, and the input of ``lode simulate``."""
+"""Texts in a language of their own: selectors, quantities, parameters, and the files of commands."""
 
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from cli.checks import check
+from cli.convert.adopting import Conversion
+from cli.convert.converting import convert_file
+from cli.convert.sources import sources_with
+from cli.convert.templates import TemplateNames
 from cli.documents import BadInput, Documents, parse
 from cli.shipped import device_classes
 from cli.simulator import simulate_all
@@ -17,6 +23,7 @@ from driver.model import Device, OpaqueConfig, Version
 from driver.names import Names
 from driver.parameters import parameters_of
 from driver.quantity import Quantity
+from tests.adoption_cases import ADOPTION_CASES
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
@@ -96,6 +103,22 @@ def _simulate(data: bytes) -> None:
         simulate_all(snapshot_of(checked.objects, _NAMES, device_classes()))
 
 
+_CONVERSION: Final = Conversion(sources_with({}), _NAMES)
+
+
+def _convert(data: bytes) -> None:
+    """Any file is converted, and then left as it is, or refused with faults and left as it is."""
+    text = data.decode(errors="replace")
+    done = convert_file("fuzz.yaml", text, _CONVERSION, TemplateNames())
+    if done.faults:
+        assert done.text == text
+    else:
+        assert convert_file("fuzz.yaml", done.text, _CONVERSION, TemplateNames()).text == done.text
+
+
+_OLD: Final = tuple(
+    yaml.safe_dump(case.written()).encode() for case in ADOPTION_CASES if case.source in ("hami", "volcano", "ascend")
+)
 _EXAMPLES: Final = tuple(file.read_bytes() for file in sorted((_ROOT / "manifests/examples/requests").glob("*.yaml")))
 _EXPRESSIONS: Final = (
     'device.driver == "lode.dev" && device.attributes["lode.dev"].type in ["H100", "A100"]',
@@ -113,4 +136,5 @@ TARGETS: Final = (
     Target("quantities", _quantity, (b"1", b"100Gi", b"-0.5e3", b"12E", b"1500m", b"0.1u")),
     Target("parameters", _parameters, tuple(bytes([i]) for i in range(len(_PARAMETERS)))),
     Target("simulate", _simulate, _EXAMPLES),
+    Target("convert", _convert, _OLD),
 )

@@ -22,6 +22,7 @@ HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
         ["explain", "--help"],
         ["inventory", "--help"],
         ["doctor", "--help"],
+        ["convert", "--help"],
         ["top", "--help"],
         ["top", "claims", "--help"],
         ["uninstall", "--help"],

@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.documents import MAX_DEPTH, Documents, Origin, parse, read_documents
+from cli.documents import Documents, Origin, parse, read_documents
+from cli.yaml_values import MAX_DEPTH
 
 
 def parsed(text: str) -> Documents:

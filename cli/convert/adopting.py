@@ -1,0 +1,90 @@
+"""What becomes of one pod or pod template. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cli.convert.sources import sources_of
+from driver.adoption import Source, adopt
+from driver.errors import Fault
+from driver.names import Names
+from kubeletplugin.hardware.vendors import vendor_of_resource
+
+_NODE_NAME: Final = "pods with nodeName are left alone, because nobody schedules them; remove it to convert the pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What is converted, and how.
+
+    Attributes:
+        sources: the systems whose pods are converted, by name.
+        chosen: whether the user chose them; then others are left as they are.
+        on_demand: whether templates are only named, and the controller makes them.
+    """
+
+    sources: Mapping[str, Source]
+    names: Names
+    chosen: bool = False
+    on_demand: bool = False
+
+    def is_old(self, resource: str) -> bool:
+        """Whether a resource is one that no pod may ask for any more."""
+        if any(resource in source.every_resource for source in self.sources.values()):
+            return True
+        return not self.chosen and vendor_of_resource(resource) is not None
+
+
+@dataclass(slots=True)
+class AdoptedPod:
+    """A pod with claims. Fields of faults and notes are paths in the pod.
+
+    Attributes:
+        pod: as it was if there are faults, or if it asks for nothing (not ``changed``).
+        templates: names on demand by the entry of the pod.
+    """
+
+    pod: Mapping[str, Any]
+    templates: Mapping[str, str] = field(default_factory=dict)
+    changed: bool = False
+    faults: list[Fault] = field(default_factory=list)
+    notes: list[Fault] = field(default_factory=list)
+
+
+def adopted(pod: Mapping[str, Any], conversion: Conversion) -> AdoptedPod:
+    """The pod with claims in place of the resources of all systems that are converted.
+
+    Raises:
+        AttributeError, KeyError, TypeError, ValueError: a field has a value of the wrong type.
+    """
+    found = AdoptedPod(pod)
+    sources = sources_of(pod, conversion.sources)
+    if sources and pod["spec"].get("nodeName"):
+        found.notes.append(Fault("spec.nodeName", _NODE_NAME))
+        return found
+    changed, templates = pod, dict[str, str]()
+    for source in sources:
+        adoption = adopt(changed, source)
+        found.faults += [Fault(it.field, f"{it.value!r}: {it.remedy}") for it in adoption.refused]
+        found.notes += [Fault(it.field, f"{it.value!r}: {it.remedy}") for it in adoption.noted]
+        changed = adoption.pod
+        templates |= adoption.templates
+    if not found.faults and (sources or not conversion.chosen):
+        found.faults += _left_over(changed, sources)
+    if not found.faults:
+        found.pod, found.templates, found.changed = changed, templates, bool(sources)
+    return found
+
+
+def _left_over(pod: Mapping[str, Any], sources: list[Source]) -> Iterator[Fault]:
+    """Resources of device plugins that no source has."""
+    if sources:
+        remedy = f"means nothing to {' and '.join(it.name for it in sources)}: remove it, or choose another --source"
+    else:
+        remedy = "is no resource that is known here: write a claim, or name its device class with --plain"
+    for kind in ("containers", "initContainers"):
+        for number, container in enumerate(pod["spec"].get(kind) or ()):
+            for part in ("limits", "requests"):
+                for name in (container.get("resources") or {}).get(part) or ():
+                    if vendor_of_resource(name) is not None:
+                        yield Fault(f"spec.{kind}[{number}].resources.{part}[{name}]", remedy)

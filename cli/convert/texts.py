@@ -1,0 +1,93 @@
+"""The documents of a file as parts of its text, and the text with changed and further documents."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cli.convert.edits import Edits, block_text
+from cli.convert.nodes import PlacedDocument, read_placed
+from cli.yaml_values import MAX_DEPTH, InvalidDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A document of a file.
+
+    Attributes:
+        text: that the places of the document refer to: of the whole file, or of one object of a stream of JSON.
+        before: lines of the file before the text.
+        is_json: whether further documents are written as JSON.
+    """
+
+    text: str
+    document: PlacedDocument
+    before: int = 0
+    is_json: bool = False
+
+    def line(self, line: int) -> int:
+        """A line of the text as a line of the file."""
+        return self.before + line
+
+
+def parts_of(text: str) -> list[Part]:
+    """The documents of a file: YAML, or JSON objects one after the other.
+
+    Raises:
+        InvalidDocument: the text cannot be read.
+    """
+    is_json = text.lstrip()[:1] == "{"
+    try:
+        documents = read_placed(text)
+    except InvalidDocument:
+        if not is_json:
+            raise
+        return list(_json_parts(text))
+    return [Part(text, document, 0, is_json and len(documents) == 1) for document in documents]
+
+
+def _json_parts(text: str) -> Iterable[Part]:
+    decoder, start = json.JSONDecoder(), 0
+    while start < len(text.rstrip()):
+        at = start + len(text[start:]) - len(text[start:].lstrip())
+        line = text.count("\n", 0, at)
+        try:
+            end = decoder.raw_decode(text, at)[1]
+        except RecursionError:
+            raise InvalidDocument(f"nested more than {MAX_DEPTH} levels deep", line + 1) from None
+        except ValueError as error:
+            raise InvalidDocument(f"is not JSON: {error}", line + 1) from None
+        end += len(text[end:]) - len(text[end:].lstrip())
+        (document,) = read_placed(text[start:end])
+        yield Part(text[start:end], document, text.count("\n", 0, start), is_json=True)
+        start = end
+
+
+def written(parts: Sequence[tuple[Part, Edits, Sequence[tuple[Mapping[str, Any], Sequence[str]]]]]) -> str:
+    """The text of all parts, each followed by its further documents.
+
+    Args:
+        parts: with the changes of each, and the further documents with the lines that they stand for.
+    """
+    found = []
+    for part, edits, more in parts:
+        text = edits.result(part.document.start, part.document.end)
+        ends = "" if text.endswith("\n") or not more else "\n"
+        found.append(text + ends)
+        found += [_json(one) if part.is_json else _yaml(one, lines, "\r\n" in text) for one, lines in more]
+    return "".join(found)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(value: Mapping[str, Any], lines: Sequence[str], crlf: bool) -> str:
+    comment = "".join(f"#   {line}\n" for line in lines)
+    text = "---\n" + (f"# In place of\n{comment}" if comment else "") + block_text(value)
+    return text.replace("\n", "\r\n") if crlf else text
+
+
+def read_back(text: str) -> list[Any]:
+    """The values of the documents that are not empty."""
+    return [part.document.value for part in parts_of(text) if part.document.value is not None]

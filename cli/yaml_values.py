@@ -1,0 +1,170 @@
+"""YAML as kubectl reads it, event by event, so that a file of a few thousand slices takes seconds and not minutes.
+
+Nesting and aliases are limited, and timestamps stay strings, so that no input can exhaust memory or change its meaning.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import yaml
+
+MAX_DEPTH: Final = 100
+"""Most levels of nesting in one document; no kind of the API needs nearly as many."""
+MAX_ALIASED: Final = 1_000_000
+"""Most values that the aliases of one document may expand to."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CORE = "tag:yaml.org,2002:"
+
+
+class InvalidDocument(Exception):
+    """A document that cannot be read, or cannot be a document of Kubernetes objects.
+
+    Attributes:
+        line: from 1.
+    """
+
+    def __init__(self, message: str, line: int = 1):
+        self.line = line
+        super().__init__(message)
+
+
+def yaml_events(text: str) -> Iterator[Any]:
+    """The events of a text, with their marks. Raises ``yaml.YAMLError`` where it is not YAML."""
+    return iter(yaml.parse(text, Loader=_LOADER))
+
+
+def yaml_values(text: str) -> Iterator[Any]:
+    """The values of the documents of a text.
+
+    Raises:
+        InvalidDocument: a document cannot be one of Kubernetes objects.
+        yaml.YAMLError: the text is not YAML.
+    """
+    reader = ValueReader()
+    for event in yaml_events(text):
+        if type(event) is yaml.DocumentEndEvent:
+            yield reader.root
+            reader = ValueReader()
+        else:
+            reader.take(event)
+
+
+def one_line(error: yaml.YAMLError) -> str:
+    """What is wrong with a text, and where, on one line."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error)
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else " ".join(problem.split())
+
+
+@dataclass(slots=True)
+class _OpenCollection:
+    """A mapping or list that has not ended yet."""
+
+    value: Any
+    anchor: str | None
+    before: int
+    """Number of values in the document before it."""
+    key: str = ""
+    has_key: bool = False
+
+
+class ValueReader:
+    """Builds the value of one document from its events.
+
+    Attributes:
+        root: the value, when every event was taken.
+    """
+
+    def __init__(self) -> None:
+        self.root: Any = None
+        self._open: list[_OpenCollection] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._count = 0
+        self._aliased = 0
+
+    def take(self, event: Any) -> None:
+        """Take the next event. Raises InvalidDocument."""
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            self._count += 1
+            value = _scalar(event.value, event.tag, event.implicit[0])
+            if event.anchor:
+                self._anchors[event.anchor] = (value, 1)
+            self._put(value, event)
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            if len(self._open) >= MAX_DEPTH:
+                raise _invalid(event, f"nested more than {MAX_DEPTH} levels deep")
+            self._open.append(_OpenCollection({} if kind is yaml.MappingStartEvent else [], event.anchor, self._count))
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            ended = self._open.pop()
+            self._count += 1
+            if ended.anchor:
+                self._anchors[ended.anchor] = (ended.value, self._count - ended.before)
+            self._put(ended.value, event)
+        elif kind is yaml.AliasEvent:
+            self._put(self._alias(event), event)
+
+    def _alias(self, event: Any) -> Any:
+        value, count = self._anchors.get(event.anchor, (None, 0))
+        if not count:
+            raise _invalid(event, f"undefined alias: *{event.anchor}")
+        self._count += count
+        self._aliased += count
+        if self._aliased > MAX_ALIASED:
+            raise _invalid(event, f"aliases expand to more than {MAX_ALIASED} values", "; write them out")
+        return value
+
+    def _put(self, value: Any, event: Any) -> None:
+        if not self._open:
+            self.root = value
+            return
+        top = self._open[-1]
+        if isinstance(top.value, list):
+            top.value.append(value)
+        elif top.has_key:
+            top.has_key = False
+            top.value[top.key] = value
+        else:
+            top.key, top.has_key = _key(value, event), True
+            if top.key in top.value:
+                raise _invalid(event, f"duplicate key: {top.key!r}", "; leave one out")
+
+
+def key_of(event: Any) -> str:
+    """The key that a scalar is in a mapping; "" for an alias, which ``ValueReader`` has read."""
+    return _key(_scalar(event.value, event.tag, event.implicit[0]), event) if type(event) is yaml.ScalarEvent else ""
+
+
+def _key(value: Any, event: Any) -> str:
+    if value == "<<":
+        raise _invalid(event, "merge keys (<<) are not supported", "; write the fields out")
+    if isinstance(value, dict | list):
+        raise _invalid(event, "a mapping or list cannot be used as a key")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _invalid(event: Any, problem: str, remedy: str = "") -> InvalidDocument:
+    line = event.start_mark.line + 1
+    return InvalidDocument(f"{problem} (line {line}){remedy}", line)
+
+
+_RESOLVER: Any = yaml.resolver.Resolver()
+_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
+
+
+@lru_cache(maxsize=1 << 16)
+def _scalar(text: str, tag: str | None, plain: bool) -> Any:
+    """The value of a scalar for kubectl: YAML 1.1, but dates and times of day stay strings."""
+    if tag is None or tag == "!":
+        tag = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain)) if plain else f"{_CORE}str"
+    name = tag.removeprefix(_CORE)
+    if name not in ("null", "bool", "int", "float") or ":" in text:
+        return text
+    try:
+        return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
+    except (ValueError, KeyError) as error:
+        raise InvalidDocument(f"not a valid {name}: {text!r}") from error

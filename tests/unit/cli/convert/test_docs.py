@@ -1,0 +1,41 @@
+"""What docs/convert.md shows is what the command prints."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli import convert
+from tests.unit.docs.pages import ROOT
+
+PAGE = (ROOT / "docs" / "convert.md").read_text()
+SERVE, BAD = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONSOLES = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_command_prints_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("serve.yaml").write_text(SERVE)
+    Path("bad.yaml").write_text(BAD)
+    status = 0
+    for command, told in (
+        block.partition("\n")[::2]
+        for console in CONSOLES
+        for block in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
+    ):
+        if command == "echo $?":
+            assert told == f"{status}\n"
+            continue
+        status = convert.main(shlex.split(command)[2:])
+        shown = capsys.readouterr()
+        assert shown.out + shown.err == told
+
+
+def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        convert.main(["--help"])
+    options = set(re.findall(r"(--[a-z-]+)", capsys.readouterr().out)) - {"--help", "--file", "--recursive"}
+    assert options == set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE))
