@@ -1,10 +1,10 @@
 """Which system a pod was written for. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from driver.adoption import PLAIN, SOURCES, Source
+from driver.adoption import PLAIN, SOURCES, Source, resources_of
 
 _NVIDIA: Final = SOURCES["nvidia"]
 _HAMI: Final = SOURCES["hami"]
@@ -22,24 +22,11 @@ def sources_of(pod: Mapping[str, Any], chosen: Mapping[str, Source]) -> list[Sou
 
     A pod with ``nvidia.com/gpu`` was written for HAMi if it has anything else that only HAMi knows.
     """
-    asked = set(resources_of(pod))
+    asked = resources_of(pod)
     found = [source for source in chosen.values() if asked & {*source.every_resource}]
     if _NVIDIA in found and _HAMI in found:
         found.remove(_NVIDIA if _is_for_hami(pod, asked) else _HAMI)
     return found
-
-
-def resources_of(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The names of all resources that containers of a pod ask for."""
-    spec = pod["spec"]
-    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        for amounts in _amounts(container.get("resources")):
-            yield from amounts
-
-
-def _amounts(resources: Any) -> Sequence[Mapping[str, Any]]:
-    resources = resources or {}
-    return [resources.get(part) or {} for part in ("limits", "requests")]
 
 
 def _is_for_hami(pod: Mapping[str, Any], asked: set[str]) -> bool:

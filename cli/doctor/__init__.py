@@ -1,11 +1,13 @@
 """``lode doctor``: whether a cluster or a node has what Lode needs, and what to do where not. Reads only.
 
-run              looks, checks, prints
-cluster_look     reads what there is in a cluster
-| node_look      reads what there is on this node
-cluster_checks   whether a cluster has what Lode needs
-| node_checks    whether a node has what the kubelet plugin needs
-findings         what checks found, and how it is printed
+run               looks, checks, prints
+cluster_look      reads what there is in a cluster
+| node_look       reads what there is on this node
+migration_look    reads what there is of other systems in a cluster
+cluster_checks    whether a cluster has what Lode needs
+| node_checks     whether a node has what the kubelet plugin needs
+migration_checks  whether pods of other systems are adopted as it is meant
+findings          what checks found, and how it is printed
 """
 
 import argparse

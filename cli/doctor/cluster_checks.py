@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.doctor.findings import Finding, ok
+from cli.doctor.findings import SHOWN, Finding, ok, some
+from cli.doctor.migration_checks import Migration, check_migration
 from driver.names import NVIDIA_DRA_DRIVER
 
 OLDEST: Final = (1, 36)
 TESTED: Final = (1, 37)
 """The oldest Kubernetes that has what Lode needs, and the newest that its tests run on."""
 APPLY: Final = "apply the manifests of this version (manifests/controller-allocated)"
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class ClusterNode:
     """Number of our devices that it has published."""
     device_plugins: tuple[str, ...] = ()
     """Extended resources of these cards that another device plugin offers."""
+    claims: int = 0
+    """Number of claims that hold our devices of it."""
     drivers: tuple[str, ...] = ()
     """Other DRA drivers with slices for this node."""
     nvidia_names: bool = False
@@ -96,6 +98,7 @@ class ClusterFacts:
     """Pods with devices of a plugin that is not installed."""
     nvidia_classes: tuple[str, ...] = ()
     """The device classes with names of NVIDIA's DRA driver that select our devices."""
+    migration: Migration = field(default_factory=Migration)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Objects that make no sense, by kind and name, with the error. They count in no check."""
 
@@ -112,6 +115,7 @@ def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
         *_rights(facts),
         *_left_behind(facts),
         *_nodes(facts),
+        *check_migration(facts.migration),
         *_unreadable(facts),
     )
     unread = [
@@ -177,11 +181,11 @@ def _left_behind(facts: ClusterFacts) -> Iterator[Finding]:
     if facts.gated:
         message = "have the gate of the controller, which is not installed: they wait without end"
         remedy = f"{APPLY}, or call `lode uninstall`, which removes the gates"
-        yield Finding("failed", "pods", _some(facts.gated), message, remedy)
+        yield Finding("failed", "pods", some(facts.gated), message, remedy)
     if facts.holding:
         message = "have devices, and no plugin is installed: once deleted they stay Terminating"
         remedy = f"{APPLY}; to uninstall, delete these pods then, and call `lode uninstall`"
-        yield Finding("failed", "pods", _some(facts.holding), message, remedy)
+        yield Finding("failed", "pods", some(facts.holding), message, remedy)
 
 
 def _lease(facts: ClusterFacts) -> Iterator[Finding]:
@@ -211,7 +215,7 @@ def _nvidia_classes(names: str, nodes: Sequence[ClusterNode]) -> Iterator[Findin
     rivals = [node.name for node in nodes if NVIDIA_DRA_DRIVER in node.drivers]
     if rivals:
         message = f"selects devices of Lode, so no new claim gets those that {NVIDIA_DRA_DRIVER} publishes"
-        remedy = f"let the pods that use {NVIDIA_DRA_DRIVER} end, and remove that driver from {_some(rivals)}"
+        remedy = f"let the pods that use {NVIDIA_DRA_DRIVER} end, and remove that driver from {some(rivals)}"
         yield Finding("failed", check, names, message, remedy)
     if any(node.devices for node in nodes) and not any(node.nvidia_names for node in nodes):
         message = "selects devices of Lode, and none of them has the attributes of these names"
@@ -233,7 +237,7 @@ def _rights(facts: ClusterFacts) -> Iterator[Finding]:
     for right in facts.denied:
         denied.setdefault(right.account, []).append(str(right))
     for account, rights in denied.items():
-        yield Finding("failed", "rights", account, f"may not {_some(rights, '; ')}", APPLY)
+        yield Finding("failed", "rights", account, f"may not {some(rights, '; ')}", APPLY)
     if not denied:
         yield ok("rights", "service accounts", "may do what they need")
 
@@ -245,7 +249,7 @@ def _nodes(facts: ClusterFacts) -> Iterator[Finding]:
     unready = [node.name for node in served if not node.plugin_ready]
     remedy = "describe the pods of lode-kubeletplugin on these nodes, and read their logs"
     if facts.plugin is not None and unready:
-        yield Finding("failed", "plugin", _some(unready), "no plugin of the node is ready", remedy)
+        yield Finding("failed", "plugin", some(unready), "no plugin of the node is ready", remedy)
     elif facts.plugin is not None and served:
         yield ok("plugin", f"{len(served)} nodes", "the plugin is ready and registered with the kubelet")
     devices = sum(node.devices for node in served)
@@ -265,16 +269,16 @@ def _nodes(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _unreadable(facts: ClusterFacts) -> Iterator[Finding]:
-    for subject, error in sorted(facts.unreadable.items())[:_SHOWN]:
+    for subject, error in sorted(facts.unreadable.items())[:SHOWN]:
         yield Finding("warning", "objects", subject, f"cannot be read and counts nowhere: {error}", "write it anew")
-    if (more := len(facts.unreadable) - _SHOWN) > 0:
+    if (more := len(facts.unreadable) - SHOWN) > 0:
         yield Finding("warning", "objects", f"{more} more", "cannot be read and count nowhere", "write them anew")
 
 
 def _kubelets(nodes: list[ClusterNode]) -> Iterator[Finding]:
     old = [node.name for node in nodes if (found := minor(node.kubelet)) is not None and found < OLDEST]
     if old:
-        yield Finding("failed", "kubelets", _some(old), "older than 1.36", "upgrade these nodes, or exclude them")
+        yield Finding("failed", "kubelets", some(old), "older than 1.36", "upgrade these nodes, or exclude them")
     elif nodes:
         yield ok("kubelets", f"{len(nodes)} nodes", ", ".join(sorted({node.kubelet for node in nodes})))
 
@@ -291,10 +295,10 @@ def _runtimes(nodes: list[ClusterNode]) -> Iterator[Finding]:
             unsure.append(node.name)
     if old:
         message = "containerd is older than 1.7 and gives containers no CDI devices of claims"
-        yield Finding("failed", "container runtime", _some(old), message, "upgrade containerd to 2.0 or newer")
+        yield Finding("failed", "container runtime", some(old), message, "upgrade containerd to 2.0 or newer")
     if unsure:
         remedy = "run `lode doctor node` there: it reads the configuration of containerd; better, upgrade to 2.0"
-        yield Finding("warning", "container runtime", _some(unsure), "containerd 1.7 has CDI off by default", remedy)
+        yield Finding("warning", "container runtime", some(unsure), "containerd 1.7 has CDI off by default", remedy)
     if nodes and not old and not unsure:
         yield ok("container runtime", f"{len(nodes)} nodes", ", ".join(sorted(known)))
 
@@ -303,23 +307,29 @@ _TWICE: Final = "see that no card of these nodes is handed out twice:"
 
 
 def _rivals(nodes: list[ClusterNode]) -> Iterator[Finding]:
-    plugins: dict[str, list[str]] = {}
+    plugins: dict[str, list[ClusterNode]] = {}
     drivers: dict[str, list[str]] = {}
     for node in nodes:
         for resource in node.device_plugins:
-            plugins.setdefault(resource, []).append(node.name)
+            plugins.setdefault(resource, []).append(node)
         for driver in node.drivers:
             drivers.setdefault(driver, []).append(node.name)
-    for resource, names in plugins.items():
-        remedy = f"{_TWICE} kubectl lode handover {names[0]}, or exclude the nodes"
-        yield Finding("warning", "other drivers", _some(names), f"a device plugin offers {resource}", remedy)
+    for resource, offering in plugins.items():
+        yield from _device_plugin(resource, offering)
     for driver, names in drivers.items():
         remedy = f"{_TWICE} remove the other driver there, or exclude the nodes"
-        yield Finding("warning", "other drivers", _some(names), f"the DRA driver {driver} publishes devices", remedy)
+        yield Finding("warning", "other drivers", some(names), f"the DRA driver {driver} publishes devices", remedy)
     if not plugins and not drivers:
         yield ok("other drivers", f"{len(nodes)} nodes", "no other driver of these cards")
 
 
-def _some(names: Sequence[str], separator: str = ", ") -> str:
-    rest = len(names) - _SHOWN
-    return separator.join(names[:_SHOWN]) + (f"{separator}and {rest} more" if rest > 0 else "")
+def _device_plugin(resource: str, nodes: Sequence[ClusterNode]) -> Iterator[Finding]:
+    """Cards of a device plugin are closed to claims. Nothing closes cards of claims to a device plugin."""
+    held, quiet = [node.name for node in nodes if node.claims], [node.name for node in nodes if not node.claims]
+    if held:
+        message = f"a device plugin offers {resource} while claims hold cards: one card can be in two hands"
+        remedy = f"kubectl lode handover {held[0]} takes the node from the device plugin"
+        yield Finding("failed", "other drivers", some(held), message, remedy)
+    if quiet:
+        remedy = f"{_TWICE} kubectl lode handover {quiet[0]}, or exclude the nodes"
+        yield Finding("warning", "other drivers", some(quiet), f"a device plugin offers {resource}", remedy)

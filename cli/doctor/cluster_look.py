@@ -1,5 +1,6 @@
 """Reads a cluster for its check. Nothing is changed: a review of rights is answered and not stored."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -8,6 +9,8 @@ from typing import Any, Final, TypeVar
 from cli import live, shipped
 from cli.checks import DAEMON_SETS, DEPLOYMENTS
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
+from cli.doctor.migration_checks import Migration
+from cli.doctor.migration_look import migration
 from cli.expand import SENSELESS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
@@ -33,6 +36,13 @@ from kubeletplugin.hardware.vendors import vendor_of_resource
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 MUTATING_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
+)
+MUTATING_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
 )
 PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
 NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
@@ -90,6 +100,7 @@ class ClusterLook:
             gated=() if controller or "programs" in self._unread else self._or("pods", self._gated, ()),
             holding=() if plugin or "programs" in self._unread else self._or("pods", self._holding, ()),
             nvidia_classes=self._or("device classes", self._nvidia_classes, ()),
+            migration=self._or("adoption", self.migration, Migration()),
             unread=self._unread,
             unreadable=self._unreadable,
         )
@@ -174,6 +185,16 @@ class ClusterLook:
         actual = self._get(policy_resource(expected), expected["metadata"]["name"])
         return _ABSENT if actual is None else deviation(expected, actual)
 
+    def migration(self) -> Migration:
+        """Read what there is of other systems. Raises ApiError."""
+        return migration(self._each, self._adopting)
+
+    def _adopting(self, source: str) -> Object | None:
+        """The policy that adopts the pods of a source; None if it is not in force."""
+        name = f"adopt-{source}.{self._settings.driver_name}"
+        policy = self._get(MUTATING_POLICIES, name)
+        return policy if policy and self._get(MUTATING_BINDINGS, name) else None
+
     def _denied(self, controller: bool) -> Iterator[Right]:
         roles = shipped.roles(self._settings.driver_name)
         for name in (PLUGIN, CONTROLLER) if controller else (PLUGIN,):
@@ -207,15 +228,21 @@ class ClusterLook:
                 nvidia_names |= {node} if named else set()
             elif driver.endswith((".nvidia.com", ".huawei.com")):
                 others.setdefault(node, set()).add(driver)
+        claims = Counter(node for held in self._each(RESOURCE_CLAIMS, self._held_on) for node in held)
         selector = _selector(plugin)
 
         def of_linux(raw: Object) -> ClusterNode | None:
             if raw["status"].get("nodeInfo", {}).get("operatingSystem") not in ("linux", "", None):
                 return None
             found = _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
-            return replace(found, nvidia_names=found.name in nvidia_names)
+            return replace(found, nvidia_names=found.name in nvidia_names, claims=claims[found.name])
 
         return tuple(filter(None, self._each(NODES, of_linux)))
+
+    def _held_on(self, claim: Object) -> set[str]:
+        """The nodes of which the claim holds our devices."""
+        pools = {result["pool"] for result in _results(claim) if result["driver"] == self._settings.driver_name}
+        return {str(pool).partition("/")[0] for pool in pools}
 
 
 def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Right]:
@@ -233,10 +260,15 @@ def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Ri
                             yield Right(account, verb, group, resource, name=object_name, namespace=where)
 
 
+def _results(claim: Object) -> Sequence[Mapping[str, Any]]:
+    """The devices that the claim has."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or ()
+
+
 def _drivers(claim: Object) -> set[str]:
     """The drivers of the claim's devices."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    return {result["driver"] for result in (allocation.get("devices") or {}).get("results") or ()}
+    return {result["driver"] for result in _results(claim)}
 
 
 def _daemon_set(raw: Object | None) -> Program | None:

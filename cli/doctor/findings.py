@@ -8,6 +8,8 @@ from cli.tables import table
 
 Status = Literal["ok", "warning", "failed", "unknown"]
 """``warning``: works now, but is likely not meant. ``unknown``: the check could not be made."""
+SHOWN: Final = 5
+"""Most names in one finding."""
 _HEADER: Final = ("STATUS", "CHECK", "SUBJECT", "FOUND")
 
 
@@ -25,6 +27,12 @@ class Finding:
 def ok(check: str, subject: str, message: str) -> Finding:
     """A check without a problem."""
     return Finding("ok", check, subject, message)
+
+
+def some(names: Sequence[str], separator: str = ", ") -> str:
+    """The first names of many, and how many more there are."""
+    rest = len(names) - SHOWN
+    return separator.join(names[:SHOWN]) + (f"{separator}and {rest} more" if rest > 0 else "")
 
 
 def passed(findings: Iterable[Finding]) -> bool:

@@ -15,7 +15,7 @@ naming      the grammar of names of adopted requests
 """
 
 from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedName, is_on_demand, read_name
-from driver.adoption.pods import Adoption, adopt
+from driver.adoption.pods import Adoption, adopt, resources_of
 from driver.adoption.rules import Broken
 from driver.adoption.sources import SOURCES, Source
 from driver.adoption.templates import template_spec
@@ -33,5 +33,6 @@ __all__ = [
     "adopt",
     "is_on_demand",
     "read_name",
+    "resources_of",
     "template_spec",
 ]

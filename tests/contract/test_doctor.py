@@ -99,12 +99,24 @@ def test_names_of_nvidias_driver_that_select_our_devices_are_seen(
     assert failed(found) == NOT_RUNNING
 
 
+def test_a_namespace_that_asks_for_adoption_is_told_that_no_policy_adopts(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane.kubectl("create", "namespace", "team")
+    plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami=on")
+    found = diagnosis(capsys, plane.kubeconfig())["adoption", "team"]
+    assert (found["status"], found["message"]) == ("failed", "have lode.dev/adopt-hami=on, and no policy adopts pods")
+    assert "manifests/adopt/hami" in found["remedy"]
+    plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami-")
+    assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
+
+
 def test_a_user_with_few_rights_is_told_what_could_not_be_checked(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = diagnosis(capsys, plane.kubeconfig("somebody", ("nobody",)))
     unknown = {check for (check, _), finding in found.items() if finding["status"] == "unknown"}
-    assert unknown == {"API", "programs", "leader", "device classes", "policies", "rights", "devices"}
+    assert unknown == {"API", "programs", "leader", "device classes", "policies", "rights", "devices", "adoption"}
     assert all("administrator" in finding["remedy"] for finding in found.values() if finding["status"] == "unknown")
 
 

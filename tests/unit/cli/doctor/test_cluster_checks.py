@@ -107,6 +107,15 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
             ("warning", "other drivers", "n1", "a device plugin offers nvidia.com/gpu"),
         ),
         (
+            of_node(device_plugins=("nvidia.com/gpu",), claims=2),
+            (
+                "failed",
+                "other drivers",
+                "n1",
+                "a device plugin offers nvidia.com/gpu while claims hold cards: one card can be in two hands",
+            ),
+        ),
+        (
             of_node(drivers=("gpu.nvidia.com",)),
             ("warning", "other drivers", "n1", "the DRA driver gpu.nvidia.com publishes devices"),
         ),
