@@ -1,10 +1,20 @@
-"""`python -m charts`: write the generated part of the chart, and remove what is no longer generated."""
+"""`python -m charts`: write what is generated of the manifests and of the chart, and remove what no longer is."""
 
-from charts.generate import CHART, GENERATED, generated
+import shutil
+
+from charts.adoption import FOLDER
+from charts.adoption import files as adoption_files
+from charts.generate import CHART, GENERATED, MANIFESTS, generated
 
 
 def main() -> None:
     """Write the files."""
+    shutil.rmtree(MANIFESTS / FOLDER, ignore_errors=True)
+    for name, content in adoption_files().items():
+        path = MANIFESTS / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        print(path.relative_to(MANIFESTS.parent))
     files = generated()
     for folder in GENERATED:
         for old in sorted((CHART / folder).glob("*")):

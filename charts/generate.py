@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
-from charts.template import PROGRAMS, Case, of_setting, template
+from charts.adoption import FOLDER
+from charts.template import PROGRAMS, Case, of_setting, of_source, template
+from driver.adoption import SOURCES
 from testclusters import kubectl_program
 
 Object = dict[str, Any]
@@ -21,7 +23,7 @@ GENERATED = ("templates/generated", "files/settings")
 
 SOURCES_DIGEST = "files/sources.sha256"
 
-_MANIFESTS = Path(__file__).parents[1] / "manifests"
+MANIFESTS = Path(__file__).parents[1] / "manifests"
 _SWITCHED = {
     **{
         name: f'and (eq .Values.allocator "controller") ((.Values.settings.controller).{name}).enabled'
@@ -31,7 +33,8 @@ _SWITCHED = {
 }
 """The kustomize components that the chart has where a setting is on, with the condition in the chart."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
-_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED)
+_ADOPTING = tuple(f"{FOLDER}/{name}" for name in (*SOURCES, "everywhere"))
+_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED, *_ADOPTING)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
@@ -45,7 +48,7 @@ _COMPONENTS: Mapping[str, tuple[str, ...]] = {
 def sources_digest() -> str:
     """A digest of everything that the generated part depends on: the manifests and this program."""
     digest = hashlib.sha256()
-    folders = [*(_MANIFESTS / name for name in _SOURCES), Path(__file__).parent]
+    folders = [*(MANIFESTS / name for name in _SOURCES), Path(__file__).parent, Path(__file__).parent / "adoption"]
     for file in (file for folder in folders for file in sorted(folder.glob("*.*"))):
         digest.update(f"{file.parent.name}/{file.name}\n".encode())
         digest.update(file.read_bytes())
@@ -81,6 +84,11 @@ def generated() -> dict[str, str]:
             if _key(obj) not in keys:
                 kind, _, name = _key(obj)
                 files[f"templates/generated/{kind}-{name}.yaml".lower()] = of_setting(condition, obj)
+    for source in SOURCES:
+        everywhere = {_key(obj): obj for obj in built("controller-allocated", f"{FOLDER}/{source}", _ADOPTING[-1])}
+        for obj in built("controller-allocated", f"{FOLDER}/{source}"):
+            if (key := _key(obj)) not in keys:
+                files[f"templates/generated/{key[0]}-{key[2]}.yaml".lower()] = of_source(source, obj, everywhere[key])
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 
@@ -91,8 +99,8 @@ def built(flavor: str, *components: str) -> list[Object]:
         content = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
-            "resources": [os.path.relpath(_MANIFESTS / flavor, folder)],
-            "components": [os.path.relpath(_MANIFESTS / name, folder) for name in components],
+            "resources": [os.path.relpath(MANIFESTS / flavor, folder)],
+            "components": [os.path.relpath(MANIFESTS / name, folder) for name in components],
         }
         Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(content))
         command = [str(kubectl_program()), "kustomize", folder]

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from charts.adoption import CLASSES
+from driver.adoption import PLAIN
 from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE, renamed
 
 Object = dict[str, Any]
@@ -93,6 +95,18 @@ def of_setting(condition: str, obj: Object) -> str:
     return f"{_GENERATED}{{{{- if {condition} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
 
 
+def of_source(source: str, obj: Object, everywhere: Object) -> str:
+    """The template of an object of the policies that adopt pods of a source.
+
+    `everywhere`: the object for all namespaces.
+    """
+    there = ".Values.adopt.plain" if source == PLAIN else f'(has "{source}" .Values.adopt.sources)'
+    body = _rendered(obj)
+    if everywhere != obj:
+        body = f"{{{{- if .Values.adopt.everywhere }}}}\n{_rendered(everywhere)}{{{{- else }}}}\n{body}{{{{- end }}}}\n"
+    return f'{_GENERATED}{{{{- if and (eq .Values.allocator "controller") {there} }}}}\n{body}{{{{- end }}}}\n'
+
+
 def _rendered(obj: Object) -> str:
     obj = copy.deepcopy(obj)
     kind = obj["kind"]
@@ -107,6 +121,9 @@ def _rendered(obj: Object) -> str:
             container["image"] = "IMAGEX"
     if kind == "DeviceClass" and (named := _EXTENDED_RESOURCES.get(obj["metadata"]["name"])):
         originals["VALUEX"] = (named, _replace(obj, ("spec", "extendedResourceName"), "VALUEX"))
+    for variable in obj.get("spec", {}).get("variables", ()):
+        if variable["name"] == CLASSES:
+            variable["expression"] = "CLASSESX"
     settings = f'include "lode.settings.{PROGRAMS.get(obj["metadata"].get("namespace", ""))}" .'
     if kind == "ConfigMap":
         obj["data"]["settings.yaml"] = "SETTINGSX"
@@ -114,6 +131,7 @@ def _rendered(obj: Object) -> str:
     for line, released in _RELEASE.items():
         text = text.replace(f"{line}\n", f"{released}\n")
     text = text.replace("IMAGEX", '{{ include "lode.image" . | quote }}')
+    text = text.replace("CLASSESX", '{{ include "lode.plainClasses" . | quote }}')
     text = text.replace("SETTINGSX", f"{{{{ {settings} | quote }}}}")
     name = f'{{{{ include "lode.settingsName" ({settings}) }}}}'
     text = re.sub(r"lode-settings-[a-z0-9]{10}\b", lambda _: name, text)

@@ -18,7 +18,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation on a generated claim: the name of the entry in pod.spec.resourceClaims."""
 
-_FIXED = ("/run/lode.dev", "lode.dev/kubeletplugin", "lode.dev/gate", "lode.dev/accelerators")
+_FIXED = ("/run/lode.dev", "lode.dev/kubeletplugin", "lode.dev/gate", "lode.dev/adopt", "lode.dev/accelerators")
 """Paths and labels of nodes and namespaces in the manifests that do not follow from the driver's name."""
 
 NVIDIA_DRA_DRIVER = "gpu.nvidia.com"

@@ -67,11 +67,11 @@ def adopt(pod: Mapping[str, Any], source: Source) -> Adoption:
         return Adoption(pod)
     texts = _texts(pod.get("metadata") or {}, source)
     asked = [resource for one in containers for resource in one.amounts]
-    broken += [_at_metadata(it, pod) for it in broken_by_pod(source.rules, asked, texts)]
+    broken += [_at_metadata(it, pod, source) for it in broken_by_pod(source.rules, asked, texts)]
     words = {key: texts[name] for name, key in {**source.annotations, **source.labels}.items() if name in texts}
     keyed = {key: name for name, key in {**source.annotations, **source.labels}.items()}
     broken += [
-        _at_metadata(Broken(keyed[key], text, NOT_NAMEABLE), pod)
+        _at_metadata(Broken(keyed[key], text, NOT_NAMEABLE), pod, source)
         for key, text in words.items()
         if not can_be_named(text)
     ]
@@ -155,11 +155,9 @@ def _texts(metadata: Mapping[str, Any], source: Source) -> dict[str, str]:
     return texts
 
 
-def _at_metadata(broken: Broken, pod: Mapping[str, Any]) -> Broken:
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    if broken.field in annotations or broken.field in labels:
-        kind = "annotations" if broken.field in annotations else "labels"
+def _at_metadata(broken: Broken, pod: Mapping[str, Any], source: Source) -> Broken:
+    kind = "labels" if broken.field in source.labels else "annotations"
+    if broken.field in ((pod.get("metadata") or {}).get(kind) or {}):
         return Broken(f"metadata.{kind}[{broken.field}]", broken.value, broken.remedy, broken.noted)
     return Broken(f"spec.containers: {broken.field}", broken.value, broken.remedy, broken.noted)
 
@@ -211,11 +209,20 @@ def _names_any(body: Mapping[str, Any], source: Source) -> bool:
     return any(resource in named for resource in source.every_resource)
 
 
+def _number(amount: object) -> str:
+    """An amount without a suffix; what is no whole number as it is."""
+    try:
+        quantity = Quantity.parse(str(amount))
+    except InvalidInput:
+        return str(amount)
+    return str(amount) if quantity.nanos % NANO else str(quantity.value)
+
+
 def _take_out(body: dict[str, Any], source: Source) -> None:
     resources = body.get("resources") or {}
     limits = resources.get("limits") or {}
     variables = [
-        {"name": variable, "value": str(limits[it])} for it, variable in source.environment.items() if it in limits
+        {"name": variable, "value": _number(limits[it])} for it, variable in source.environment.items() if it in limits
     ]
     if variables:
         body["env"] = [*(body.get("env") or []), *variables]

@@ -26,6 +26,7 @@ class Response:
 
     status: int
     body: Object
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -90,7 +91,7 @@ class Identity:
         headers["Content-Type"] = f"application/{patch}-patch+json" if method == "PATCH" else "application/json"
         text = None if body is None else json.dumps(body)
         response = self.pool.request(method, self.server + path, body=text, headers=headers, timeout=30)
-        return Response(response.status, json.loads(response.data))
+        return Response(response.status, json.loads(response.data), tuple(response.headers.getlist("Warning")))
 
     def get(self, path: str) -> Object:
         return self.request("GET", path).must()

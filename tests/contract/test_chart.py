@@ -86,6 +86,12 @@ EXTENDED = [
         (["--set=settings.controller.preemption.enabled=true"], "controller-allocated", ["preemption"]),
         (["--set=settings.controller.autoscaling.enabled=true"], "controller-allocated", ["autoscaling"]),
         (["--set=settings.controller.kueue.enabled=true"], "controller-allocated", ["kueue"]),
+        (["--set=adopt.sources={hami,volcano}"], "controller-allocated", ["adopt/hami", "adopt/volcano"]),
+        (
+            ["--set=adopt.sources={nvidia,ascend}", "--set=adopt.everywhere=true"],
+            "controller-allocated",
+            ["adopt/nvidia", "adopt/ascend", "adopt/everywhere"],
+        ),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),
@@ -214,6 +220,9 @@ def test_values_replace_the_fields_that_they_name(tmp_path: Path) -> None:
         (["--set=kubeletplugin.tolerationz=1"], VERSION, "tolerationz"),
         (["--set=extendedResources.gpu=nvidia.com/gpu"], VERSION, "set allocator=kube-scheduler"),
         (["--set=extendedResources.gpu=gpus"], VERSION, "extendedResources"),
+        (["--set=adopt.sources={hami}", "--set=allocator=kube-scheduler"], VERSION, "set allocator=controller"),
+        (["--set=adopt.sources={hami,nvidia}", "--set=adopt.everywhere=true"], VERSION, "take the same resources"),
+        (["--set=adopt.plain.a\\.b/c=d.e", "--set=adopt.plain.a\\.b/f=d.e"], VERSION, "the same device class"),
     ],
     ids=[
         "an older Kubernetes",
@@ -222,6 +231,9 @@ def test_values_replace_the_fields_that_they_name(tmp_path: Path) -> None:
         "a mistyped value",
         "names that nobody allocates",
         "a name without a domain",
+        "adopted pods that nobody allocates for",
+        "two sources of the same resources",
+        "one class for two resources",
     ],
 )
 def test_what_cannot_work_is_refused_with_words(arguments: list[str], version: str, words: str) -> None:

@@ -29,3 +29,12 @@
 {{- define "lode.settingsName" -}}
 lode-settings-{{ . | sha256sum | trunc 10 }}
 {{- end -}}
+
+{{- /* The resources of the source plain as a list in CEL, which JSON is. */ -}}
+{{- define "lode.plainClasses" -}}
+{{- $classes := list -}}
+{{- range $resource, $class := .Values.adopt.plain -}}
+{{- $classes = append $classes (printf "%s=%s" $resource $class) -}}
+{{- end -}}
+{{- $classes | toJson -}}
+{{- end -}}

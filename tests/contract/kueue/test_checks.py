@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import KUEUE_ADMISSION_CHECKS, PODS
+from driver.kube.api import KUEUE_ADMISSION_CHECKS, KUEUE_WORKLOADS, PODS, Forbidden
+from driver.kube.client import KubeClient
 from tests.contract.conftest import eventually
 from tests.contract.kueue.world import CLUSTER_QUEUES, QUEUE, SAMPLES, KueueCluster, kueue_cluster
 
 pytestmark = [pytest.mark.kueue, pytest.mark.timeout(600)]
 
 CHECK = "fits-now"
+CONTROLLER = "system:serviceaccount:lode-system:lode-controller"
+TIME = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
 BAD_CONFIG = {
     "opaque": {
         "driver": "lode.dev",
@@ -96,3 +99,24 @@ def test_a_job_that_cannot_be_understood_is_told_so(cluster: KueueCluster, uniqu
     eventually(lambda: f"ResourceClaimTemplate default/{unique}" in said(cluster, unique), 60)
     assert cluster.is_suspended(unique)
     cluster.remove_job(unique)
+
+
+def test_the_controller_may_answer_its_own_checks_and_nothing_else(cluster: KueueCluster, unique: str) -> None:
+    """Not even with its token can a job be admitted."""
+    other = {"metadata": {"name": unique}, "spec": {"controllerName": "example.com/other"}}
+    cluster.api.create(KUEUE_ADMISSION_CHECKS, other)
+    cluster.add_template(unique, "gpu.lode.dev", count=3)
+    cluster.add_job(unique, unique)
+    eventually(lambda: said(cluster, unique), 60)
+    name, own = cluster.workload(unique)["metadata"]["name"], answer(cluster, unique)
+    controller = KubeClient.from_environment(str(cluster.plane.kubeconfig(CONTROLLER)))
+    condition = {"type": "Admitted", "status": "True", "reason": "Said", "message": "", **TIME}
+    foreign = {"name": unique, "state": "Ready", "message": "", **TIME}
+    for status in ({"conditions": [condition]}, {"admissionChecks": [own, foreign]}, {"requeueState": {"count": 9}}):
+        with pytest.raises(Forbidden, match="lode-controller may answer AdmissionChecks"):
+            controller.patch(KUEUE_WORKLOADS, name, {"status": status}, namespace="default", subresource="status")
+    with pytest.raises(Forbidden, match="lode-controller may write the status of AdmissionChecks"):
+        controller.patch(KUEUE_ADMISSION_CHECKS, unique, {"status": {"conditions": [condition]}}, subresource="status")
+    controller.close()
+    cluster.remove_job(unique)
+    eventually(lambda: cluster.used("gpu-cards") == "0", 30)

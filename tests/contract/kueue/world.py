@@ -146,6 +146,7 @@ def kueue_cluster(nodes: Sequence[str], profile: str, controller: Object | None 
         try:
             _mount_certificate(api, plane.folder / "serving")
             eventually(lambda: plane.kubectl("apply", "-f", SAMPLES / "queues.yaml", check=False).returncode == 0, 120)
+            plane.kubectl("apply", "-f", "manifests/kueue/kueue-writes-policy.yaml")
             with running_controller(plane):
                 yield KueueCluster(plane, api)
         finally:

@@ -1,0 +1,24 @@
+"""Pieces of CEL. Pure."""
+
+import json
+
+from driver.adoption.naming import ESCAPES
+
+GIVEN = 'c.?resources.?limits[?k].orValue(c.?resources.?requests[?k].orValue(""))'
+"""The text of the amount of the resource `k` that the container `c` asks for; "" if it does not name it."""
+
+
+def literal(value: object) -> str:
+    """A value as a literal of CEL; JSON is one."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def escaped(text: str) -> str:
+    """A text as a label of a name."""
+    replaced = (f".replace({literal(one)}, {literal('-' + letter)})" for one, letter in ESCAPES.items())
+    return f"{text}.lowerAscii()" + "".join(replaced)
+
+
+def shown(text: str) -> str:
+    """A text as a message has it: short, and on one line."""
+    return f'({text}.size() > 64 ? {text}.substring(0, 64) + "..." : {text}).replace("\\n", " ").replace("\\r", " ")'

@@ -1,0 +1,108 @@
+"""Why a pod cannot be adopted, as a list of texts in CEL, from the rules of a source. Pure."""
+
+from collections.abc import Sequence
+
+from charts.adoption.cel import literal, shown
+from driver.adoption.naming import LONGEST_NAME
+from driver.adoption.rules import (
+    MOST,
+    NO_NUMBER,
+    NOT_NAMEABLE,
+    TOO_LARGE,
+    TOO_LONG,
+    Bound,
+    NoEmptyEntry,
+    NotTogether,
+    Values,
+    WholeIfSeveral,
+)
+from driver.adoption.sources import Source
+
+
+def faults(source: Source) -> str:
+    """The texts, each with field, value and remedy; none for a pod that is adopted."""
+    return " + ".join([*_of_amounts(source), *_of_pod(source), *_of_words(source), _of_names()])
+
+
+def empty_entry(text: str) -> str:
+    """Whether the text, a list in an annotation, has an empty entry."""
+    return f'"" in {text}.split(",")'
+
+
+def _of_amounts(source: Source) -> list[str]:
+    """What is wrong with amounts of one container."""
+    bounds = [rule for rule in source.rules if isinstance(rule, Bound)]
+    most, remedy = str(MOST), literal(TOO_LARGE)
+    if bounds:
+        most = f"{literal({rule.resource: rule.most for rule in bounds})}[?variables.named[k]].orValue({most})"
+        remedy = f"{literal({rule.resource: rule.remedy for rule in bounds})}[?variables.named[k]].orValue({remedy})"
+    wrong = f"variables.numbers[i][k] < 0 || variables.numbers[i][k] > {most}"
+    if source.environment:
+        wrong = f"!(variables.named[k] in {literal(sorted(source.environment))}) && ({wrong})"
+    text = 'variables.paths[i] + ".resources.limits[" + variables.named[k] + "]: " + g + ": " + '
+    text += f"(variables.numbers[i][k] < 0 ? {literal(NO_NUMBER)} : {remedy})"
+    found = [f'texts.transformList(k, g, g != "" && ({wrong}), {text})']
+    if several := [rule for rule in source.rules if isinstance(rule, WholeIfSeveral)]:
+        found.append(_too_little(several))
+    return [f"variables.given.transformList(i, texts, {' + '.join(found)}).flatten()"]
+
+
+def _too_little(rules: Sequence[WholeIfSeveral]) -> str:
+    count_of = f"{literal({rule.memory: rule.count for rule in rules})}[?variables.named[k]]"
+    least = f"{literal({rule.memory: rule.least for rule in rules})}[?variables.named[k]].orValue(0)"
+    remedy = literal({rule.memory: rule.remedy for rule in rules})
+    several = f'variables.named.exists(n, name, name == {count_of}.orValue("") && variables.numbers[i][n] > 1)'
+    wrong = f"variables.numbers[i][k] > 0 && variables.numbers[i][k] < {least} && {several}"
+    text = 'variables.paths[i] + ".resources.limits[" + variables.named[k] + "]: " + g + ": " + '
+    return f"texts.transformList(k, g, {wrong}, {text}{remedy}[variables.named[k]])"
+
+
+def _of_pod(source: Source) -> list[str]:
+    """What is wrong with the pod as a whole."""
+    parts = []
+    for rule in source.rules:
+        match rule:
+            case NotTogether((one, other), remedy):
+                text = literal(f"spec.containers: {one}: with {other}: {remedy}")
+                both = f"{_asks(source, one)} && {_asks(source, other)}"
+                parts.append(f"({both} ? [{text}] : [])")
+            case Values(key, allowed, remedy):
+                parts.append(_of_text(source, key, f"!(text.lowerAscii() in {literal(list(allowed))})", remedy))
+            case NoEmptyEntry(key, remedy, noted) if not noted:
+                parts.append(_of_text(source, key, empty_entry("text"), remedy))
+            case _:
+                pass
+    return parts
+
+
+def _asks(source: Source, resource: str) -> str:
+    """Whether the pod wants some of the resource."""
+    if resource in source.shared:
+        return "variables.together > 0"
+    return f"variables.named.exists(i, k, k == {literal(resource)} && variables.amounts.exists(A, A[i] > 0))"
+
+
+def _of_text(source: Source, key: str, wrong: str, remedy: str) -> str:
+    """A text if the annotation or label is there and is `wrong`, an expression of `text`."""
+    where = "labels" if key in source.labels else "annotations"
+    message = f"{literal(f'metadata.{where}[{key}]: ')} + {shown('text')} + {literal(': ' + remedy)}"
+    written = "".join(
+        f" && !({literal(mark)} in variables.annotations)" for mark, output in source.outputs.items() if output == key
+    )
+    return (
+        f"({literal(key)} in variables.{where}{written} ? [variables.{where}[{literal(key)}]] : [])"
+        f".filter(text, {wrong}).map(text, {message})"
+    )
+
+
+def _of_words(source: Source) -> list[str]:
+    """Values that no name can have."""
+    strange = '!text.matches("^[A-Za-z0-9 ,_./:+-]*$")'
+    return [_of_text(source, key, strange, NOT_NAMEABLE) for key in (*source.annotations, *source.labels)]
+
+
+def _of_names() -> str:
+    return (
+        f"variables.claims.filter(p, p[1].size() > {LONGEST_NAME})"
+        f'.map(p, "metadata.annotations: " + {shown("p[1]")} + {literal(": " + TOO_LONG)})'
+    )

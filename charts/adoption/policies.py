@@ -1,0 +1,201 @@
+"""The policies of a source, as objects. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from charts.adoption.cel import literal
+from charts.adoption.faults import empty_entry, faults
+from charts.adoption.variables import variables
+from driver.adoption.naming import ADOPTED, PLAIN
+from driver.adoption.rules import IgnoredInInit, NoEmptyEntry
+from driver.adoption.sources import SOURCES, Source
+from driver.names import DEFAULT_DRIVER, Names
+
+Object = dict[str, Any]
+
+STEMS = ("adopt", "not-adopted", "adopted")
+"""With what the names of the policies of a source begin: the one that changes pods, that refuses, that warns."""
+_API = "admissionregistration.k8s.io/v1"
+_MOST_TOLD = 12
+"""Faults in one message: the API server replaces one of more than 5 KiB by a general one."""
+_KINDS = (
+    ("containers", "object.spec.containers", "i"),
+    ("initContainers", "variables.inits", "object.spec.containers.size() + i"),
+)
+"""Each field with containers, its list, and the place of the container `i` of it in the lists of variables."""
+_WITHOUT_NODE = {"name": "has-no-node-name", "expression": 'object.spec.?nodeName.orValue("") == ""'}
+
+
+def label(source: Source) -> str:
+    """The label of namespaces whose pods are adopted, with the value "on"."""
+    return f"{DEFAULT_DRIVER}/adopt-{source.name}"
+
+
+def rivals(source: Source) -> list[Source]:
+    """Other sources that take one of its resources."""
+    return [one for one in SOURCES.values() if one is not source and set(one.resources) & set(source.resources)]
+
+
+def policies(source: Source) -> list[Object]:
+    """The policies and bindings of a source for namespaces with its label."""
+    specs = {"adopt": _adopting(source), "not-adopted": _refusing(source), "adopted": _warning(source)}
+    found = []
+    for stem in STEMS:
+        if spec := specs[stem]:
+            kind = "Mutating" if stem == "adopt" else "Validating"
+            actions = {"not-adopted": ["Deny"], "adopted": ["Warn"]}.get(stem)
+            found += _bound(kind, f"{stem}-{source.name}.{DEFAULT_DRIVER}", spec, actions)
+    return found
+
+
+def _bound(kind: str, name: str, spec: Object, actions: list[str] | None) -> list[Object]:
+    policy = {"apiVersion": _API, "kind": f"{kind}AdmissionPolicy", "metadata": {"name": name}, "spec": spec}
+    binding = {"policyName": name} | ({"validationActions": actions} if actions else {})
+    kind = f"{kind}AdmissionPolicyBinding"
+    return [policy, {"apiVersion": _API, "kind": kind, "metadata": {"name": name}, "spec": binding}]
+
+
+def _of_new_pods(source: Source, condition: Object, known: Mapping[str, str]) -> Object:
+    """What all policies have in common; the first expression of the selector is what the component changes."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    namespaces = {"matchExpressions": [{"key": label(source), "operator": "In", "values": ["on"]}]}
+    found = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"namespaceSelector": namespaces, "resourceRules": [rule]},
+        "matchConditions": [_WITHOUT_NODE, condition],
+    }
+    variables = [{"name": name, "expression": expression} for name, expression in known.items()]
+    return found | ({"variables": variables} if variables else {})
+
+
+def _names_a_resource(source: Source) -> Object:
+    its = 'k.contains("/")' if source.name == PLAIN else f"k in {literal(list(source.every_resource))}"
+    parts = "[c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})]"
+    containers = "[object.spec.containers, object.spec.?initContainers.orValue([])]"
+    expression = f"{containers}.exists(many, many.exists(c, {parts}.exists(part, part.exists(k, {its}))))"
+    return {"name": "names-a-resource", "expression": expression}
+
+
+def _adopting(source: Source) -> Object:
+    known = variables(source) | {"faults": faults(source)}
+    spec = _of_new_pods(source, _names_a_resource(source), known)
+    # A namespace is adopted by one of the sources that take the same resource; the policy that refuses says so.
+    others = [{"key": label(other), "operator": "NotIn", "values": ["on"]} for other in rivals(source)]
+    spec["matchConstraints"]["namespaceSelector"]["matchExpressions"] += others
+    return spec | {
+        # A LimitRange puts its defaults back after the change: they are taken out again.
+        "reinvocationPolicy": "IfNeeded",
+        # The resources go last: those that are limits get their requests again with each change of the pod.
+        "mutations": [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _with_claims(source)}},
+            {"patchType": "JSONPatch", "jsonPatch": {"expression": _without_resources()}},
+        ],
+    }
+
+
+def _has_claims(source: Source) -> str:
+    """Whether a policy of the source has given the pod claims."""
+    prefix = literal(f"{ADOPTED}{source.name}.")
+    named = f'r.?resourceClaimTemplateName.orValue("").startsWith({prefix})'
+    return f"object.spec.?resourceClaims.orValue([]).exists(r, {named})"
+
+
+def _with_claims(source: Source) -> str:
+    entry = "Object.spec.resourceClaims{name: p[0], resourceClaimTemplateName: p[1]}"
+    # With the gate, because a policy whose conditions were not met is not asked again after a change.
+    open_to = 'namespaceObject.metadata.?labels[?"lode.dev/gate"].orValue("") == "off"'
+    gate = f"Object.spec.schedulingGates{{name: {literal(Names().gate)}}}"
+    fields = [
+        f"resourceClaims: variables.claims.map(p, {entry})",
+        f"schedulingGates: variables.claims.size() == 0 || {open_to} ? [] : [{gate}]",
+        *(f"{kind}: {_referring(source, kind, many, place)}" for kind, many, place in _KINDS),
+    ]
+    if source.schedulers:
+        name = "object.spec.schedulerName"
+        fields.append(f'schedulerName: {name} in {literal(list(source.schedulers))} ? "default-scheduler" : {name}')
+    left = f"variables.faults.size() > 0 || {_has_claims(source)}"
+    return f"{left} ? Object{{}} : Object{{spec: Object.spec{{{', '.join(fields)}}}}}"
+
+
+def _referring(source: Source, kind: str, many: str, place: str) -> str:
+    """The containers with their claims, and with the variables that stand for resources."""
+    of = f"Object.spec.{kind}"
+    named = f"variables.uses[{place}].map(n, {of}.resources.claims{{name: n}})"
+    fields = [f"name: c.name, resources: {of}.resources{{claims: {named}}}"]
+    changes = f"variables.uses[{place}].size() > 0"
+    if source.environment:
+        pairs = literal([[resource, variable] for resource, variable in source.environment.items()])
+        there = "p[0] in c.?resources.?limits.orValue({})"
+        value = "c.resources.limits[p[0]]"
+        number = f"quantity({value}).isInteger() ? string(quantity({value}).asInteger()) : {value}"
+        variable = f"{of}.env{{name: p[1], value: {number}}}"
+        fields.append(f"env: {pairs}.filter(p, {there}).map(p, {variable})")
+        changes += f" || {pairs}.exists(p, {there})"
+    return f"{many}.transformList(i, c, {changes}, {of}{{{', '.join(fields)}}})"
+
+
+def _without_resources() -> str:
+    paths = [
+        f"{many}.transformList(i, c, variables.named.filter(k, k in c.?resources.?{part}.orValue({{}}))"
+        f'.map(k, "/spec/{kind}/" + string(i) + "/resources/{part}/" + jsonpatch.escapeKey(k))).flatten()'
+        for kind, many, _ in _KINDS
+        for part in ("limits", "requests")
+    ]
+    return f'(variables.faults.size() > 0 ? [] : {" + ".join(paths)}).map(path, JSONPatch{{op: "remove", path: path}})'
+
+
+def _refusing(source: Source) -> Object:
+    """Resources that are still there were not taken out."""
+    known = variables(source) | {"faults": faults(source), "told": _told(source)}
+    said = f"the pod asks for resources of {source.name} and cannot be adopted"
+    some = f"variables.told.size() > {_MOST_TOLD} ? variables.told.slice(0, {_MOST_TOLD}) : variables.told"
+    validation = {
+        "expression": "variables.named.size() == 0",
+        "message": f"{said}; docs/adoption.md says what can be",
+        "messageExpression": f'{literal(said + ": ")} + ({some}).join("; ")',
+        "reason": "Forbidden",
+    }
+    return _of_new_pods(source, _names_a_resource(source), known) | {"validations": [validation]}
+
+
+def _told(source: Source) -> str:
+    missing = (
+        f"no policy took it over: apply manifests/adopt/{source.name} again, or remove the label {label(source)} of "
+        "the namespace"
+    )
+    told = f"variables.faults.size() > 0 ? variables.faults : [{literal(missing)}]"
+    for other in rivals(source):
+        both = f"its namespace has the labels {label(source)} and {label(other)}, which take the same resources: "
+        both = literal(f"{both}remove one of them")
+        has = f'namespaceObject.metadata.?labels[?{literal(label(other))}].orValue("") == "on"'
+        told = f"{has} ? [{both}] : {told}"
+    return told
+
+
+def _warning(source: Source) -> Object:
+    """What was adopted, and has another effect than it may seem; nothing if there is no such rule."""
+    validations = []
+    for rule in source.rules:
+        if isinstance(rule, NoEmptyEntry) and rule.noted:
+            key = literal(rule.key)
+            lists = f"(object.metadata.?annotations[?{key}].hasValue() ? [object.metadata.annotations[{key}]] : [])"
+            validations.append(
+                {
+                    "expression": f"!{lists}.exists(text, {empty_entry('text')})",
+                    "message": f"metadata.annotations[{rule.key}]: {rule.remedy}",
+                }
+            )
+        elif isinstance(rule, IgnoredInInit):
+            own = f'n.name.startsWith("lode-{source.name}-") && n.name != "lode-{source.name}-gpu"'
+            has = f"c.?resources.?claims.orValue([]).exists(n, {own})"
+            index = f"object.spec.initContainers.transformList(i, c, {has}, string(i))"
+            validations.append(
+                {
+                    "expression": f"!object.spec.?initContainers.orValue([]).exists(c, {has})",
+                    "messageExpression": (
+                        f'{index}.map(i, "spec.initContainers[" + i + "]").join(", ") + {literal(": " + rule.remedy)}'
+                    ),
+                }
+            )
+    adopted = {"name": "was-adopted", "expression": _has_claims(source)}
+    return _of_new_pods(source, adopted, {}) | {"validations": validations} if validations else {}

@@ -1,0 +1,129 @@
+"""What the policies of a source know of a pod, as variables of CEL: the steps of ``driver.adoption.pods``. Pure.
+
+`named` are the resources of the source that any container names, in the order of the table; a list of amounts has one
+for each of these. The other lists have an entry for each container, first those that run and then the init containers;
+"" stands for one that asks for nothing.
+"""
+
+from charts.adoption.cel import GIVEN, escaped, literal
+from driver.adoption.naming import ADOPTED, PLAIN
+from driver.adoption.sources import Source
+
+Variables = dict[str, str]
+
+CLASSES = "classes"
+"""The variable of the source ``plain`` with what the operator says: a list of texts `resource=class`."""
+
+
+def variables(source: Source) -> Variables:
+    """The expressions by name; each uses only those before it."""
+    found = _of_pod(source)
+    found["given"] = f"variables.containers.map(c, variables.named.map(k, {GIVEN}))"
+    number = 'g == "" ? 0 : quantity(g).isInteger() ? quantity(g).asInteger() : -1'
+    found["numbers"] = f"variables.given.map(texts, texts.map(g, {number}))"
+    found["words"] = _words(source)
+    found["amounts"] = _amounts(source)
+    found["templates"] = f'variables.amounts.map(A, A.all(a, a <= 0) ? "" : {_template(source)})'
+    return found | _entries(source)
+
+
+def _of_pod(source: Source) -> Variables:
+    apps, inits = "object.spec.containers", "variables.inits"
+    # The operator's patch knows the place of the first one.
+    found = {CLASSES: "[]"} if source.name == PLAIN else {"tokens": literal(dict(source.resources))}
+    found |= {
+        "inits": "object.spec.?initContainers.orValue([])",
+        "containers": f"{apps} + {inits}",
+        "paths": (
+            f'{apps}.transformList(i, c, "spec.containers[" + string(i) + "]") + '
+            f'{inits}.transformList(i, c, "spec.initContainers[" + string(i) + "]")'
+        ),
+        "own": (
+            f'{apps}.transformList(i, c, "lode-{source.name}-" + string(i)) + '
+            f'{inits}.transformList(i, c, "lode-{source.name}-i" + string(i))'
+        ),
+        # Whether it ends before the others start: an init container that is no sidecar.
+        "ends": f'{apps}.map(c, false) + {inits}.map(c, c.?restartPolicy.orValue("") != "Always")',
+        "annotations": "object.metadata.?annotations.orValue({})",
+        "labels": "object.metadata.?labels.orValue({})",
+    }
+    table = literal(list(source.every_resource))
+    if source.name == PLAIN:
+        table = f'variables.{CLASSES}.map(it, it.split("=")[0])'
+    return found | {"named": f'{table}.filter(k, variables.containers.exists(c, {GIVEN} != ""))'}
+
+
+def _amounts(source: Source) -> str:
+    """What each container wants for itself. Whoever asks for no cards gets none, whatever else is said of them."""
+    others = literal(sorted({*source.shared, *source.environment}))
+    want = f"k in {others} ? 0 : A[i]" if source.shared or source.environment else "A[i]"
+    amounts = f"variables.named.transformList(i, k, {want})"
+    if source.counts:
+        counts = literal(sorted(source.counts))
+        none = f'variables.named.exists(i, k, k in {counts} && A[i] == 0 && variables.given[j][i] != "")'
+        amounts = f"{none} ? variables.named.map(k, 0) : {amounts}"
+    return f"variables.numbers.transformList(j, A, {amounts})"
+
+
+def _template(source: Source) -> str:
+    """The name of the template for the amounts `A`."""
+    if source.name == PLAIN:
+        its_class = f'variables.{CLASSES}.filter(it, it.startsWith(variables.named[i] + "="))[0].split("=")[1]'
+        amounts = f'A.transformList(i, a, a > 0, "n" + string(a) + "-" + {escaped(its_class)}).join(".")'
+    else:
+        amounts = 'A.transformList(i, a, a > 0, variables.tokens[variables.named[i]] + string(a)).join("-")'
+    return f'([{literal(ADOPTED + source.name)}, {amounts}] + variables.words).join(".")'
+
+
+def _words(source: Source) -> str:
+    """The annotations and labels that mean something; not those that the system itself has written."""
+    parts = []
+    for where, table in (("annotations", source.annotations), ("labels", source.labels)):
+        if not table:
+            continue
+        value = f"variables.{where}[p[0]]"
+        written = "".join(
+            f" && !(p[0] == {literal(output)} && {literal(mark)} in variables.annotations)"
+            for mark, output in source.outputs.items()
+        )
+        parts.append(
+            f"{literal([[key, letter] for key, letter in table.items()])}.filter(p, p[0] in variables.{where}{written})"
+            f'.map(p, {value} == "" ? p[1] : p[1] + "-" + {escaped(value)})'
+        )
+    return " + ".join(parts) or "[]"
+
+
+def _entries(source: Source) -> Variables:
+    """The entries of ``spec.resourceClaims``: for each container, and as pairs of name and template.
+
+    A container that ends before the others start uses the entry of the first that has enough for it.
+    """
+    enough = 'variables.templates[i] != "" && A.all(k, a, a >= variables.amounts[j][k])'
+    others = f"variables.amounts.transformList(i, A, !variables.ends[i] && {enough}, variables.own[i])"
+    found = {
+        "entries": (
+            'variables.templates.transformList(j, t, t == "" ? "" : '
+            f"((variables.ends[j] ? {others} : []) + [variables.own[j]])[0])"
+        )
+    }
+    uses = 'e == "" ? [] : [e]'
+    claims = 't != "" && variables.entries[i] == variables.own[i], [variables.own[i], t]'
+    claims = f"variables.templates.transformList(i, t, {claims})"
+    if source.shared:
+        entry = literal(f"lode-{source.name}-gpu")
+        found |= _shared(source)
+        uses = f"({uses}) + (variables.shared[i] > 0 ? [{entry}] : [])"
+        token = literal(source.resources[next(iter(source.shared))])
+        name = f"([{literal(ADOPTED + source.name)}, {token} + string(variables.together)] + variables.words)"
+        claims += f' + (variables.together > 0 ? [[{entry}, {name}.join(".")]] : [])'
+    return found | {"uses": f"variables.entries.transformList(i, e, {uses})", "claims": claims}
+
+
+def _shared(source: Source) -> Variables:
+    """What the containers of a pod use together: the most that is used at a time."""
+    its = f"variables.named.transformList(i, k, k in {literal(sorted(source.shared))}, A[i])"
+    during = "variables.shared.transformList(i, a, {}variables.ends[i], a)"
+    return {
+        "shared": f"variables.numbers.map(A, ([0] + {its}).sum())",
+        "together": f"({during.format('')} + [([0] + {during.format('!')}).sum()]).max()",
+    }
