@@ -1,10 +1,11 @@
-"""The admission policies that adopt pods of other systems, generated from the tables of ``driver.adoption``.
+"""The admission policies that follow from the tables of ``driver.adoption``: they adopt pods of other systems.
 
 For each source a MutatingAdmissionPolicy takes the resources of the system out of the containers and gives them claims,
 a ValidatingAdmissionPolicy refuses pods that were not adopted, and another one warns. So no table is written twice.
 
-files       the folders of ``manifests/adopt`` with their files
+files       the files in ``manifests``
 policies    the policies of a source, as objects
+| words     the policy for words that people write in names of templates
 faults      why a pod cannot be adopted
 variables   what the policies know of a pod
 cel         literals, and what a container asks for

@@ -1,9 +1,10 @@
-"""The folders of ``manifests/adopt``: a kustomize component for each source, and one for all namespaces."""
+"""The files: a kustomize component for each source and one for all namespaces, and the policy for words."""
 
 from typing import Any
 
 import yaml
 
+from charts.adoption import words
 from charts.adoption.cel import literal
 from charts.adoption.policies import STEMS, label, policies
 from charts.adoption.variables import CLASSES
@@ -16,6 +17,7 @@ FOLDER = "adopt"
 
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease", CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE)
 _GENERATED = "# Generated from driver/adoption by `make chart`. docs/adoption.md describes it.\n"
+_MADE_OF_WORDS = "# Generated from driver/adoption/words.py by `make chart`.\n"
 _WIDTH = 116
 _LABELS = {
     "app.kubernetes.io/part-of": "lode",
@@ -57,6 +59,7 @@ def files() -> dict[str, str]:
         found[f"{folder}/kustomization.yaml"] = _component(source)
         found[f"{folder}/policies.yaml"] = _GENERATED + _dumped(policies(source))
     found[f"{FOLDER}/everywhere/kustomization.yaml"] = _everywhere()
+    found["controller/template-words-policy.yaml"] = _MADE_OF_WORDS + words.COMMENT + _dumped(words.policy())
     return found
 
 

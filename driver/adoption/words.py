@@ -1,6 +1,5 @@
 """Names of templates that people write, such as ``lode.2-h100-80gi``: each part between hyphens is a word. Pure."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -46,9 +45,40 @@ def is_word(word: str) -> bool:
     return word in FIXED_WORDS or any(re.fullmatch(pattern, word) for pattern in NUMBERED_WORDS.values())
 
 
+NEAR_MISSES: Final[Mapping[str, str]] = {
+    "": "write a word before and behind each hyphen",
+    "[0-9]+": f"a number of devices is 1 to {MOST_DEVICES}",
+    "[0-9.]+c": "cores are 1c to 100c",
+    "[0-9.]+[kmgt](i|b|ib)?": "memory is written as 80gi, 40960mi or 80gb",
+}
+"""What to write for words that were meant as one with a number, by regular expression."""
+CANDIDATES: Final = (*FIXED_WORDS, *NUMBERED_WORDS)
+"""The words that one can be nearest to."""
+MOST_COMPARED: Final = 16
+"""Characters of a word that are compared."""
+
+
+def advice(word: str) -> str:
+    """Return what to write in the place of a word that is not known.
+
+    The admission policy ``template-words`` says the same.
+    """
+    for pattern, remedy in NEAR_MISSES.items():
+        if re.fullmatch(pattern, word):
+            return remedy
+    return f"the nearest is {nearest_word(word)!r}"
+
+
 def nearest_word(word: str) -> str:
-    """Return the known word that is most like another one."""
-    return max((*FIXED_WORDS, *NUMBERED_WORDS), key=lambda it: difflib.SequenceMatcher(None, it, word).ratio())
+    """Return the known word that is most like another one; of equal ones, the first."""
+    return max(CANDIDATES, key=lambda known: _likeness(known, word[:MOST_COMPARED]))
+
+
+def _likeness(known: str, word: str) -> int:
+    """How much of the word the known one has: pairs of letters count double, single letters and the first one once."""
+    pairs = sum(word[index : index + 2] in known for index in range(len(word) - 1))
+    letters = sum(letter in known for letter in word)
+    return 2 * pairs + letters + (known[0] == word[:1]) - abs(len(known) - len(word))
 
 
 class _Parts:
@@ -59,7 +89,7 @@ class _Parts:
         self._faults = faults
         for word in self._left:
             if not is_word(word):
-                self.fault(f"{word[:32]!r} is no word of such names; the nearest is {nearest_word(word[:32])!r}")
+                self.fault(f"{word[:32]!r} is no word of such names; {advice(word[:32])}")
 
     def fault(self, text: str) -> None:
         self._faults.append(Fault("metadata.name", text))

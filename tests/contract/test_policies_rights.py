@@ -38,6 +38,7 @@ POLICIES = {
         "own-slices",
         "reserved-templates",
         "single-allocator",
+        "template-words",
     )
 }
 CLUSTER_WIDE = {

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from driver import parameters
+from driver.adoption.words import FIXED_WORDS, NUMBERED_WORDS
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
 from driver.names import Names
@@ -63,3 +64,9 @@ def test_every_parameter_and_value_is_described(kind: type[BaseModel]) -> None:
     fields = {field.alias or name: set(values_of(field.annotation)) for name, field in kind.model_fields.items()}
     missing = sorted(set(fields).union(*fields.values()) - said)
     assert not missing, f"docs/requests.md and docs/gangs.md do not mention {missing}"
+
+
+def test_every_word_of_a_template_on_demand_is_described() -> None:
+    section = page("docs/requests.md").partition("## Templates on demand")[2].partition("\n## ")[0]
+    missing = [word for word in (*FIXED_WORDS, *NUMBERED_WORDS) if f"`{word}`" not in section]
+    assert not missing

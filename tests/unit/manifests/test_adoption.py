@@ -18,7 +18,7 @@ def test_the_files_are_those_of_the_tables() -> None:
     expected = files()
     assert {name: (MANIFESTS / name).read_text() for name in expected} == expected, "run `make chart`"
     found = {str(path.relative_to(MANIFESTS)) for path in (MANIFESTS / FOLDER).glob("**/*.yaml")}
-    assert found == set(expected)
+    assert found == {name for name in expected if name.startswith(FOLDER)}
 
 
 @pytest.mark.parametrize("name", SOURCES)
