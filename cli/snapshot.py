@@ -16,7 +16,8 @@ from cli.doubts import doubts
 from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
 from controller.state import VOLUME_RESOURCES, State
-from driver.errors import Fault
+from driver.adoption import is_on_demand, template_spec
+from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
     DEVICE_CLASSES,
     NODES,
@@ -90,6 +91,7 @@ def snapshot_of(
     notes = [*_create_pods(inputs, tables), *_assume_classes(tables, classes)]
     notes += _assume_nodes(tables) if assume_nodes else ()
     _admit(tables, names)
+    _make_templates(tables, names)
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
     state = State(Fleet(names=names), names, settings.tiers, closing_conditions=settings.closing_node_conditions)
@@ -175,6 +177,25 @@ def _admit(tables: _Tables, names: Names) -> None:
             if not obj["metadata"].get("uid"):
                 new = gate_pod(obj, names, {}) if resource == PODS else obj
                 table[key] = {**new, "metadata": {**obj["metadata"], "uid": uid_of(resource.kind, *key[1:])}}
+
+
+def _make_templates(tables: _Tables, names: Names) -> None:
+    """Make the templates on demand that pods name, as the controller does."""
+    templates = tables.setdefault(RESOURCE_CLAIM_TEMPLATES, {})
+    for (_, namespace, _), pod in tables.get(PODS, {}).items():
+        # A name that stands for nothing is told when the pod waits for it.
+        with suppress(InvalidInput, *SENSELESS):
+            for entry in pod["spec"].get("resourceClaims") or ():
+                name = entry.get("resourceClaimTemplateName") or ""
+                key = (RESOURCE_CLAIM_TEMPLATES, namespace, name)
+                if is_on_demand(name) and key not in templates and not is_terminal(pod):
+                    uid = uid_of(RESOURCE_CLAIM_TEMPLATES.kind, namespace, name)
+                    templates[key] = {
+                        "apiVersion": RESOURCE_CLAIM_TEMPLATES.api_version,
+                        "kind": RESOURCE_CLAIM_TEMPLATES.kind,
+                        "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                        "spec": template_spec(name, names),
+                    }
 
 
 def _create_claims(tables: _Tables) -> None:

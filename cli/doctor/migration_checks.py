@@ -86,10 +86,9 @@ def _labels(facts: Migration) -> Iterator[Finding]:
         remedy = f"apply manifests/adopt/{source} (chart: adopt.sources), or remove the label"
         yield Finding("failed", _ADOPTION, some(names), f"have {LABEL}{source}=on, and no policy adopts pods", remedy)
     if both:
-        message = "have the labels of nvidia and of hami, which read nvidia.com/gpu differently: hami's has no effect"
-        yield Finding(
-            "warning", _ADOPTION, some(both), message, f"remove {LABEL}nvidia for pods of HAMi, or {LABEL}hami"
-        )
+        message = "have the labels of nvidia and of hami, which read nvidia.com/gpu differently: their pods are refused"
+        remedy = f"remove {LABEL}nvidia where pods were written for HAMi, and {LABEL}hami elsewhere"
+        yield Finding("failed", _ADOPTION, some(both), message, remedy)
 
 
 def _old_pods(facts: Migration) -> Iterator[Finding]:

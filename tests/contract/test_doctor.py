@@ -99,15 +99,45 @@ def test_names_of_nvidias_driver_that_select_our_devices_are_seen(
     assert failed(found) == NOT_RUNNING
 
 
-def test_a_namespace_that_asks_for_adoption_is_told_that_no_policy_adopts(
+def test_what_is_left_of_another_system_is_found_until_it_is_gone(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane.kubectl("create", "namespace", "team")
+    plane.kubectl("-n=team", "create", "serviceaccount", "default")
+    plane.kubectl("-n=team", "create", "quota", "cards", "--hard=requests.nvidia.com/gpumem=4k")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "old", "namespace": "team"},
+        "spec": {
+            "nodeSelector": {"nvidia.com/gpu.product": "H100"},
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "none",
+                    "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1}},
+                }
+            ],
+        },
+    }
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
     plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami=on")
-    found = diagnosis(capsys, plane.kubeconfig())["adoption", "team"]
-    assert (found["status"], found["message"]) == ("failed", "have lode.dev/adopt-hami=on, and no policy adopts pods")
-    assert "manifests/adopt/hami" in found["remedy"]
-    plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami-")
+    try:
+        found = diagnosis(capsys, plane.kubeconfig())["adoption", "team"]
+        assert (found["status"], "manifests/adopt/hami" in found["remedy"]) == ("failed", True)
+        plane.kubectl("apply", "-f", "manifests/adopt/hami/policies.yaml")
+        told = {key: found["message"] for key, found in diagnosis(capsys, plane.kubeconfig()).items()}
+        assert told["adoption", "team/old"].startswith("ask for resources of hami")
+        assert told["quotas", "ResourceQuota team/cards"].startswith("limits nvidia.com/gpumem")
+        assert told["node labels", "team/old"].startswith("want nodes with the label nvidia.com/gpu.product")
+        plane.kubectl("-n=team", "delete", "pod/old", "quota/cards", "--force", "--grace-period=0")
+        found = diagnosis(capsys, plane.kubeconfig())["adoption", "1 namespaces"]
+        assert (found["status"], found["message"]) == ("ok", "pods of hami get claims")
+        plane.kubectl("label", "namespace", "team", "lode.dev/adopt-nvidia=on")
+        assert "their pods are refused" in diagnosis(capsys, plane.kubeconfig())["adoption", "team"]["message"]
+    finally:
+        plane.kubectl("delete", "-f", "manifests/adopt/hami/policies.yaml", "--ignore-not-found")
+        plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami-", "lode.dev/adopt-nvidia-")
     assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
 
 

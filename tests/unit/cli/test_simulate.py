@@ -291,6 +291,14 @@ def test_what_a_claim_hardly_means_is_noted_once(simulated: Simulate) -> None:
     ]
 
 
+def test_templates_on_demand_are_made_and_a_name_that_means_nothing_is_told(simulated: Simulate) -> None:
+    answer = simulated(*slices("g", "t4x2"), pod("a", of="lode.2-t4"), pod("b", of="lode.2-t5"))
+    assert answer.placed() == {"a": ["g/lode.dev/gpu-0", "g/lode.dev/gpu-1"], "b": []}
+    reason, message = answer.reason("b")
+    assert reason == "TemplateInvalid"
+    assert "'t5' is no word of such names" in message
+
+
 def test_holders_that_are_not_given_are_missed(simulated: Simulate) -> None:
     running = stored(pod("runs", "held", nodeName="g"), phase="Running")
     notes = simulated(*slices("g", "t4x2"), running).json["notes"]

@@ -31,6 +31,16 @@ def test_a_converted_pod_gets_what_its_system_gave(row: dict[str, Any]) -> None:
         assert cards == row.get("cards", {}).get(container, cards)
 
 
+@pytest.mark.parametrize("source", ["hami", "volcano", "ascend"])
+def test_templates_on_demand_give_the_same(source: str) -> None:
+    """``lode simulate`` makes them as the controller does."""
+    cases = [case for case in ADOPTION_CASES if case.source == source and not case.refused]
+    for case in cases[::4]:
+        text = yaml.safe_dump(case.written(), sort_keys=False)
+        nodes = BY_SOURCE.get(source, ["a100"])
+        assert given(converted(text, on_demand=True).text, nodes) == given(converted(text).text, nodes)
+
+
 def test_every_case_that_is_not_refused_is_judged() -> None:
     judged = {case.case for row in DATA["cases"] for case in cases_of(row)}
     assert judged == {case.case for case in ADOPTION_CASES if not case.refused}

@@ -40,12 +40,12 @@ def test_adoption_without_a_fault_is_one_line() -> None:
             ("warning", "adoption", "a", "have the label lode.dev/adopt-hammi, and there is no such system"),
         ),
         (
-            Migration(("hami", "nvidia"), (NamespaceLabels("a", ("hami", "nvidia"), ("nvidia",)),)),
+            Migration(("hami", "nvidia"), (NamespaceLabels("a", ("hami", "nvidia")),)),
             (
-                "warning",
+                "failed",
                 "adoption",
                 "a",
-                "have the labels of nvidia and of hami, which read nvidia.com/gpu differently: hami's has no effect",
+                "have the labels of nvidia and of hami, which read nvidia.com/gpu differently: their pods are refused",
             ),
         ),
         (
