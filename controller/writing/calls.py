@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from controller.writing.steps import (
     AddFinalizer,
     AnnotateNode,
+    AnnotatePod,
     Answer,
     CreateObject,
     DeleteObject,
@@ -78,6 +79,8 @@ def _change(api: Api, step: Step) -> Object:
             return _patch_status(api, step)
         case AnnotateNode():
             return _annotate_node(api, step)
+        case AnnotatePod():
+            return _annotate_pod(api, step)
         case CreateObject(target, created):
             return api.create(target.resource, created, target.namespace)
         case RemoveGate():
@@ -155,6 +158,16 @@ def _annotate_node(api: Api, step: AnnotateNode) -> Object:
     target = step.target
     patch = {"metadata": {**target.preconditions, "annotations": {**step.annotations}}}
     return api.patch(target.resource, target.name, patch)
+
+
+def _annotate_pod(api: Api, step: AnnotatePod) -> Object:
+    target = step.target
+    patch = {"metadata": {**target.preconditions, "annotations": {**step.annotations}}}
+    try:
+        return api.patch(target.resource, target.name, patch, namespace=target.namespace)
+    except Invalid as error:
+        # As above: another pod has the name now.
+        raise Conflict(str(error), status=error.status, reason=error.reason) from error
 
 
 def _remove_gate(api: Api, step: RemoveGate) -> Object:

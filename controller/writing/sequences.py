@@ -1,10 +1,11 @@
 """Turns a decision into a sequence of writes. Pure.
 
 A placement: for each claim the finalizer and then the status, then the pod's condition with the nominated node, then
-the gate. The gate comes last, so a pod without it has everything.
+the annotations that containers of other systems read, then the gate. The gate comes last, so a pod without it has
+everything.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import small_amounts
@@ -12,6 +13,7 @@ from controller.reconcile import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reas
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,
+    AnnotatePod,
     EvictPod,
     ExpectUnbound,
     PatchClaimStatus,
@@ -20,6 +22,7 @@ from controller.writing.steps import (
     Step,
     Target,
 )
+from driver.adoption import output_annotations
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.limits import bounded, listed
 from driver.model import Claim
@@ -81,7 +84,21 @@ def admit_steps(state: State, pod: PodView, decision: PlacePod, timestamp: str) 
         if nominated:
             status["nominatedNodeName"] = nominated
         yield PatchPodStatus(pod_target(pod), status)
+    if annotations := output_annotations(_devices(state, pod, decision)):
+        yield AnnotatePod(pod_target(pod), annotations)
     yield from gate_steps(state, pod)
+
+
+def _devices(state: State, pod: PodView, decision: PlacePod) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the template of each claim from a template, and the names of its devices of ours."""
+    decided = dict(decision.allocations)
+    for reference in pod.references:
+        key = f"{pod.namespace}/{reference.claim}"
+        record = state.claims.get(key)
+        allocation = decided.get(key) or (record.claim.allocation if record else None)
+        if reference.template and allocation is not None:
+            ours = [one.device.device for one in allocation.results if one.device.driver == state.names.driver]
+            yield reference.template, ours
 
 
 def _doubts(state: State, pod: PodView) -> Iterator[str]:

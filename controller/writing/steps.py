@@ -112,6 +112,14 @@ class AnnotateNode:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Set annotations of a pod."""
+
+    target: Target
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateObject:
     """Create an object."""
 
@@ -163,6 +171,7 @@ Step = (
     | PatchPodStatus
     | PatchStatus
     | AnnotateNode
+    | AnnotatePod
     | CreateObject
     | DeleteObject
     | RemoveGate

@@ -7,6 +7,7 @@ templates   the ``spec`` of a template on demand, from its name
 gpus        requests for GPUs of NVIDIA's device plugin, of HAMi and of Volcano
 | npus      requests for NPUs of HAMi's and Huawei's device plugins
 | words     names that people write, such as ``lode.2-h100-80gi``
+outputs     annotations that containers of other systems read to learn which cards they have
 sources     the systems: their resources, annotations and rules
 | wanted    requests of a claim, as ``spec`` of a template
 chips       Ascend chips and vNPU templates as other systems name them
@@ -15,6 +16,7 @@ naming      the grammar of names of adopted requests
 """
 
 from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedName, is_on_demand, read_name
+from driver.adoption.outputs import output_annotations
 from driver.adoption.pods import Adoption, adopt, resources_of
 from driver.adoption.rules import Broken
 from driver.adoption.sources import SOURCES, Source
@@ -32,6 +34,7 @@ __all__ = [
     "Source",
     "adopt",
     "is_on_demand",
+    "output_annotations",
     "read_name",
     "resources_of",
     "template_spec",

@@ -252,6 +252,20 @@ def test_of_a_pods_spec_it_changes_nothing_else(controller: Identity, pod: str, 
     assert strategic(controller, pod, {"spec": spec}) == 403
 
 
+@pytest.mark.parametrize("value", ["Ascend910-0", "Ascend910-0,Ascend910-10"])
+def test_of_a_pods_annotations_it_writes_the_cards_of_npus(controller: Identity, pod: str, value: str) -> None:
+    change = {"metadata": {"annotations": {"huawei.com/Ascend910": value}}}
+    assert controller.request("PATCH", f"{pod}?dryRun=All", change).ok
+
+
+@pytest.mark.parametrize("key", ["huawei.com/AscendReal", "huawei.com/npu-core", "example.com/huawei.com", "a"])
+@pytest.mark.parametrize("value", ["Ascend910-0", "rm -rf /", ""])
+def test_it_writes_no_other_annotation_of_a_pod(controller: Identity, pod: str, key: str, value: str) -> None:
+    allowed = key.startswith("huawei.com/Ascend") and value == "Ascend910-0"
+    change = {"metadata": {"annotations": {key: value}}}
+    assert controller.request("PATCH", f"{pod}?dryRun=All", change).ok is allowed
+
+
 @pytest.mark.parametrize(
     "metadata",
     [
