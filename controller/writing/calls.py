@@ -78,7 +78,7 @@ def _change(api: Api, step: Step) -> Object:
         case PatchStatus():
             return _patch_status(api, step)
         case AnnotateNode():
-            return _annotate_node(api, step)
+            return _annotate(api, step)
         case AnnotatePod():
             return _annotate_pod(api, step)
         case CreateObject(target, created):
@@ -154,17 +154,15 @@ def _patch_status(api: Api, step: PatchStatus) -> Object:
     return api.patch(target.resource, target.name, patch, namespace=target.namespace, subresource="status")
 
 
-def _annotate_node(api: Api, step: AnnotateNode) -> Object:
+def _annotate(api: Api, step: AnnotateNode | AnnotatePod) -> Object:
     target = step.target
     patch = {"metadata": {**target.preconditions, "annotations": {**step.annotations}}}
-    return api.patch(target.resource, target.name, patch)
+    return api.patch(target.resource, target.name, patch, namespace=target.namespace)
 
 
 def _annotate_pod(api: Api, step: AnnotatePod) -> Object:
-    target = step.target
-    patch = {"metadata": {**target.preconditions, "annotations": {**step.annotations}}}
     try:
-        return api.patch(target.resource, target.name, patch, namespace=target.namespace)
+        return _annotate(api, step)
     except Invalid as error:
         # As above: another pod has the name now.
         raise Conflict(str(error), status=error.status, reason=error.reason) from error

@@ -1,26 +1,28 @@
 """The whole system in one thread, on a virtual clock: what fails is drawn by seed, and checks look at every step.
 
-gang_checks           invariants of gangs in a settled cluster
-| jobset_controller   the fake controller of JobSets
-restores              a backup of etcd is restored
-settled_checks        invariants of a settled cluster
-node_checks           invariants of what is prepared on a node, and of what is said about it
-cluster               a whole cluster in one thread, on one API and one virtual clock
-binding               how kube-scheduler binds pods
-program_slots         the programs, one call at a time: started, killed, stalled, interleaved
-hardware_checks       invariants of the cards of a node
-late_writes           writes that hang, and are carried out late or never
-state_checks          invariants of what a controller knows
-write_checks          invariants of every write
-gang_search           whether a gang fits, found by trying every node for every member
-gang_write_checks     invariants of writes about gangs
-disk_checks           invariants of the disk of a node
-process               one run of a program, which may crash, stall or be interleaved
-access                which kinds the API serves, and which rights programs have
-older_controller      allocations that do not say which cards they have
-closed_nodes          nodes that a condition closes
-device_status_checks  what the status of an allocated claim says about its devices
-hardware              cards that may fail or not answer
-hostile               objects with hostile values, which programs read beside the stored ones
-event_log             the latest lines of a cluster's log, and counts of writes
+gang_checks              invariants of gangs in a settled cluster
+| jobset_controller      the fake controller of JobSets
+restores                 a backup of etcd is restored
+settled_checks           invariants of a settled cluster
+template_checks          invariants of templates on demand
+node_checks              invariants of what is prepared on a node, and of what is said about it
+cluster                  a whole cluster in one thread, on one API and one virtual clock
+binding                  how kube-scheduler binds pods
+program_slots            the programs, one call at a time: started, killed, stalled, interleaved
+hardware_checks          invariants of the cards of a node
+late_writes              writes that hang, and are carried out late or never
+state_checks             invariants of what a controller knows
+write_checks             invariants of every write
+gang_search              whether a gang fits, found by trying every node for every member
+gang_write_checks        invariants of writes about gangs
+disk_checks              invariants of the disk of a node
+| template_write_checks  what a controller may do to claim templates
+process                  one run of a program, which may crash, stall or be interleaved
+access                   which kinds the API serves, and which rights programs have
+older_controller         allocations that do not say which cards they have
+closed_nodes             nodes that a condition closes
+device_status_checks     what the status of an allocated claim says about its devices
+hardware                 cards that may fail or not answer
+hostile                  objects with hostile values, which programs read beside the stored ones
+event_log                the latest lines of a cluster's log, and counts of writes
 """

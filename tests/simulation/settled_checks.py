@@ -24,6 +24,7 @@ from tests.simulation.closed_nodes import closing_conditions, closing_violations
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.node_checks import claim_files, node_violations
 from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
+from tests.simulation.template_checks import template_violations
 from tests.simulation.write_checks import asks_for_node
 
 Pools = dict[str, tuple[Object, ...]]
@@ -61,6 +62,7 @@ def check_settled(cluster: SimulatedCluster) -> None:
         *_pod_violations(cluster),
         *_wish_violations(cluster, restarted.state),
         *_protection_violations(cluster, restarted.state),
+        *template_violations(cluster),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
         *node_violations(cluster),
     ]

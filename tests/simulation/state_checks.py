@@ -69,6 +69,7 @@ def differences(known: State, rebuilt: State) -> Iterator[str]:
         "pods that await an allocation": (known.awaiting, rebuilt.awaiting),
         "pods that are not bound": (known.unbound, rebuilt.unbound),
         "protected nodes": (known.protections.known, rebuilt.protections.known),
+        "templates on demand": (sorted(known.on_demand), sorted(rebuilt.on_demand)),
         "nodes protected by us": (known.protections.ours, rebuilt.protections.ours),
     }
     for what, (is_now, should_be) in pairs.items():

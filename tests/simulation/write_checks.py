@@ -35,12 +35,13 @@ from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.gang_write_checks import GangWriteChecks
 from tests.simulation.node_write_checks import node_problems
 from tests.simulation.quota_write_checks import QuotaWriteChecks
+from tests.simulation.template_write_checks import template_problems
 
 T = TypeVar("T")
 
 MAX_CONDITION_MESSAGE: Final = 32768
 """Characters of a condition's message (metav1.Condition; core/v1 has no limit of its own)."""
-_COMPARED: Final = (RESOURCE_CLAIMS, NODES)
+_COMPARED: Final = (RESOURCE_CLAIMS, NODES, RESOURCE_CLAIM_TEMPLATES)
 """The kinds whose objects are read before a write."""
 _CLAIM_OF_POD: Final = re.compile(r"\bclaim (\S+), request ")
 """How a message names a claim of the pod that it is about."""
@@ -112,6 +113,8 @@ class WriteChecks(ApiDecorator):
                 yield from _event_problems(answer)
             case _ if call.resource == NODES:
                 yield from node_problems(before, answer, self._names)
+            case _ if call.resource == RESOURCE_CLAIM_TEMPLATES:
+                yield from template_problems(before, answer, self._names)
             case _ if call.resource == PODS and call.verb == "patch":
                 yield from self._pod_problems(call, answer)
             case _ if call.resource == RESOURCE_CLAIMS and call.verb == "patch" and not call.subresource:

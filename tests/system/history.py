@@ -24,6 +24,7 @@ from tests.simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
+from tests.simulation.template_checks import check_unused_templates
 from tests.system.access_incidents import AccessIncidents, kinds_change
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.condition_incidents import ConditionIncidents, conditions_close
@@ -37,6 +38,7 @@ from tests.system.protection_incidents import ProtectionIncidents
 from tests.system.quota_incidents import QuotaIncidents
 from tests.system.restore_incidents import RestoreIncidents
 from tests.system.sub_groups import TIERS, RandomSubGroups
+from tests.system.template_incidents import SETTINGS, TemplateIncidents
 from tests.system.thread_incidents import ThreadIncidents
 from tests.system.workload import RandomWorkload
 
@@ -133,6 +135,7 @@ class HistoryStart:
                     autoscaling=AutoscalingSettings(enabled=asks_for_nodes(seed)),
                     closing_node_conditions=[*PATTERNS] if conditions_close(seed) else [],
                     volcano_tiers=TIERS if with_gangs else {},
+                    templates=SETTINGS,
                 ),
             ),
             deadlines,
@@ -225,7 +228,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
-    conditions = ConditionIncidents(seed, cluster)
+    conditions, templates = ConditionIncidents(seed, cluster), TemplateIncidents(seed, cluster)
     protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
@@ -248,6 +251,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         namesakes.act()
         quotas.act()
         conditions.act()
+        templates.act()
         protections.act()
         threads.act()
         if clocks.random() < WALL_CLOCK_SET:
@@ -268,12 +272,14 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     check_settled(cluster)
     check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)
     check_no_writes_without_news(cluster)
+    check_unused_templates(cluster)
     check_lost_cards(cluster)
     workload.delete_everything(*(OF_GANGS if with_gangs else ()))
     cluster.settle()
     number_cards_as_at_first(cluster)
     cluster.settle()
     check_empty(cluster, published)
+    check_unused_templates(cluster)
 
 
 def _rest(cluster: SimulatedCluster, faults: FaultProfile) -> None:
