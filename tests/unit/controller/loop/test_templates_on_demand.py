@@ -325,3 +325,21 @@ def test_killed_at_any_call_the_next_run_makes_what_is_missing(number: int, mome
     world.settle(UNUSED_SECONDS + 10)
     assert world.templates == []
     assert world.api.list(RESOURCE_CLAIMS).items == []
+
+
+def test_pods_that_come_and_go_at_a_thousand_a_minute_leave_no_template() -> None:
+    world = WithTemplates(cards=64, templates={"unusedSeconds": 5})
+    names = [f"lode.{size}-gpu" for size in (1, 2, 3, 4)]
+    for number in range(200):
+        world.add(f"p{number}", names[number // 50])
+        world.settle(0.06)
+        if number >= 10:
+            assert world.runs(f"p{number - 10}")
+            world.remove_pod(f"p{number - 10}")
+    assert names[0] not in world.templates, "it goes while pods that name others come"
+    for number in range(190, 200):
+        world.remove_pod(f"p{number}")
+    world.settle(10)
+    assert world.templates == []
+    assert world.meddler.calls.count("create resourceclaimtemplates") == 4
+    assert world.meddler.calls.count("delete resourceclaimtemplates") == 4
