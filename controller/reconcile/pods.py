@@ -178,8 +178,8 @@ def _give_back(
         # kube-scheduler may be binding the pod: as in _unschedulable.
         if history.released is None or any(record.claim.reserved_for for record in records):
             return Release(keys, node)
-        if now - history.released < RELEASE_SECONDS:
-            return Wait(Reason.DOUBLE_USE, message, report=False, after=history.released + RELEASE_SECONDS - now)
+        if (remaining := history.released + RELEASE_SECONDS - now) > 0:
+            return Wait(Reason.DOUBLE_USE, message, report=False, after=remaining)
     return TakeBack(keys, node, message)
 
 
@@ -376,9 +376,8 @@ def _unschedulable(
         if remaining > 0:
             return Wait(Reason.REFUSED, refusal, report=False, after=remaining)
         return Release(keys, node)
-    if now - history.released < RELEASE_SECONDS:
-        after = history.released + RELEASE_SECONDS - now
-        return Wait(Reason.REFUSED, refusal, report=False, after=after)
+    if (remaining := history.released + RELEASE_SECONDS - now) > 0:
+        return Wait(Reason.REFUSED, refusal, report=False, after=remaining)
     message = f"kube-scheduler refuses the pod there: {relevant_reason(pod.unschedulable)}"
     return TakeBack(
         keys,
