@@ -11,6 +11,10 @@ from driver.names import Names
 from kubeletplugin.hardware.vendors import vendor_of_resource
 
 _NODE_NAME: Final = "pods with nodeName are left alone, because nobody schedules them; remove it to convert the pod"
+_LABEL: Final = (
+    "is a label that NVIDIA's GPU feature discovery writes: keep it running, label the nodes yourself, or ask for the "
+    "type of card in the claim"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,9 @@ def adopted(pod: Mapping[str, Any], conversion: Conversion) -> AdoptedPod:
         found.notes += [Fault(it.field, f"{it.value!r}: {it.remedy}") for it in adoption.noted]
         changed = adoption.pod
         templates |= adoption.templates
+    if sources:
+        labels = (pod["spec"].get("nodeSelector") or {}).keys()
+        found.notes += [Fault(f"spec.nodeSelector[{it}]", _LABEL) for it in labels if it.startswith("nvidia.com/")]
     if not found.faults and (sources or not conversion.chosen):
         found.faults += _left_over(changed, sources)
     if not found.faults:

@@ -1,13 +1,16 @@
 """The documents of a file as parts of its text, and the text with changed and further documents."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cli.convert.edits import Edits, block_text
 from cli.convert.nodes import PlacedDocument, read_placed
 from cli.yaml_values import MAX_DEPTH, InvalidDocument
+
+_SPACE: Final = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,20 @@ def parts_of(text: str) -> list[Part]:
 
 
 def _json_parts(text: str) -> Iterable[Part]:
-    decoder, start = json.JSONDecoder(), 0
-    while start < len(text.rstrip()):
-        at = start + len(text[start:]) - len(text[start:].lstrip())
-        line = text.count("\n", 0, at)
+    decoder, start, before, length = json.JSONDecoder(), 0, 0, len(text.rstrip())
+    while start < length:
+        at = _SPACE.match(text, start).end()  # type: ignore[union-attr]
+        line = before + text.count("\n", start, at) + 1
         try:
             end = decoder.raw_decode(text, at)[1]
         except RecursionError:
-            raise InvalidDocument(f"nested more than {MAX_DEPTH} levels deep", line + 1) from None
+            raise InvalidDocument(f"nested more than {MAX_DEPTH} levels deep", line) from None
         except ValueError as error:
-            raise InvalidDocument(f"is not JSON: {error}", line + 1) from None
-        end += len(text[end:]) - len(text[end:].lstrip())
+            raise InvalidDocument(f"is not JSON: {error}", line) from None
+        end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
         (document,) = read_placed(text[start:end])
-        yield Part(text[start:end], document, text.count("\n", 0, start), is_json=True)
+        yield Part(text[start:end], document, before, is_json=True)
+        before += text.count("\n", start, end)
         start = end
 
 

@@ -275,6 +275,13 @@ def test_what_others_count_by_the_old_names_is_noted(lode: Callable[..., Answer]
     )
 
 
+def test_labels_of_nodes_that_another_program_writes_are_noted() -> None:
+    pod = pod_with(CARD)
+    pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "H100", "zone": "a"}
+    (note,) = converted(yaml.safe_dump(pod)).notes
+    assert (note.field, "GPU feature discovery" in note.message) == ("spec.nodeSelector[nvidia.com/gpu.product]", True)
+
+
 def test_pods_that_name_their_node_are_left_alone() -> None:
     pod = pod_with(CARD)
     pod["spec"]["nodeName"] = "n"
