@@ -15,6 +15,11 @@ _LABEL: Final = (
     "is a label that NVIDIA's GPU feature discovery writes: keep it running, label the nodes yourself, or ask for the "
     "type of card in the claim"
 )
+_OUTPUT: Final = "metadata.annotations['huawei.com/Ascend"
+_READS_OUTPUT: Final = (
+    "reads an annotation that the controller writes for templates on demand only: if the container needs it, convert "
+    "with --on-demand"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,21 @@ def adopted(pod: Mapping[str, Any], conversion: Conversion) -> AdoptedPod:
     if sources:
         labels = (pod["spec"].get("nodeSelector") or {}).keys()
         found.notes += [Fault(f"spec.nodeSelector[{it}]", _LABEL) for it in labels if it.startswith("nvidia.com/")]
+        found.notes += [] if conversion.on_demand else _readers(pod)
     if not found.faults and (sources or not conversion.chosen):
         found.faults += _left_over(changed, sources)
     if not found.faults:
         found.pod, found.templates, found.changed = changed, templates, bool(sources)
     return found
+
+
+def _readers(pod: Mapping[str, Any]) -> Iterator[Fault]:
+    """Variables that have the value of an annotation with cards, as pods of MindCluster do."""
+    for number, container in enumerate(pod["spec"]["containers"]):
+        for index, variable in enumerate(container.get("env") or ()):
+            field_ref = (variable.get("valueFrom") or {}).get("fieldRef") or {}
+            if str(field_ref.get("fieldPath")).startswith(_OUTPUT):
+                yield Fault(f"spec.containers[{number}].env[{index}]", _READS_OUTPUT)
 
 
 def _left_over(pod: Mapping[str, Any], sources: list[Source]) -> Iterator[Fault]:

@@ -282,6 +282,15 @@ def test_labels_of_nodes_that_another_program_writes_are_noted() -> None:
     assert (note.field, "GPU feature discovery" in note.message) == ("spec.nodeSelector[nvidia.com/gpu.product]", True)
 
 
+def test_containers_that_read_their_cards_in_an_annotation_are_noted() -> None:
+    pod = pod_with({"huawei.com/Ascend910": 1})
+    path = {"fieldRef": {"fieldPath": "metadata.annotations['huawei.com/Ascend910']"}}
+    pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "b"}, {"name": "CARDS", "valueFrom": path}]
+    (note,) = converted(yaml.safe_dump(pod)).notes
+    assert (note.field, "--on-demand" in note.message) == ("spec.containers[0].env[1]", True)
+    assert converted(yaml.safe_dump(pod), on_demand=True).notes == []
+
+
 def test_pods_that_name_their_node_are_left_alone() -> None:
     pod = pod_with(CARD)
     pod["spec"]["nodeName"] = "n"
