@@ -7,7 +7,14 @@ ROOT = Path(__file__).parents[3]
 PAGES = tuple(
     sorted(
         str(file.relative_to(ROOT))
-        for pattern in ("*.md", "docs/*.md", "driver/cel/README.md", "testclusters/README.md", "tests/README.md")
+        for pattern in (
+            "*.md",
+            "docs/*.md",
+            "docs/migrating/*.md",
+            "driver/cel/README.md",
+            "testclusters/README.md",
+            "tests/README.md",
+        )
         for file in ROOT.glob(pattern)
     )
 )
