@@ -152,8 +152,13 @@ bench-backlog: $(VENV) ## what 5,000 waiting pods cost, and whether others wait 
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.backlog $(ARGS)
 
+.PHONY: bench-admission
+bench-admission: $(VENV) ## what a new pod waits for admission, with the policies that adopt pods and without any (ARGS="--pods 200")
+	$(CLUSTERS) control-plane >/dev/null
+	python -m benchmarks.admission $(ARGS)
+
 .PHONY: chart
-chart: $(VENV) ## generate the Helm chart in charts/lode from the manifests
+chart: $(VENV) ## generate the policies in manifests/adopt from driver/adoption, and the Helm chart from the manifests
 	python -m charts
 
 .PHONY: proto

@@ -92,6 +92,11 @@ EXTENDED = [
             "controller-allocated",
             ["adopt/nvidia", "adopt/ascend", "adopt/everywhere"],
         ),
+        (
+            ["--set=adopt.sources={nvidia}", "--set=adopt.everywhere=true", *EXTENDED[1:]],
+            "controller-allocated",
+            ["adopt/nvidia", "adopt/everywhere", "extended-resources"],
+        ),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),

@@ -1,0 +1,169 @@
+"""Pods of other systems beside the whole controller: they get devices, whoever makes them, and old quotas count."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    Api,
+    NotFound,
+    Object,
+    Resource,
+)
+from testclusters import ControlPlane
+from tests.adoption_cases import claims_of
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
+from tests.contract.running import installed, running_controller
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", namespaced=True)
+LABELS = {"app": "old"}
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Api]:
+    """The administrator of a cluster with two nodes of four cards, where pods of NVIDIA's plugin are adopted."""
+    settings = {"templates": {"unusedSeconds": 1}}
+    with installed({"n1": {}, "n2": {}}, settings, {"vendor": "nvidia"}) as (plane, api), running_controller(plane):
+        plane.kubectl("apply", "-f", "manifests/adopt/nvidia/policies.yaml")
+        name_classes(api, "nvidia.com/gpu")
+        eventually(lambda: is_adopting(plane, api), 60)
+        yield api
+
+
+def name_classes(api: Api, resource: str) -> None:
+    """As the component ``extended-resources`` does."""
+    api.patch(DEVICE_CLASSES, "gpu.lode.dev", {"spec": {"extendedResourceName": resource}})
+
+
+def is_adopting(plane: ControlPlane, api: Api) -> bool:
+    namespace = "probe"
+    plane.kubectl("create", "namespace", namespace, check=False)
+    plane.kubectl("label", "namespace", namespace, "lode.dev/adopt-nvidia=on", "--overwrite")
+    eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", namespace))
+    created = api.create(PODS, {"metadata": {"name": "p", "namespace": namespace}, "spec": spec()})
+    api.delete(PODS, "p", namespace, grace_period_seconds=0)
+    return bool(claims_of(created))
+
+
+@pytest.fixture
+def namespace(admin: Api, unique: str) -> Iterator[str]:
+    """One that opts in."""
+    admin.create(NAMESPACES, {"metadata": {"name": unique, "labels": {"lode.dev/adopt-nvidia": "on"}}})
+    eventually(lambda: admin.get(SERVICE_ACCOUNTS, "default", unique))
+    yield unique
+    for resource in (CRON_JOBS, JOBS, DEPLOYMENTS, STATEFUL_SETS):
+        for obj in admin.list(resource, namespace=unique).items:
+            with suppress(NotFound):  # the garbage collector may be first
+                admin.delete(resource, obj["metadata"]["name"], unique)
+    eventually(lambda: no_pods(admin, unique), 60)
+    eventually(lambda: not admin.list(RESOURCE_CLAIMS, namespace=unique).items, 60)
+
+
+def no_pods(api: Api, namespace: str) -> bool:
+    pods = api.list(PODS, namespace=namespace).items
+    for pod in pods:
+        with suppress(NotFound):
+            api.delete(PODS, pod["metadata"]["name"], namespace, grace_period_seconds=0)
+    return not pods
+
+
+def spec(cards: int = 1, **fields: Any) -> Object:
+    return {
+        "containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": cards}}}],
+        "initContainers": [{"name": "first", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+        **fields,
+    }
+
+
+def template(cards: int = 1, **fields: Any) -> Object:
+    return {"metadata": {"labels": LABELS}, "spec": spec(cards, **fields)}
+
+
+JOB = {"template": template(2, restartPolicy="Never"), "completions": 2, "parallelism": 2}
+WORKLOADS: dict[str, tuple[Resource, Object]] = {
+    "Deployment": (DEPLOYMENTS, {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template(2)}),
+    "StatefulSet": (
+        STATEFUL_SETS,
+        {
+            "replicas": 2,
+            "selector": {"matchLabels": LABELS},
+            "serviceName": "old",
+            "podManagementPolicy": "Parallel",
+            "template": template(2),
+        },
+    ),
+    "Job": (JOBS, JOB),
+    "CronJob": (CRON_JOBS, {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": JOB}}),
+}
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_pods_of_a_workload_get_their_cards_and_the_workload_stays_as_it_is(
+    admin: Api, namespace: str, kind: str
+) -> None:
+    resource, wanted = WORKLOADS[kind]
+    stored = admin.create(resource, {"metadata": {"name": "old", "namespace": namespace}, "spec": wanted})
+    pods = eventually(lambda: bound(admin, namespace, 2), 100)
+    held = [device for pod in pods for device in devices_of(admin, pod)]
+    assert len(held) == len(set(held)) == 4
+    assert {name for pod in pods for name in claims_of(pod).values()} == {"lode-adopt.nvidia.n2"}
+    assert admin.get(resource, "old", namespace)["spec"] == stored["spec"]
+
+
+def bound(api: Api, namespace: str, count: int) -> list[Object]:
+    """The pods, once so many are bound."""
+    pods = [pod for pod in api.list(PODS, namespace=namespace).items if pod["spec"].get("nodeName")]
+    return pods if len(pods) == count else []
+
+
+def devices_of(api: Api, pod: Object) -> list[tuple[str, str]]:
+    """The cards of a pod, with their nodes."""
+    claims = [status["resourceClaimName"] for status in pod["status"]["resourceClaimStatuses"]]
+    allocations = [
+        api.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])["status"]["allocation"] for name in claims
+    ]
+    return [(it["pool"], it["device"]) for one in allocations for it in one["devices"]["results"]]
+
+
+def test_no_template_is_left_when_the_pods_are_gone(admin: Api, namespace: str) -> None:
+    for number in range(1, 4):
+        admin.create(PODS, {"metadata": {"name": f"p{number}", "namespace": namespace}, "spec": spec(number)})
+    eventually(lambda: bound(admin, namespace, 3), 60)
+    assert len(admin.list(RESOURCE_CLAIM_TEMPLATES, namespace=namespace).items) == 3
+    eventually(lambda: no_pods(admin, namespace), 60)
+    eventually(lambda: not admin.list(RESOURCE_CLAIM_TEMPLATES, namespace=namespace).items, 60)
+
+
+def test_a_quota_in_the_old_name_counts_adopted_pods_if_the_class_has_the_name(admin: Api, namespace: str) -> None:
+    """The claim of a pod beyond it is not made; an Event of the pod says so."""
+    name = "requests.nvidia.com/gpu"
+    admin.create(RESOURCE_QUOTAS, {"metadata": {"name": "q", "namespace": namespace}, "spec": {"hard": {name: "3"}}})
+
+    def used() -> Any:
+        return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
+
+    eventually(lambda: used() == "0")
+    admin.create(PODS, {"metadata": {"name": "p", "namespace": namespace}, "spec": spec(2)})
+    eventually(lambda: bound(admin, namespace, 1), 60)
+    eventually(lambda: used() == "2")
+    admin.create(PODS, {"metadata": {"name": "beyond", "namespace": namespace}, "spec": spec(2)})
+
+    def refused() -> bool:
+        events = admin.list(EVENTS, namespace=namespace).items
+        return any("exceeded quota: q" in it["message"] for it in events if it["involvedObject"]["name"] == "beyond")
+
+    eventually(refused, 60)
+    admin.delete(PODS, "p", namespace, grace_period_seconds=0)
+    eventually(lambda: [pod["metadata"]["name"] for pod in bound(admin, namespace, 1)] == ["beyond"], 100)
