@@ -137,6 +137,11 @@ bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API late
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 
+.PHONY: bench-adoption
+bench-adoption: $(VENV) ## 1,000 pods a minute that name templates on demand, on 1,000 nodes: latency, and templates that are left (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	python -m benchmarks.adoption $(ARGS)
+
 .PHONY: bench-prepare
 bench-prepare: $(VENV) ## prepare latency and memory of the kubelet plugin, compared with the example driver (ARGS="--claims 200")
 	$(CLUSTERS) control-plane >/dev/null

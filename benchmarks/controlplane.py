@@ -121,15 +121,15 @@ class RunningController:
 
 @contextmanager
 def controller(
-    plane: ControlPlane, version: Version, *, observe: str = "", profile: bool = False
+    plane: ControlPlane, version: Version, *, observe: str = "", profile: bool = False, chosen: Json | None = None
 ) -> Iterator[RunningController]:
-    """A running controller whose calls are delayed.
+    """A running controller whose calls are delayed, with the ``chosen`` settings of its own section.
 
     It serves its metrics at the address ``observe``, "" for none. With ``profile`` its main thread is profiled, and the
     profile is printed to standard error at the end.
     """
     settings, stats = plane.folder / "settings.yaml", plane.folder / "controller.prof"
-    settings.write_text(json.dumps({"observeAddress": observe}))
+    settings.write_text(json.dumps({"observeAddress": observe, "controller": chosen or {}}))
     kubeconfig = plane.kubeconfig(ACCOUNT, _GROUPS, delayed=True)
     # -P: modules come from the version's tree, whatever the current folder is.
     python = [sys.executable, "-P", *(["-m", "cProfile", "-o", str(stats)] if profile else [])]
