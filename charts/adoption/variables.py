@@ -55,8 +55,8 @@ def _of_pod(source: Source) -> Variables:
 
 def _amounts(source: Source) -> str:
     """What each container wants for itself. Whoever asks for no cards gets none, whatever else is said of them."""
-    others = literal(sorted({*source.shared, *source.environment}))
-    want = f"k in {others} ? 0 : A[i]" if source.shared or source.environment else "A[i]"
+    others = sorted({*source.shared, *source.environment, *source.refused})
+    want = f"k in {literal(others)} ? 0 : A[i]" if others else "A[i]"
     amounts = f"variables.named.transformList(i, k, {want})"
     if source.counts:
         counts = literal(sorted(source.counts))

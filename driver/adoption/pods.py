@@ -120,7 +120,7 @@ def _amounts(body: Mapping[str, Any], source: Source, path: str, broken: list[Br
     resources = body.get("resources") or {}
     limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     amounts = {}
-    for resource in source.resources:
+    for resource in (*source.resources, *source.refused):
         if resource not in limits:
             continue
         text = str(limits[resource])
@@ -135,7 +135,7 @@ def _amounts(body: Mapping[str, Any], source: Source, path: str, broken: list[Br
     broken += [_at(path, it) for it in broken_by_amounts(source.rules, amounts)]
     if any(amounts.get(count) == 0 for count in source.counts):
         amounts = {resource: amount for resource, amount in amounts.items() if resource in source.shared}
-    return {resource: amount for resource, amount in amounts.items() if amount}
+    return {resource: amount for resource, amount in amounts.items() if amount and resource not in source.refused}
 
 
 def _at(path: str, broken: Broken) -> Broken:

@@ -52,6 +52,7 @@ class Source:
         labels: the same of labels of the pod.
         outputs: an annotation that shows that the annotation of its value was written by the system, not the user.
         environment: resources that only set a variable of the container.
+        refused: resources that nothing can stand for; a rule refuses each.
         schedulers: names of schedulers that are set back to the default.
         rules: what is refused or noted.
     """
@@ -64,13 +65,14 @@ class Source:
     labels: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
 
     @property
     def every_resource(self) -> tuple[str, ...]:
         """All resources that are taken out of containers."""
-        return (*self.resources, *self.environment)
+        return (*self.resources, *self.environment, *self.refused)
 
 
 _CLAIM = f"ask for at most {MOST_DEVICES} in one container"
@@ -78,12 +80,16 @@ _BYTES = f"the unit is MiB, and an amount has no suffix: write 1024 instead of 1
 _PERCENT = "it is a percentage: write 1 to 100"
 _CORES = "no card has more than 100: write 1 to 100"
 _MIG: Mapping[str, str] = {f"nvidia.com/mig-{profile}": mig_token(profile) for profile in MIG_PROFILES}
+_SLICES = ("nvidia.com/gpu.shared", *(f"{name}.shared" for name in _MIG))
+"""What the device plugin calls time slices, if it is told to rename them."""
+_SLICED = "a time slice has no size: ask for nvidia.com/gpu, or for a share with a claim (docs/requests.md)"
 _TYPES = "an empty entry stands for every card, and is left out: remove it"
 
 NVIDIA: Final = Source(
     name="nvidia",
     resources={"nvidia.com/gpu": "n", **_MIG},
-    rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM),),
+    refused=_SLICES,
+    rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), *(Bound(name, 0, _SLICED) for name in _SLICES)),
 )
 
 HAMI: Final = Source(

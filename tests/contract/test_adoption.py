@@ -143,6 +143,20 @@ def test_other_entries_and_gates_stay(admin: Identity) -> None:
     assert {"name": "example.com/queue"} in admitted["spec"]["schedulingGates"]
 
 
+def test_a_pod_with_very_many_containers_is_adopted_or_refused_at_once(admin: Identity) -> None:
+    """What an expression may cost is bounded by the API server."""
+    answers = {}
+    for count in (64, 512):
+        pod = asking()
+        [one] = pod["spec"]["containers"]
+        pod["spec"]["containers"] = [{**one, "name": f"c{number}"} for number in range(count)]
+        pod["spec"]["initContainers"] = [{**one, "name": f"i{number}"} for number in range(count)]
+        answers[count] = create(admin, "hami", pod)
+    assert len(claims_of(answers[64].must())) == 64
+    assert answers[512].status == 403
+    assert "adopt-hami.lode.dev" in answers[512].message
+
+
 def test_fields_that_occur_twice_stay(admin: Identity) -> None:
     """The API allows names of variables and numbers of ports twice."""
     pod = asking()

@@ -238,8 +238,8 @@ def test_all_faults_are_said_at_once_with_file_line_and_field_and_nothing_is_wri
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (yaml.safe_dump(pod_with({"nvidia.com/gpu.shared": 1})), "is no resource that is known here"),
-        (yaml.safe_dump(pod_with({**CARD, "nvidia.com/gpu.shared": 1})), "means nothing to nvidia"),
+        (yaml.safe_dump(pod_with({"nvidia.com/gpu.new": 1})), "is no resource that is known here"),
+        (yaml.safe_dump(pod_with({**CARD, "nvidia.com/gpu.new": 1})), "means nothing to nvidia"),
         (
             yaml.safe_dump(
                 pod_with({"volcano.sh/vgpu-number": 1}, annotations={"volcano.sh/vgpu-mode": "mig"}),
