@@ -16,12 +16,13 @@ from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import snapshot_of
 from controller.allocation.filters import CompiledSelectors
+from driver import nvidia_dra
 from driver.cel import SelectorError, SelectorFault, compile_selector
 from driver.errors import InvalidInput
 from driver.kube.codec import decode_object
 from driver.model import Device, OpaqueConfig, Version
-from driver.names import Names
-from driver.parameters import parameters_of
+from driver.names import NVIDIA_DRA_DRIVER, Names
+from driver.parameters import parameters_of, sharing_of
 from driver.quantity import Quantity
 from tests.adoption_cases import ADOPTION_CASES
 from tests.fuzz.hostile import encoded, mutated
@@ -30,6 +31,7 @@ from tests.fuzz.targets.target import Target
 
 _ROOT: Final = Path(__file__).parents[3]
 _NAMES: Final = Names()
+_NVIDIA_NAMES: Final = Names(nvidia_dra=True)
 _ATTRIBUTES: Final[dict[str, Any]] = {
     "kind": "gpu",
     "type": "H100",
@@ -76,7 +78,16 @@ _PARAMETERS: Final[tuple[dict[str, Any], ...]] = (
     {"kind": "GpuConfig", "sharing": "timeSlicing", "interval": "long"},
     {"kind": "MigConfig"},
     {"kind": "VnpuConfig"},
+    *(
+        {"apiVersion": nvidia_dra.API_VERSION, "kind": kind, "sharing": {"strategy": strategy, field: content}}
+        for kind, strategy, field, content in (
+            ("GpuConfig", "TimeSlicing", "timeSlicingConfig", {"interval": "Long"}),
+            ("GpuConfig", "MPS", "mpsConfig", {"multiUser": False}),
+            ("MigDeviceConfig", "TimeSlicing", "mpsConfig", None),
+        )
+    ),
 )
+"""Those with a version are of NVIDIA's DRA driver."""
 
 
 _PARAMETERS_BYTES: Final = 10 * 1024
@@ -86,10 +97,13 @@ _PARAMETERS_BYTES: Final = 10 * 1024
 def _parameters(data: bytes) -> None:
     """Any parameters are taken, or refused with all their faults."""
     source = Source(data)
-    base = {"apiVersion": "lode.dev/v1alpha1", **source.choice(_PARAMETERS)}
-    written = decode_object(encoded(mutated(base, source), _PARAMETERS_BYTES))
+    chosen = source.choice(_PARAMETERS)
+    driver = NVIDIA_DRA_DRIVER if "apiVersion" in chosen else "lode.dev"
+    base = {"apiVersion": "lode.dev/v1alpha1", **chosen}
+    config = [OpaqueConfig(driver, decode_object(encoded(mutated(base, source), _PARAMETERS_BYTES)))]
     with suppress(InvalidInput):
-        parameters_of([OpaqueConfig("lode.dev", written)], _NAMES, "ResourceClaim a/b", "spec.devices.config")
+        parameters_of(config, _NVIDIA_NAMES, "ResourceClaim a/b", "spec.devices.config")
+    sharing_of(config, _NVIDIA_NAMES, "gpu")
 
 
 def _simulate(data: bytes) -> None:
