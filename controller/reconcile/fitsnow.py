@@ -27,6 +27,7 @@ from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand, Trial
 from controller.reconcile.decisions import Wait
 from controller.reconcile.messages import in_use
+from controller.reconcile.ondemand import claim_of_template, wait_for_template
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS, faults_of, measured_by_driver
 from controller.reconcile.quotas import quota_wait
 from controller.state import ClaimRecord, PodSet, QueuedWorkload, State
@@ -164,11 +165,13 @@ def _claims_of(
     where = f"pod set {pod_set.name}: "
     for use in pod_set.template.claims if pod_set.count > 0 else ():
         key = f"{workload.namespace}/{use.template}"
-        record = state.templates.get(key)
+        record = claim_of_template(state, key)
         if not use.template:
             problems.append(f"{where}ResourceClaim {use.claim}: only templates are looked at; use one")
         elif record is not None:
             known.append((use.entry, record))
+        elif wait := wait_for_template(state, workload.namespace, use.template):
+            problems.append(f"{where}{wait.message}")
         elif state.templates.readable:
             problems.append(f"{where}ResourceClaimTemplate {key} does not exist; create it")
         else:

@@ -15,6 +15,7 @@ from controller.placement import PodDemand
 from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.nodes import NodeRestrictions, reachable_nodes
+from controller.reconcile.ondemand import claim_of_template, wait_for_template
 from controller.reconcile.podclaims import faults_of, measured_by_driver
 from controller.state import ClaimRecord, State
 from driver.model import Claim
@@ -95,9 +96,12 @@ def _asked_by(state: State, gang: KnownGang, part: Part, template: PodTemplate) 
         if use.template and not state.templates.readable:
             return None
         kind, key = ("ResourceClaim", use.claim) if use.claim else ("ResourceClaimTemplate", use.template)
-        record = (state.claims if use.claim else state.templates).get(f"{namespace}/{key}")
+        named = f"{namespace}/{key}"
+        record = state.claims.get(named) if use.claim else claim_of_template(state, named)
         if any(record is one for _, one in known) and use.claim:
             continue
+        if record is None and use.template and wait_for_template(state, namespace, key):
+            return None
         if record is None:
             missing.append(f"{kind} {namespace}/{key}")
         else:

@@ -6,12 +6,14 @@ used, and left alone.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from controller.reconcile.decisions import Reason, Wait
-from controller.state import State
+from controller.state import ClaimRecord, State, template_from
 from driver.adoption import is_on_demand, template_spec
 from driver.errors import InvalidInput
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, Object
+from driver.names import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,26 @@ def decide_template(state: State, key: str, others: int, most: int) -> TemplateD
             "spec": spec,
         }
     )
+
+
+def claim_of_template(state: State, key: str) -> ClaimRecord | None:
+    """Return the claim that is made from the template ``key`` (namespace/name), also if that is yet to be made itself.
+
+    None if the template does not exist, and is not made on demand.
+    """
+    name = key.partition("/")[2]
+    if key in state.templates or not is_on_demand(name) or _exists(state, key):
+        return state.templates.get(key)
+    return _meant_by(key, state.names)
+
+
+@lru_cache(maxsize=1024)
+def _meant_by(key: str, names: Names) -> ClaimRecord | None:
+    namespace, _, name = key.partition("/")
+    try:
+        return template_from({"metadata": {"namespace": namespace, "name": name}, "spec": template_spec(name, names)})
+    except InvalidInput:
+        return None
 
 
 def wait_for_template(state: State, namespace: str, name: str) -> Wait | None:

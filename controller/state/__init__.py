@@ -55,7 +55,7 @@ from controller.state.queued import (
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import KeptRoom
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
-from controller.state.templates import is_made_on_demand
+from controller.state.templates import is_made_on_demand, template_from
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
 
@@ -102,4 +102,5 @@ __all__ = [
     "is_made_for",
     "is_made_on_demand",
     "pod_from",
+    "template_from",
 ]

@@ -45,12 +45,18 @@ def check_unused_templates(cluster: SimulatedCluster) -> None:
     Raises:
         Violation: names those that are left.
     """
+    if not _made(cluster):
+        return
     cluster.idle(cluster.settings.controller.templates.unused_seconds + MARGIN_SECONDS)
-    names = cluster.settings.names
     used = {f"{namespace}/{name}" for namespace in _namespaces(cluster) for _, name in _named(cluster, namespace, "")}
-    made = [one for one in cluster.api.list(RESOURCE_CLAIM_TEMPLATES).items if is_made_on_demand(one, names)]
-    if left := [key for key in ("/".join(name_key(one)) for one in made) if key not in used]:
+    if left := [key for key in _made(cluster) if key not in used]:
         raise Violation(f"templates that nobody uses are left: {left}")
+
+
+def _made(cluster: SimulatedCluster) -> list[str]:
+    """The templates that a controller made."""
+    templates, names = cluster.api.list(RESOURCE_CLAIM_TEMPLATES).items, cluster.settings.names
+    return ["/".join(name_key(one)) for one in templates if is_made_on_demand(one, names)]
 
 
 def _namespaces(cluster: SimulatedCluster) -> set[str]:

@@ -27,6 +27,7 @@ class PartsWorld(GangWorld):
         after: what the workers say in ``dependsOn``.
         spec: further fields of the JobSet.
         gang: fields of ``gang`` in the claims.
+        of: the template of the workers.
     """
 
     custom = (JOB_SETS,)
@@ -39,13 +40,14 @@ class PartsWorld(GangWorld):
         spec: Object | None = None,
         hold: Object | None = None,
         gang: Object | None = None,
+        of: str = "gpu",
         **sizes: int,
     ):
         self.gang = gang or {}
         self.lost_rights: dict[Any, Any] = {}
         super().__init__(settings={"hold": {**HOLD, **(hold or {})}}, **sizes)
         self.add_template()
-        parts = [part("leader", 1), {**part("workers", workers), **({"dependsOn": after} if after else {})}]
+        parts = [part("leader", 1), {**part("workers", workers, of), **({"dependsOn": after} if after else {})}]
         made = {
             "metadata": {"name": "train", "namespace": "default"},
             "spec": {"replicatedJobs": parts, **(spec or {})},
@@ -95,8 +97,8 @@ class PartsWorld(GangWorld):
         self.settle(5)
 
 
-def part(name: str, pods: int) -> Object:
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+def part(name: str, pods: int, of: str = "gpu") -> Object:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": of}]
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     pod = {"containers": [container], "resourceClaims": claims}
     job = {"parallelism": pods, "completions": pods, "template": {"spec": pod}}
@@ -297,6 +299,13 @@ def test_what_later_members_ask_for_is_waited_for() -> None:
     world.add_template()
     world.settle(5)
     assert world.node_of("train-leader-0-0").startswith("b")
+
+
+@pytest.mark.parametrize(("of", "node"), [("lode.gpu", "b"), ("lode.unicorn", "a1")])
+def test_what_a_template_on_demand_will_be_is_known_before(of: str, node: str) -> None:
+    world = PartsWorld(a=1, b=2, spec=IN_ORDER, of=of)
+    world.start_leader()
+    assert world.node_of("train-leader-0-0").startswith(node)
 
 
 def test_members_that_ask_for_what_nobody_can_have_do_not_keep_the_others_waiting() -> None:

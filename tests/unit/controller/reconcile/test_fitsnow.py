@@ -112,6 +112,13 @@ def test_all_faults_are_said_at_once() -> None:
     assert Cluster().why(pod_set("b", of="none", claim="mine")).count("pod set b: ") == 2
 
 
+def test_a_template_on_demand_need_not_exist_before_the_pods_do() -> None:
+    cluster = Cluster()
+    assert isinstance(cluster.ask(pod_set(of="lode.gpu", count=4)), FitsNow)
+    assert cluster.why(pod_set(of="lode.gpu", count=5)).startswith("4 of 5 pods fit now")
+    assert "lode.unicorn: " in cluster.why(pod_set(of="lode.unicorn"))
+
+
 def test_templates_that_may_not_be_read_are_a_matter_of_the_operator() -> None:
     cluster = FilledState()
     cluster.state.apply(Unreadable(RESOURCE_CLAIM_TEMPLATES))
