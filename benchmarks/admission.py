@@ -6,7 +6,7 @@
 A real API server without other components creates pods one after the other over one connection, as a trial
 (``dryRun=All``): nothing is stored, so the times are those of admission and of the request itself. Each kind of pod is
 created in rounds in turn, before any policy is there, with the policies of the default flavor, and with those of all
-sources in addition.
+sources in addition. The processor time of the API server says what a request costs on a machine that is busy, too.
 """
 
 import argparse
@@ -14,11 +14,12 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import urllib3
 
 from benchmarks.allocation.table import lines
+from benchmarks.processes import cpu_seconds
 from charts.adoption import FOLDER
 from driver.adoption import SOURCES
 from driver.wire import Json
@@ -42,30 +43,41 @@ class Kind:
     """The answer with all policies."""
 
 
+@dataclass(slots=True)
+class Requests:
+    """Requests of one kind with one set of policies: seconds of each, and processor time of the API server for all."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+
+    def cells(self) -> list[str]:
+        """Median, 99th percentile and processor time of a request, in milliseconds."""
+        ordered = sorted(self.seconds)
+        parts = [ordered[min(len(ordered) - 1, len(ordered) * part // 100)] for part in (50, 99)]
+        return [f"{value * 1000:.2f}" for value in (*parts, self.cpu / len(ordered))]
+
+
+Measured = Mapping[str, Mapping[str, Requests]]
+"""By set of policies, and by kind of pod."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=1000, help="pods of each kind (default: %(default)s)")
     pods = parser.parse_args(argv).pods
-    times = measure(pods)
-    print(f"milliseconds of one request, {pods} pods of each kind\n")
-    print(table(times))
+    measured = measure(pods)
+    print(f"milliseconds of one request, {pods} pods of each kind; cpu: processor time of the API server\n")
+    print(table(measured))
     return 0
 
 
-def table(times: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
-    """The times by set of policies and by kind of pod, in seconds, as median and 99th percentile in milliseconds."""
-    header = ["pod", *(f"{name}: {part}" for name in times for part in ("p50", "p99"))]
-    kinds = list(dict.fromkeys(kind for by_kind in times.values() for kind in by_kind))
-    rows = []
-    for kind in kinds:
-        cells = [f"{_percentile(by_kind[kind], part) * 1000:.2f}" for by_kind in times.values() for part in (50, 99)]
-        rows.append([kind, *cells])
+def table(measured: Measured) -> str:
+    """Median, 99th percentile and processor time by set of policies and kind of pod, in milliseconds."""
+    header = ["pod", *(f"{name}: {part}" for name in measured for part in ("p50", "p99", "cpu"))]
+    kinds = list(dict.fromkeys(kind for by_kind in measured.values() for kind in by_kind))
+    rows = [[kind, *(cell for by_kind in measured.values() for cell in by_kind[kind].cells())] for kind in kinds]
     return lines(header, rows)
-
-
-def _percentile(values: Sequence[float], part: int) -> float:
-    return sorted(values)[min(len(values) - 1, len(values) * part // 100)]
 
 
 def kinds() -> list[Kind]:
@@ -90,8 +102,8 @@ def _pod(*limits: Mapping[str, int], annotations: Mapping[str, str] | None = Non
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
-def measure(pods: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds of each request, by set of policies and by kind of pod."""
+def measure(pods: int) -> Measured:
+    """Create so many pods of each kind with each set of policies."""
     found = {}
     with ControlPlane(components=()) as plane:
         server = Server(plane)
@@ -110,17 +122,19 @@ def measure(pods: int) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def _times(server: "Server", pods: int, *, all_policies: bool) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {kind.name: [] for kind in kinds()}
+def _times(server: "Server", pods: int, *, all_policies: bool) -> dict[str, Requests]:
+    found = {kind.name: Requests() for kind in kinds()}
     for _ in range(-(-pods // ROUND)):
         for kind in kinds():
             expected = kind.status if all_policies else 201
+            before = server.cpu_seconds()
             for _ in range(min(ROUND, pods)):
                 start = time.perf_counter()
                 status = server.create(kind)
-                found[kind.name].append(time.perf_counter() - start)
+                found[kind.name].seconds.append(time.perf_counter() - start)
                 if status != expected:
                     raise RuntimeError(f"{kind.name}: answer {status} in the place of {expected}")
+            found[kind.name].cpu += server.cpu_seconds() - before
     return found
 
 
@@ -130,9 +144,14 @@ class Server:
     def __init__(self, plane: ControlPlane):
         base = str(plane.kubeconfig().with_suffix(""))
         self._url = plane.server
+        self._pid = plane.pid("kube-apiserver")
         self._pool = urllib3.PoolManager(
             ca_certs=str(plane.folder / "ca.crt"), cert_file=f"{base}.crt", key_file=f"{base}.key", retries=False
         )
+
+    def cpu_seconds(self) -> float:
+        """The processor time that the API server has used."""
+        return cpu_seconds(self._pid)
 
     def post(self, path: str, body: Json) -> int:
         """The status of the answer."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.admission import Kind, kinds, table
+from benchmarks.admission import Kind, Requests, kinds, table
 from driver.adoption import SOURCES, adopt
 
 
@@ -13,8 +13,11 @@ def test_a_pod_of_an_adopted_namespace_is_adopted_or_refused(kind: Kind) -> None
     assert bool(adopted.templates) == (kind.status == 201 and "without" not in kind.name)
 
 
-def test_the_table_has_the_median_and_the_99th_percentile_in_milliseconds() -> None:
-    times = {"before": {"a": [number / 1000 for number in range(100)]}, "after": {"a": [0.5]}}
-    first, second = (line.split() for line in table(times).splitlines())
-    assert first == "pod before: p50 before: p99 after: p50 after: p99".split()
-    assert second == ["a", "50.00", "99.00", "500.00", "500.00"]
+def test_the_table_has_median_99th_percentile_and_processor_time_in_milliseconds() -> None:
+    measured = {
+        "before": {"a": Requests([number / 1000 for number in range(100)], cpu=0.2)},
+        "after": {"a": Requests([0.5], cpu=0.01)},
+    }
+    first, second = (line.split() for line in table(measured).splitlines())
+    assert first == "pod before: p50 before: p99 before: cpu after: p50 after: p99 after: cpu".split()
+    assert second == ["a", "50.00", "99.00", "2.00", "500.00", "500.00", "10.00"]
