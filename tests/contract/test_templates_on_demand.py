@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, Api, Forbidden, NotFound, Object
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, Api, Forbidden, NotFound, Object
 from testclusters import ControlPlane
 from tests.contract.conftest import eventually
-from tests.contract.running import installed, nodes_of, remove, running_controller
+from tests.contract.running import installed, nodes_of, remove, running_controller, waits
 
 GPU = "lode.gpu"
 ADOPTED = "lode-adopt.nvidia.n1"
@@ -73,6 +73,22 @@ def test_a_template_is_made_after_it_was_missed_and_removed_after_its_last_pod(
         api.create(PODS, pod("late", GPU))
         assert eventually(lambda: nodes_of(api, "late"), 60) == ["n1"]
         remove(api, "late")
+
+
+def test_a_quota_that_leaves_no_room_is_told_on_the_pod(cluster: tuple[ControlPlane, Api]) -> None:
+    plane, api = cluster
+    hard = {"count/resourceclaimtemplates.resource.k8s.io": "0"}
+    metadata = {"name": "templates", "namespace": "default"}
+    api.create(RESOURCE_QUOTAS, {"metadata": metadata, "spec": {"hard": hard}})
+    used = "count/resourceclaimtemplates.resource.k8s.io"
+    eventually(lambda: used in api.get(RESOURCE_QUOTAS, "templates", "default").get("status", {}).get("used", {}), 60)
+    with running_controller(plane):
+        api.create(PODS, pod("over", "lode.3-gpu"))
+        condition = eventually(lambda: waits(api, "over"), 60)
+        assert condition["reason"] == "TemplateRefused"
+        assert "exceeded quota: templates" in condition["message"]
+    remove(api, "over")
+    api.delete(RESOURCE_QUOTAS, "templates", "default")
 
 
 @pytest.mark.parametrize(

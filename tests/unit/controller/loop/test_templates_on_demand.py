@@ -225,6 +225,25 @@ def test_a_namespace_has_a_bound_and_others_do_not_wait_for_it() -> None:
         assert "has 2 templates on demand, and may have 2" in message
 
 
+def test_a_namespace_that_names_hundreds_keeps_no_other_one_waiting() -> None:
+    world = WithTemplates(cards=8)
+    world.api.create(NAMESPACES, {"metadata": {"name": "greedy"}})
+    for size in range(1, 301):
+        world.add(f"p{size}", f"lode.share-{size}gi", namespace="greedy")
+    world.add("p", GPU)
+    before: list[str] = []
+
+    def meddle(what: str, about: Object) -> None:
+        if what == "create resourceclaimtemplates":
+            before.append(about["metadata"]["name"])
+
+    world.meddler.before = meddle
+    world.settle(5)
+    assert world.runs("p")
+    assert before.index(GPU) < 20
+    assert len(before) == 201, "as many as a namespace may have, and the other one"
+
+
 def test_what_nobody_uses_makes_room_at_once_and_the_next_is_made() -> None:
     world = WithTemplates(cards=8, templates={"perNamespace": 1})
     for number in (1, 2, 3):
