@@ -18,6 +18,7 @@ from driver.errors import Fault, InvalidInput
 _VOLCANO_JOBS: Final = "batch.volcano.sh/"
 _NO_POD: Final = "is in no pod template that is known here: move it into one, or write a claim"
 _COUNTS_NOTHING: Final = "counts nothing once pods have claims: limit claims instead (docs/quotas.md)"
+_DEMANDS: Final = "still demands it of pods, or gives it to them, which have claims now: remove it"
 _FORM: Final = "cannot be changed in this form: write it without anchors, tags and comments between brackets"
 
 
@@ -140,7 +141,8 @@ class _Part:
             if name.wanted:
                 self._tell(self._done.faults, obj, path, Fault(where, _NO_POD))
             elif "annotations" not in name.path and "labels" not in name.path:
-                self._tell(self._done.notes, obj, path, Fault(where, _COUNTS_NOTHING))
+                message = _DEMANDS if obj.get("kind") == "LimitRange" else _COUNTS_NOTHING
+                self._tell(self._done.notes, obj, path, Fault(where, message))
 
     def _place(self, obj: Mapping[str, Any], above: Path, place: PodPlace, own: OwnTemplates) -> None:
         found, inside = adopted(_scheduled(place.pod, obj), self._conversion), shown(place.path[len(above) :])

@@ -27,8 +27,8 @@ class NamespaceLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class OldQuota:
-    """A quota of an adopted namespace that limits a resource of another system.
+class OldLimit:
+    """A ResourceQuota or LimitRange of an adopted namespace that limits a resource of another system.
 
     Attributes:
         key: ``namespace/name``.
@@ -45,6 +45,7 @@ class Migration:
     Attributes:
         installed: sources that have their policy.
         old_pods: pods with a source's resources in namespaces where it is adopted, as namespace/name, by source.
+        ranges: LimitRanges that say the least or the most of a resource.
         class_names: the names of device plugins that DeviceClasses have (``extendedResourceName``).
         astray: pods of adopted namespaces that have no node, by the label that they want of one and no node has.
     """
@@ -52,7 +53,8 @@ class Migration:
     installed: tuple[str, ...] = ()
     namespaces: tuple[NamespaceLabels, ...] = ()
     old_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    quotas: tuple[OldQuota, ...] = ()
+    quotas: tuple[OldLimit, ...] = ()
+    ranges: tuple[OldLimit, ...] = ()
     class_names: frozenset[str] = frozenset()
     astray: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -110,6 +112,9 @@ def _quotas(facts: Migration) -> Iterator[Finding]:
                 "extendedResourceName of gpu.lode.dev or npu.lode.dev"
             )
             yield Finding("warning", "quotas", f"ResourceQuota {quota.key}", message, remedy)
+    for limit in facts.ranges:
+        message = f"has a min or max of {limit.resource}, which no adopted pod has any more: every one is refused"
+        yield Finding("failed", "quotas", f"LimitRange {limit.key}", message, "remove the resource from min and max")
 
 
 def _selectors(facts: Migration) -> Iterator[Finding]:

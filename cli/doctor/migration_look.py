@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from cli.doctor.migration_checks import LABEL, Migration, NamespaceLabels, OldQuota
+from cli.doctor.migration_checks import LABEL, Migration, NamespaceLabels, OldLimit
 from driver.adoption import SOURCES, resources_of
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Object, Resource
 from driver.kube.objects import is_terminal, name_key, object_key
 from driver.label_selectors import label_selector_from
 
 T = TypeVar("T")
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", namespaced=True)
 _WANTS = ("In", "Exists", "Gt", "Lt")
 """Operators that no node meets without the label."""
 
@@ -42,12 +43,14 @@ def migration(each: Each, policy_of: Callable[[str], Object | None]) -> Migratio
         for label in sorted({*wanted} - labels):
             astray.setdefault(label, []).append(pod)
     quotas = each(RESOURCE_QUOTAS, lambda raw: _old_limits(raw, adopted))
+    ranges = each(LIMIT_RANGES, lambda raw: _old_ranges(raw, adopted))
     names = each(DEVICE_CLASSES, lambda raw: str(raw["spec"].get("extendedResourceName") or ""))
     return Migration(
         installed=tuple(policies),
         namespaces=namespaces,
         old_pods={source: tuple(pods) for source, pods in old.items()},
         quotas=tuple(quota for found in quotas for quota in found),
+        ranges=tuple(limit for found in ranges for limit in found),
         class_names=frozenset(names) - {""},
         astray={label: tuple(pods) for label, pods in astray.items()},
     )
@@ -86,7 +89,17 @@ def _wanted_labels(spec: Mapping[str, Any]) -> list[str]:
     return [*(spec.get("nodeSelector") or {}), *(set.intersection(*terms) if terms else ())]
 
 
-def _old_limits(quota: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[OldQuota]:
-    resources = {it for source in adopted.get(name_key(quota)[0], ()) for it in SOURCES[source].every_resource}
+def _old_limits(quota: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
     limited = {key.removeprefix("requests.").removeprefix("limits.") for key in quota["spec"].get("hard") or {}}
-    return [OldQuota(object_key(quota), resource) for resource in sorted(limited & resources)]
+    return _of_sources(quota, limited, adopted)
+
+
+def _old_ranges(limits: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
+    ranges = limits["spec"].get("limits") or ()
+    limited = {name for one in ranges for part in ("min", "max") for name in one.get(part) or {}}
+    return _of_sources(limits, limited, adopted)
+
+
+def _of_sources(obj: Object, limited: set[str], adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
+    resources = {it for source in adopted.get(name_key(obj)[0], ()) for it in SOURCES[source].every_resource}
+    return [OldLimit(object_key(obj), resource) for resource in sorted(limited & resources)]

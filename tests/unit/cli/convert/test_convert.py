@@ -275,6 +275,16 @@ def test_what_others_count_by_the_old_names_is_noted(lode: Callable[..., Answer]
     )
 
 
+def test_a_limit_range_that_demands_the_old_resource_is_noted() -> None:
+    limits = {"limits": [{"type": "Container", "min": {"nvidia.com/gpu": 1}}]}
+    text = yaml.safe_dump({"kind": "LimitRange", "metadata": {"name": "r"}, "spec": limits})
+    (note,) = converted(text).notes
+    assert (note.field, note.message.split(",")[0]) == (
+        "spec.limits[0].min[nvidia.com/gpu]",
+        "still demands it of pods",
+    )
+
+
 def test_labels_of_nodes_that_another_program_writes_are_noted() -> None:
     pod = pod_with(CARD)
     pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "H100", "zone": "a"}

@@ -7,7 +7,7 @@ import pytest
 
 from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding
-from cli.doctor.migration_checks import Migration, NamespaceLabels, OldQuota, check_migration
+from cli.doctor.migration_checks import Migration, NamespaceLabels, OldLimit, check_migration
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, NotFound, Object, Page, Resource
 from driver.settings import Settings
 
@@ -58,12 +58,21 @@ def test_adoption_without_a_fault_is_one_line() -> None:
             ),
         ),
         (
-            Migration(("hami",), (ADOPTED,), quotas=(OldQuota("a/cards", "nvidia.com/gpumem"),)),
+            Migration(("hami",), (ADOPTED,), quotas=(OldLimit("a/cards", "nvidia.com/gpumem"),)),
             (
                 "warning",
                 "quotas",
                 "ResourceQuota a/cards",
                 "limits nvidia.com/gpumem, which no pod asks for any more: it counts nothing",
+            ),
+        ),
+        (
+            Migration(("hami",), (ADOPTED,), ranges=(OldLimit("a/limits", "nvidia.com/gpu"),)),
+            (
+                "failed",
+                "quotas",
+                "LimitRange a/limits",
+                "has a min or max of nvidia.com/gpu, which no adopted pod has any more: every one is refused",
             ),
         ),
         (
@@ -84,7 +93,7 @@ def test_what_is_left_is_found_and_has_a_remedy(facts: Migration, expected: tupl
 
 def test_a_quota_counts_on_if_a_class_has_the_name() -> None:
     facts = Migration(
-        ("hami",), (ADOPTED,), quotas=(OldQuota("a/q", "nvidia.com/gpu"),), class_names=frozenset({"nvidia.com/gpu"})
+        ("hami",), (ADOPTED,), quotas=(OldLimit("a/q", "nvidia.com/gpu"),), class_names=frozenset({"nvidia.com/gpu"})
     )
     assert [it.status for it in check_migration(facts)] == ["ok"]
 
@@ -155,13 +164,15 @@ def test_the_facts_are_those_of_adopted_namespaces() -> None:
         pod("other", "b", CARD, **wanted),
         obj("ResourceQuota", "q", "a", spec={"hard": {"requests.nvidia.com/gpu": "4", "pods": "9"}}),
         obj("ResourceQuota", "q", "b", spec={"hard": {"requests.nvidia.com/gpu": "4"}}),
+        obj("LimitRange", "r", "a", spec={"limits": [{"max": {"nvidia.com/gpu": 4, "cpu": 1}}, {"default": CARD}]}),
         obj("DeviceClass", "gpu.lode.dev", spec={"extendedResourceName": "nvidia.com/gpu"}),
     )
     assert migration(cluster) == Migration(
         installed=("hami",),
         namespaces=(ADOPTED,),
         old_pods={"hami": ("a/old",)},
-        quotas=(OldQuota("a/q", "nvidia.com/gpu"),),
+        quotas=(OldLimit("a/q", "nvidia.com/gpu"),),
+        ranges=(OldLimit("a/r", "nvidia.com/gpu"),),
         class_names=frozenset({"nvidia.com/gpu"}),
         astray={"nvidia.com/gpu.product": ("a/waits",), "host-arch": ("a/astray",)},
     )
