@@ -42,6 +42,7 @@ _WORKLOADS: Final = (
     Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
     Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True),
 )
+_OF_ADOPTION: Final = ("adopted-", "not-adopted-")
 _PART_OF: Final = "app.kubernetes.io/part-of=lode"
 _PROGRAMS: Final = "app.kubernetes.io/name in (lode-controller, lode-kubeletplugin)"
 _PATIENCE_SECONDS: Final = 120.0
@@ -91,6 +92,8 @@ class Uninstall:
             )
             return WAITS
         self._delete_ours(_GATE_POLICIES)
+        # Pods of other systems are let through again as they are.
+        self._delete_ours(_POLICIES, lambda name: name.startswith(_OF_ADOPTION))
         self._wait("no pod has the gate", self._pods_with_gate_after_lifting)
         for resource in _WORKLOADS:
             for obj in self._labelled(resource, _PART_OF):

@@ -51,7 +51,7 @@ class AdoptionCase:
             {
                 "name": one["name"],
                 "image": "none",
-                "resources": {"limits": one["limits"]},
+                "resources": {part: one[part] for part in ("limits", "requests") if part in one},
                 **{key: one[key] for key in ("restartPolicy",) if key in one},
             }
             for one in self.pod[kind]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli import uninstall
+from cli import uninstall, uninstall_run
 from testclusters import ControlPlane
 from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
 from tests.contract.installed import (
@@ -32,6 +32,7 @@ def cluster() -> Iterator[tuple[ControlPlane, Identity]]:
     """A cluster without nodes, in which the manifests are installed."""
     with ControlPlane() as plane:
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("apply", "-f", "manifests/adopt/hami/policies.yaml")
         plane.kubectl("wait", "--for=create", "serviceaccount/default")
         yield plane, Identity.admin(plane)
 
@@ -80,6 +81,11 @@ def allocation(admin: Identity, **status: object) -> Object:
     return admin.as_user(CONTROLLER).request("PATCH", f"{CLAIMS}/{stored['metadata']['name']}/status", wanted).must()
 
 
+def of_adoption(admin: Identity) -> list[str]:
+    """The policies that adopt pods or refuse them."""
+    return [name for name in ours(admin).get("policies", []) if "adopt" in name]
+
+
 def call(plane: ControlPlane, *arguments: str) -> int:
     return uninstall.main([f"--kubeconfig={plane.kubeconfig()}", *arguments])
 
@@ -110,6 +116,20 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
         assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", namespace, "-o", "name").stdout
     assert call(plane) == 0, "a second call finds nothing to do"
     plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-k", "manifests/controller-allocated")
+
+
+def test_pods_of_other_systems_are_let_through_before_anything_can_fail(
+    cluster: tuple[ControlPlane, Identity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops here because a pod of a program does not end."""
+    plane, admin = cluster
+    labels = {"app.kubernetes.io/name": "lode-kubeletplugin"}
+    spec = {"nodeName": "gone", "containers": [{"name": "main", "image": "none"}]}
+    admin.request("POST", PODS, {"metadata": {"name": "stuck", "labels": labels}, "spec": spec}).must()
+    monkeypatch.setattr(uninstall_run, "_PATIENCE_SECONDS", 1.0)
+    assert of_adoption(admin)
+    assert call(plane) == 2
+    assert not of_adoption(admin)
 
 
 def test_nothing_changes_while_pods_use_devices(
