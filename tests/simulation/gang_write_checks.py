@@ -94,6 +94,8 @@ class GangWriteChecks:
         self._given: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(dict)
         """Uids of the pods that each claim was given to by this process, by namespace and gang. One that is deleted
         may still live for the process."""
+        self._gang_of: dict[str, str] = {}
+        """Of each of these pods, by uid. The claims of one that has ended may be gone."""
         self._sub_group_of: dict[str, SubGroup] = {}
         """Of each of these pods that is in one, by uid."""
         self._domains: dict[tuple[str, str], str] = {}
@@ -116,6 +118,7 @@ class GangWriteChecks:
         if asked is None:
             return
         self._given[namespace, asked.gang][uid] = set(_consumers(claim))
+        self._gang_of |= {pod["metadata"]["uid"]: asked.gang for pod in users}
         if asked.sub_groups is not None:
             of_users = {pod["metadata"]["uid"]: asked.sub_groups.of(pod) for pod in users}
             self._sub_group_of |= {user: sub_group for user, sub_group in of_users.items() if sub_group is not None}
@@ -262,8 +265,12 @@ class GangWriteChecks:
         pods = self._reader.list(PODS, namespace=namespace, limit=0).items
         ended = [pod for pod in pods if is_terminal(pod) and not pod["spec"].get("schedulingGates")]
         recent = [pod for pod in ended if _ended_at(pod) > self._clock.now() - _MOMENT]
-        asked = [(pod, found) for pod in recent if (found := self._asked(pod)) is not None and found.gang == gang]
-        return [found.sub_groups.of(pod) if found.sub_groups else None for pod, found in asked]
+        known = [(pod["metadata"]["uid"], pod, self._asked(pod)) for pod in recent]
+        return [
+            found.sub_groups.of(pod) if found and found.sub_groups else self._sub_group_of.get(uid)
+            for uid, pod, found in known
+            if (found.gang if found else self._gang_of.get(uid)) == gang
+        ]
 
     def _succeeded(self, namespace: str, runs: Collection[str], ended: Collection[Object]) -> int:
         """How many pods of these Jobs and JobSets have succeeded.
