@@ -60,6 +60,10 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 	$(CLUSTERS) control-plane --helm >/dev/null
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
+.PHONY: adoption-hour
+adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on a node that changes hands, on a kind cluster
+	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ARGS="-k two_hands --timeout=7200"
+
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue
 	.ci/cold

@@ -33,7 +33,7 @@ from testclusters.daemon import Docker
 from testclusters.debian import installed, promtool
 from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
-from testclusters.images import PREVIOUS, build_context, image_labels, previous_source, software_bill
+from testclusters.images import PREVIOUS, build_context, busybox_layer, image_labels, previous_source, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.lifecycle import kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
@@ -66,6 +66,7 @@ __all__ = [
     "OwnFolder",
     "ProgramMissing",
     "build_context",
+    "busybox_layer",
     "cached_folder",
     "content_key",
     "example_driver",

@@ -5,47 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.client import Client, Object, eventually, eventually_none
-from tests.e2e.hardware import device_plugin
-from tests.e2e.hardware.conftest import Machines, cards_of
+from tests.e2e.client import Client, eventually
+from tests.e2e.hardware.conftest import Machines
+from tests.e2e.hardware.old_cards import closed, handed_out, old_pod
 from tests.e2e.pods import pod, request, template
 from tests.e2e.test_cards import lode
-
-RESOURCE = "nvidia.com/gpu"
-LABEL = "example.com/device-plugin"
-TAINT = "lode.dev/other-driver"
-
-
-def closed(client: Client, node: str) -> set[str]:
-    """The cards that the plugin keeps for another driver."""
-    listed = client.list("resourceslices", fields=f"spec.nodeName={node},spec.driver=lode.dev")
-    devices = [device for it in listed for device in it["spec"].get("devices", [])]
-    whole = [device for device in devices if device["attributes"]["kind"]["string"] == "gpu"]
-    return {device["name"] for device in whole if any(it["key"] == TAINT for it in device.get("taints") or ())}
 
 
 @pytest.fixture
 def node(client: Client, machines: Machines, namespace: str) -> Iterator[str]:
     """A node with eight cards that a device plugin hands out."""
-    node = machines.nvidia.node
-    uuids = cards_of(client, machines.nvidia)
-    assert len(uuids) == 8
-    client.kubectl("label", "node", node, f"{LABEL}=on")
-    client.create(namespace, device_plugin.daemon_set({LABEL: "on"}, RESOURCE, *sorted(uuids)))
-    eventually("the cards of the device plugin are closed to claims", lambda: len(closed(client, node)) == 8)
-    yield node
-    client.delete(namespace, "daemonsets", device_plugin.NAME)
-    client.kubectl("label", "node", node, f"{LABEL}-")
-    client.kubectl("annotate", "node", node, "lode.dev/handover-")
-    client.delete(namespace, "pods")
-    eventually_none("all cards are open to claims again", lambda: closed(client, node))
-
-
-def old_pod(name: str) -> Object:
-    """A pod that has a card from the device plugin."""
-    made = pod(name)
-    made["spec"]["containers"][0]["resources"]["limits"] = {RESOURCE: "1"}
-    return made
+    with handed_out(client, machines, namespace) as node:
+        yield node
 
 
 def containers(client: Client, namespace: str, *names: str) -> list[Any]:
