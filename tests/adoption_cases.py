@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from driver.adoption import PLAIN, SOURCES, Source
+from driver.adoption import PLAIN, SOURCES, AdoptionSource
 
 _FILE = Path(__file__).parent / "data" / "adoption" / "pods.yaml"
 Object = dict[str, Any]
@@ -32,9 +32,9 @@ class AdoptionCase:
         return self.case
 
     @property
-    def table(self) -> Source:
+    def table(self) -> AdoptionSource:
         """The source; of ``plain`` with the classes that the operator names."""
-        return Source(name=PLAIN, resources=self.classes) if self.source == PLAIN else SOURCES[self.source]
+        return AdoptionSource(name=PLAIN, resources=self.classes) if self.source == PLAIN else SOURCES[self.source]
 
     def written(self) -> Object:
         """The whole pod, as a user writes it."""

@@ -16,10 +16,10 @@ from driver.adoption.rules import (
     Values,
     WholeIfSeveral,
 )
-from driver.adoption.sources import Source
+from driver.adoption.sources import AdoptionSource
 
 
-def faults(source: Source) -> str:
+def faults(source: AdoptionSource) -> str:
     """The texts, each with field, value and remedy; none for a pod that is adopted."""
     return " + ".join([*_of_amounts(source), *_of_pod(source), *_of_words(source), _of_names()])
 
@@ -29,7 +29,7 @@ def empty_entry(text: str) -> str:
     return f'"" in {text}.split(",")'
 
 
-def _of_amounts(source: Source) -> list[str]:
+def _of_amounts(source: AdoptionSource) -> list[str]:
     """What is wrong with amounts of one container."""
     bounds = [rule for rule in source.rules if isinstance(rule, Bound)]
     most, remedy = str(MOST), literal(TOO_LARGE)
@@ -57,7 +57,7 @@ def _too_little(rules: Sequence[WholeIfSeveral]) -> str:
     return f"texts.transformList(k, g, {wrong}, {text}{remedy}[variables.named[k]])"
 
 
-def _of_pod(source: Source) -> list[str]:
+def _of_pod(source: AdoptionSource) -> list[str]:
     """What is wrong with the pod as a whole."""
     parts = []
     for rule in source.rules:
@@ -75,14 +75,14 @@ def _of_pod(source: Source) -> list[str]:
     return parts
 
 
-def _asks(source: Source, resource: str) -> str:
+def _asks(source: AdoptionSource, resource: str) -> str:
     """Whether the pod wants some of the resource."""
     if resource in source.shared:
         return "variables.together > 0"
     return f"variables.named.exists(i, k, k == {literal(resource)} && variables.amounts.exists(A, A[i] > 0))"
 
 
-def _of_text(source: Source, key: str, wrong: str, remedy: str) -> str:
+def _of_text(source: AdoptionSource, key: str, wrong: str, remedy: str) -> str:
     """A text if the annotation or label is there and is `wrong`, an expression of `text`."""
     where = "labels" if key in source.labels else "annotations"
     message = f"{literal(f'metadata.{where}[{key}]: ')} + {shown('text')} + {literal(': ' + remedy)}"
@@ -95,7 +95,7 @@ def _of_text(source: Source, key: str, wrong: str, remedy: str) -> str:
     )
 
 
-def _of_words(source: Source) -> list[str]:
+def _of_words(source: AdoptionSource) -> list[str]:
     """Values that no name can have."""
     strange = '!text.matches("^[A-Za-z0-9 ,_./:+-]*$")'
     return [_of_text(source, key, strange, NOT_NAMEABLE) for key in (*source.annotations, *source.labels)]

@@ -9,7 +9,7 @@ from charts.adoption.cel import literal
 from charts.adoption.policies import STEMS, label, policies
 from charts.adoption.variables import CLASSES
 from driver.adoption.naming import PLAIN
-from driver.adoption.sources import SOURCES, Source
+from driver.adoption.sources import SOURCES, AdoptionSource
 from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER, PLUGIN_NAMESPACE, pattern_of
 
 FOLDER = "adopt"
@@ -75,7 +75,7 @@ def _folded(value: Any) -> Any:
     return _Folded(value) if isinstance(value, str) and len(value) > 80 and " " in value else value
 
 
-def _component(source: Source) -> str:
+def _component(source: AdoptionSource) -> str:
     said = f"# Pods of {source.name} run as claims, in namespaces with the label {label(source)}=on.\n"
     if source.name == PLAIN:
         said = (

@@ -8,7 +8,7 @@ from charts.adoption.faults import empty_entry, faults
 from charts.adoption.variables import variables
 from driver.adoption.naming import ADOPTED, PLAIN
 from driver.adoption.rules import IgnoredInInit, NoEmptyEntry
-from driver.adoption.sources import SOURCES, Source
+from driver.adoption.sources import SOURCES, AdoptionSource
 from driver.names import DEFAULT_DRIVER, Names
 
 Object = dict[str, Any]
@@ -26,17 +26,17 @@ _KINDS = (
 _WITHOUT_NODE = {"name": "has-no-node-name", "expression": 'object.spec.?nodeName.orValue("") == ""'}
 
 
-def label(source: Source) -> str:
+def label(source: AdoptionSource) -> str:
     """The label of namespaces whose pods are adopted, with the value "on"."""
     return f"{DEFAULT_DRIVER}/adopt-{source.name}"
 
 
-def rivals(source: Source) -> list[Source]:
+def rivals(source: AdoptionSource) -> list[AdoptionSource]:
     """Other sources that take one of its resources."""
     return [one for one in SOURCES.values() if one is not source and set(one.resources) & set(source.resources)]
 
 
-def policies(source: Source) -> list[Object]:
+def policies(source: AdoptionSource) -> list[Object]:
     """The policies and bindings of a source for namespaces with its label."""
     specs = {"adopt": _adopting(source), "not-adopted": _refusing(source), "adopted": _warning(source)}
     found = []
@@ -55,7 +55,7 @@ def _bound(kind: str, name: str, spec: Object, actions: list[str] | None) -> lis
     return [policy, {"apiVersion": _API, "kind": kind, "metadata": {"name": name}, "spec": binding}]
 
 
-def _of_new_pods(source: Source, condition: Object, known: Mapping[str, str]) -> Object:
+def _of_new_pods(source: AdoptionSource, condition: Object, known: Mapping[str, str]) -> Object:
     """What all policies have in common; the first expression of the selector is what the component changes."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     namespaces = {"matchExpressions": [{"key": label(source), "operator": "In", "values": ["on"]}]}
@@ -68,7 +68,7 @@ def _of_new_pods(source: Source, condition: Object, known: Mapping[str, str]) ->
     return found | ({"variables": variables} if variables else {})
 
 
-def _names_a_resource(source: Source) -> Object:
+def _names_a_resource(source: AdoptionSource) -> Object:
     its = 'k.contains("/")' if source.name == PLAIN else f"k in {literal(list(source.every_resource))}"
     parts = "[c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})]"
     containers = "[object.spec.containers, object.spec.?initContainers.orValue([])]"
@@ -76,7 +76,7 @@ def _names_a_resource(source: Source) -> Object:
     return {"name": "names-a-resource", "expression": expression}
 
 
-def _adopting(source: Source) -> Object:
+def _adopting(source: AdoptionSource) -> Object:
     known = variables(source) | {"faults": faults(source)}
     spec = _of_new_pods(source, _names_a_resource(source), known)
     # A namespace is adopted by one of the sources that take the same resource; the policy that refuses says so.
@@ -93,14 +93,14 @@ def _adopting(source: Source) -> Object:
     }
 
 
-def _has_claims(source: Source) -> str:
+def _has_claims(source: AdoptionSource) -> str:
     """Whether a policy of the source has given the pod claims."""
     prefix = literal(f"{ADOPTED}{source.name}.")
     named = f'r.?resourceClaimTemplateName.orValue("").startsWith({prefix})'
     return f"object.spec.?resourceClaims.orValue([]).exists(r, {named})"
 
 
-def _with_claims(source: Source) -> str:
+def _with_claims(source: AdoptionSource) -> str:
     entry = "Object.spec.resourceClaims{name: p[0], resourceClaimTemplateName: p[1]}"
     # With the gate, because a policy whose conditions were not met is not asked again after a change.
     open_to = 'namespaceObject.metadata.?labels[?"lode.dev/gate"].orValue("") == "off"'
@@ -117,7 +117,7 @@ def _with_claims(source: Source) -> str:
     return f"{left} ? Object{{}} : Object{{spec: Object.spec{{{', '.join(fields)}}}}}"
 
 
-def _referring(source: Source, kind: str, many: str, place: str) -> str:
+def _referring(source: AdoptionSource, kind: str, many: str, place: str) -> str:
     """The containers with their claims, and with the variables that stand for resources."""
     of = f"Object.spec.{kind}"
     named = f"variables.uses[{place}].map(n, {of}.resources.claims{{name: n}})"
@@ -144,7 +144,7 @@ def _without_resources() -> str:
     return f'(variables.faults.size() > 0 ? [] : {" + ".join(paths)}).map(path, JSONPatch{{op: "remove", path: path}})'
 
 
-def _refusing(source: Source) -> Object:
+def _refusing(source: AdoptionSource) -> Object:
     """Resources that are still there were not taken out."""
     known = variables(source) | {"faults": faults(source), "told": _told(source)}
     said = f"the pod asks for resources of {source.name} and cannot be adopted"
@@ -158,7 +158,7 @@ def _refusing(source: Source) -> Object:
     return _of_new_pods(source, _names_a_resource(source), known) | {"validations": [validation]}
 
 
-def _told(source: Source) -> str:
+def _told(source: AdoptionSource) -> str:
     missing = (
         f"no policy took it over: apply manifests/adopt/{source.name} again, or remove the label {label(source)} of "
         "the namespace"
@@ -172,7 +172,7 @@ def _told(source: Source) -> str:
     return told
 
 
-def _warning(source: Source) -> Object:
+def _warning(source: AdoptionSource) -> Object:
     """What was adopted, and has another effect than it may seem; nothing if there is no such rule."""
     validations = []
     for rule in source.rules:

@@ -7,7 +7,7 @@ for each of these. The other lists have an entry for each container, first those
 
 from charts.adoption.cel import GIVEN, escaped, literal
 from driver.adoption.naming import ADOPTED, PLAIN
-from driver.adoption.sources import Source
+from driver.adoption.sources import AdoptionSource
 
 Variables = dict[str, str]
 
@@ -15,7 +15,7 @@ CLASSES = "classes"
 """The variable of the source ``plain`` with what the operator says: a list of texts `resource=class`."""
 
 
-def variables(source: Source) -> Variables:
+def variables(source: AdoptionSource) -> Variables:
     """The expressions by name; each uses only those before it."""
     found = _of_pod(source)
     found["given"] = f"variables.containers.map(c, variables.named.map(k, {GIVEN}))"
@@ -27,7 +27,7 @@ def variables(source: Source) -> Variables:
     return found | _entries(source)
 
 
-def _of_pod(source: Source) -> Variables:
+def _of_pod(source: AdoptionSource) -> Variables:
     apps, inits = "object.spec.containers", "variables.inits"
     # The operator's patch knows the place of the first one.
     found = {CLASSES: "[]"} if source.name == PLAIN else {"tokens": literal(dict(source.resources))}
@@ -53,7 +53,7 @@ def _of_pod(source: Source) -> Variables:
     return found | {"named": f'{table}.filter(k, variables.containers.exists(c, {GIVEN} != ""))'}
 
 
-def _amounts(source: Source) -> str:
+def _amounts(source: AdoptionSource) -> str:
     """What each container wants for itself. Whoever asks for no cards gets none, whatever else is said of them."""
     others = sorted({*source.shared, *source.environment, *source.refused})
     want = f"k in {literal(others)} ? 0 : A[i]" if others else "A[i]"
@@ -65,7 +65,7 @@ def _amounts(source: Source) -> str:
     return f"variables.numbers.transformList(j, A, {amounts})"
 
 
-def _template(source: Source) -> str:
+def _template(source: AdoptionSource) -> str:
     """The name of the template for the amounts `A`."""
     if source.name == PLAIN:
         its_class = f'variables.{CLASSES}.filter(it, it.startsWith(variables.named[i] + "="))[0].split("=")[1]'
@@ -75,7 +75,7 @@ def _template(source: Source) -> str:
     return f'([{literal(ADOPTED + source.name)}, {amounts}] + variables.words).join(".")'
 
 
-def _words(source: Source) -> str:
+def _words(source: AdoptionSource) -> str:
     """The annotations and labels that mean something; not those that the system itself has written."""
     parts = []
     for where, table in (("annotations", source.annotations), ("labels", source.labels)):
@@ -93,7 +93,7 @@ def _words(source: Source) -> str:
     return " + ".join(parts) or "[]"
 
 
-def _entries(source: Source) -> Variables:
+def _entries(source: AdoptionSource) -> Variables:
     """The entries of ``spec.resourceClaims``: for each container, and as pairs of name and template.
 
     A container that ends before the others start uses the entry of the first that has enough for it.
@@ -119,7 +119,7 @@ def _entries(source: Source) -> Variables:
     return found | {"uses": f"variables.entries.transformList(i, e, {uses})", "claims": claims}
 
 
-def _shared(source: Source) -> Variables:
+def _shared(source: AdoptionSource) -> Variables:
     """What the containers of a pod use together: the most that is used at a time."""
     its = f"variables.named.transformList(i, k, k in {literal(sorted(source.shared))}, A[i])"
     during = "variables.shared.transformList(i, a, {}variables.ends[i], a)"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.convert.sources import sources_of
-from driver.adoption import Source, adopt
+from driver.adoption import AdoptionSource, adopt
 from driver.errors import Fault
 from driver.names import Names
 from kubeletplugin.hardware.vendors import vendor_of_resource
@@ -32,7 +32,7 @@ class Conversion:
         on_demand: whether templates are only named, and the controller makes them.
     """
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, AdoptionSource]
     names: Names
     chosen: bool = False
     on_demand: bool = False
@@ -98,7 +98,7 @@ def _readers(pod: Mapping[str, Any]) -> Iterator[Fault]:
                 yield Fault(f"spec.containers[{number}].env[{index}]", _READS_OUTPUT)
 
 
-def _left_over(pod: Mapping[str, Any], sources: list[Source]) -> Iterator[Fault]:
+def _left_over(pod: Mapping[str, Any], sources: list[AdoptionSource]) -> Iterator[Fault]:
     """Resources of device plugins that no source has."""
     if sources:
         remedy = f"means nothing to {' and '.join(it.name for it in sources)}: remove it, or choose another --source"

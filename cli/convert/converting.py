@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.convert.adopting import Conversion, adopted
-from cli.convert.edits import CannotEdit, Edits
+from cli.convert.edits import CannotEdit, TextEdits
 from cli.convert.nodes import line_of
 from cli.convert.places import Path, PodPlace, objects_of, old_names, pod_places, shown
 from cli.convert.templates import OwnTemplates, TemplateNames
-from cli.convert.texts import Part, parts_of, read_back, written
+from cli.convert.texts import TextPart, parts_of, read_back, written
 from cli.expand import SENSELESS
 from cli.yaml_values import InvalidDocument
 from driver.errors import Fault, InvalidInput
@@ -100,9 +100,9 @@ class _Part:
         made: new templates, with the lines that they stand for.
     """
 
-    def __init__(self, part: Part, done: ConvertedFile, conversion: Conversion, taken: TemplateNames):
+    def __init__(self, part: TextPart, done: ConvertedFile, conversion: Conversion, taken: TemplateNames):
         self.part = part
-        self.edits = Edits(part.text, part.document.aliased)
+        self.edits = TextEdits(part.text, part.document.aliased)
         self.values: list[tuple[Path, Any]] = []
         self.made: list[tuple[Mapping[str, Any], list[str]]] = []
         self._done = done

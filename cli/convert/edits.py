@@ -1,6 +1,6 @@
 """The text of a document with another value: only what differs is written anew, and comments stay.
 
-A comment at the end of a line that is taken out goes with it (``Edits.taken``); one on a line of its own stays.
+A comment at the end of a line that is taken out goes with it (``TextEdits.taken``); one on a line of its own stays.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from cli.convert.nodes import Node
+from cli.convert.nodes import TextNode
 
 _WIDTH: Final = 1 << 20
 """Lines are never wrapped."""
@@ -30,7 +30,7 @@ class CannotEdit(Exception):
 
 
 @dataclass(slots=True)
-class Edits:
+class TextEdits:
     """Changes of one text.
 
     Attributes:
@@ -44,7 +44,7 @@ class Edits:
     taken: list[str] = field(default_factory=list)
     _made: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def change_at(self, root: Node, path: Sequence[str | int], old: Any, new: Any) -> None:
+    def change_at(self, root: TextNode, path: Sequence[str | int], old: Any, new: Any) -> None:
         """Write ``new`` in place of ``old``, which is the value at the end of a path. Raises CannotEdit."""
         node = root
         for step in path:
@@ -55,13 +55,13 @@ class Edits:
             node = child
         self.change(node, old, new)
 
-    def _check_alone(self, node: Node) -> None:
+    def _check_alone(self, node: TextNode) -> None:
         if node.kind == "alias":
             raise CannotEdit(node.line, "is an alias (*); write the value out here")
         if node.anchor in self.aliased:
             raise CannotEdit(node.line, f"an alias names it (*{node.anchor}); write the value out in both places")
 
-    def change(self, node: Node, old: Any, new: Any) -> None:
+    def change(self, node: TextNode, old: Any, new: Any) -> None:
         """Write ``new`` in place of ``old``, which is the value of the node. Raises CannotEdit."""
         if old == new:
             return
@@ -87,7 +87,7 @@ class Edits:
     def _replace(self, start: int, end: int, text: str) -> None:
         self._made.append((start, end, text))
 
-    def _change_mapping(self, node: Node, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def _change_mapping(self, node: TextNode, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         # The reader refuses keys that are there twice, so both have the same order.
         entries = dict(zip(old, zip(node.keys, node.children, strict=True), strict=True))
         gone = [name for name in old if name not in new]
@@ -111,7 +111,7 @@ class Edits:
             self._insert_below(node, _block(added, first.column, self._dashes(node)))
         return None
 
-    def _change_list(self, node: Node, old: Sequence[Any], new: Sequence[Any]) -> None:
+    def _change_list(self, node: TextNode, old: Sequence[Any], new: Sequence[Any]) -> None:
         for child, before, after in zip(node.children, old, new, strict=False):
             self.change(child, before, after)
         added = list(new[len(old) :])
@@ -125,7 +125,7 @@ class Edits:
 
     # Lines
 
-    def _begins_line(self, node: Node) -> bool:
+    def _begins_line(self, node: TextNode) -> bool:
         return not self.text[self._line_start(node.start) : node.start].strip()
 
     def _line_start(self, at: int) -> int:
@@ -136,14 +136,14 @@ class Edits:
         found = self.text.find("\n", at)
         return len(self.text) if found < 0 else found + 1
 
-    def _take_lines(self, key: Node, value: Node) -> None:
+    def _take_lines(self, key: TextNode, value: TextNode) -> None:
         start, end = self._line_start(key.start), self._line_end(max(key.last, value.last))
         lines = self.text[start:end].splitlines(keepends=True)
         comments = [] if self._has_lines(value) else [line for line in lines if line.lstrip().startswith("#")]
         self.taken += [line.strip() for line in lines if line not in comments and line.strip()]
         self._replace(start, end, "".join(comments))
 
-    def _has_lines(self, node: Node) -> bool:
+    def _has_lines(self, node: TextNode) -> bool:
         """Whether a text in the value goes over several lines, which may begin with # and are no comments."""
         if node.kind == "scalar":
             return "\n" in self.text[node.start : node.last]
@@ -151,7 +151,7 @@ class Edits:
 
     def _take_first(
         self,
-        entries: Mapping[str, tuple[Node, Node]],
+        entries: Mapping[str, tuple[TextNode, TextNode]],
         new: Mapping[str, Any],
         gone: Sequence[str],
         added: Mapping[str, Any],
@@ -171,14 +171,14 @@ class Edits:
         else:
             self._replace(first.start, last.last, _block(added, first.column, 0).strip())
 
-    def _insert_below(self, node: Node, block: str) -> None:
+    def _insert_below(self, node: TextNode, block: str) -> None:
         at = self._line_end(max(node.last, node.keys[-1].last if node.keys else 0))
         block = block.replace("\n", "\r\n") if "\r\n" in self.text else block
         if at and self.text[at - 1] != "\n":
             block = "\n" + block.rstrip()
         self._replace(at, at, block)
 
-    def _dashes(self, node: Node) -> int:
+    def _dashes(self, node: TextNode) -> int:
         """Columns by which the text indents lists below their keys."""
         for key, child in zip(node.keys, node.children, strict=True):
             if child.kind == "list" and not child.flow:
@@ -187,14 +187,14 @@ class Edits:
 
     # Brackets
 
-    def _quoted(self, node: Node) -> bool:
+    def _quoted(self, node: TextNode) -> bool:
         """Whether the text around is JSON."""
         return bool(re.match(r"\s*[{\[]\s*[\"\]}]", self.text[node.start : node.start + 200])) and node.flow
 
     def _flow_mapping(
         self,
-        node: Node,
-        entries: Mapping[str, tuple[Node, Node]],
+        node: TextNode,
+        entries: Mapping[str, tuple[TextNode, TextNode]],
         old: Mapping[str, Any],
         new: Mapping[str, Any],
     ) -> str:
@@ -202,7 +202,7 @@ class Edits:
         for name, value in new.items():
             if name in entries:
                 key, child = entries[name]
-                inner = Edits(self.text, self.aliased, self.taken)
+                inner = TextEdits(self.text, self.aliased, self.taken)
                 inner.change(child, old[name], value)
                 parts.append(self.text[key.start : child.start] + inner.result(child.start, child.last))
             else:

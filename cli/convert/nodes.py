@@ -15,7 +15,7 @@ from cli.yaml_values import InvalidDocument, ValueReader, key_of, one_line, yaml
 
 
 @dataclass(slots=True)
-class Node:
+class TextNode:
     """A value in the text.
 
     Attributes:
@@ -37,17 +37,17 @@ class Node:
     column: int
     flow: bool = False
     anchor: str = ""
-    keys: list["Node"] = field(default_factory=list)
+    keys: list["TextNode"] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    children: list["Node"] = field(default_factory=list)
+    children: list["TextNode"] = field(default_factory=list)
 
-    def child(self, step: str | int) -> "Node | None":
+    def child(self, step: str | int) -> "TextNode | None":
         """The value of a key, or the entry of a list; None if there is no such one."""
         if isinstance(step, int):
             return self.children[step] if self.kind == "list" and step < len(self.children) else None
         return self.children[self.names.index(step)] if self.kind == "mapping" and step in self.names else None
 
-    def at(self, path: tuple[str | int, ...]) -> "Node":
+    def at(self, path: tuple[str | int, ...]) -> "TextNode":
         """The value at the end of a path, or the last one on the way to it that the text has."""
         node = self
         for step in path:
@@ -58,7 +58,7 @@ class Node:
         return node
 
 
-def line_of(node: Node, field: str) -> int:
+def line_of(node: TextNode, field: str) -> int:
     """The line of a field below a node, or of the last thing on the way to it that the text has."""
     line = node.line
     while field:
@@ -91,7 +91,7 @@ class PlacedDocument:
     """
 
     value: Any
-    node: Node | None
+    node: TextNode | None
     start: int
     end: int
     aliased: frozenset[str]
@@ -112,7 +112,7 @@ def read_placed(text: str) -> list[PlacedDocument]:
 
 def _documents(text: str) -> Iterator[PlacedDocument]:
     values, nodes, start = ValueReader(), _NodeReader(text), 0
-    pending: tuple[Any, Node | None, frozenset[str]] | None = None
+    pending: tuple[Any, TextNode | None, frozenset[str]] | None = None
     for event in yaml_events(text):
         if type(event) is yaml.DocumentStartEvent:
             begins = _index(event.start_mark) if event.explicit else start
@@ -138,12 +138,12 @@ class _NodeReader:
     """Builds the nodes of one document from its events, which the reader of values has accepted."""
 
     def __init__(self, text: str) -> None:
-        self.root: Node | None = None
+        self.root: TextNode | None = None
         self.aliased: set[str] = set()
         self._text = text
-        self._open: list[Node] = []
-        self._key: Node | None = None
-        self._keys: list[Node | None] = []
+        self._open: list[TextNode] = []
+        self._key: TextNode | None = None
+        self._keys: list[TextNode | None] = []
 
     def take(self, event: Any) -> None:
         kind = type(event)
@@ -169,16 +169,16 @@ class _NodeReader:
                 node.column = node.keys[0].column if node.kind == "mapping" else node.column
             self._put(node, event)
 
-    def _node(self, kind: Literal["scalar", "mapping", "list", "alias"], event: Any) -> Node:
+    def _node(self, kind: Literal["scalar", "mapping", "list", "alias"], event: Any) -> TextNode:
         start, end = event.start_mark, event.end_mark
-        return Node(kind, start.index, end.index, start.line + 1, start.column, anchor=event.anchor or "")
+        return TextNode(kind, start.index, end.index, start.line + 1, start.column, anchor=event.anchor or "")
 
     def _end_of_scalar(self, event: Any) -> int:
         """A literal or folded text ends with its last line that is not empty."""
         start, end = int(event.start_mark.index), int(event.end_mark.index)
         return start + len(self._text[start:end].rstrip()) if event.style in ("|", ">") else end
 
-    def _put(self, node: Node, event: Any) -> None:
+    def _put(self, node: TextNode, event: Any) -> None:
         if not self._open:
             self.root = node
             return

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from driver.adoption import PLAIN, SOURCES, Source, resources_of
+from driver.adoption import PLAIN, SOURCES, AdoptionSource, resources_of
 
 _NVIDIA: Final = SOURCES["nvidia"]
 _HAMI: Final = SOURCES["hami"]
@@ -12,12 +12,12 @@ _BOTH: Final = frozenset(_NVIDIA.resources) & frozenset(_HAMI.resources)
 """Resources that mean nearly the same for NVIDIA's device plugin and for HAMi."""
 
 
-def sources_with(plain: Mapping[str, str]) -> dict[str, Source]:
+def sources_with(plain: Mapping[str, str]) -> dict[str, AdoptionSource]:
     """The sources by name, with the device class of each plain resource."""
     return {**SOURCES, PLAIN: replace(SOURCES[PLAIN], resources=dict(plain))}
 
 
-def sources_of(pod: Mapping[str, Any], chosen: Mapping[str, Source]) -> list[Source]:
+def sources_of(pod: Mapping[str, Any], chosen: Mapping[str, AdoptionSource]) -> list[AdoptionSource]:
     """The sources among ``chosen`` whose resources the containers of a pod ask for, in the order of ``SOURCES``.
 
     A pod with ``nvidia.com/gpu`` was written for HAMi if it has anything else that only HAMi knows.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.convert.edits import Edits, block_text
+from cli.convert.edits import TextEdits, block_text
 from cli.convert.nodes import PlacedDocument, read_placed
 from cli.yaml_values import MAX_DEPTH, InvalidDocument
 
@@ -14,7 +14,7 @@ _SPACE: Final = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextPart:
     """A document of a file.
 
     Attributes:
@@ -33,7 +33,7 @@ class Part:
         return self.before + line
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str) -> list[TextPart]:
     """The documents of a file: YAML, or JSON objects one after the other.
 
     Raises:
@@ -46,10 +46,10 @@ def parts_of(text: str) -> list[Part]:
         if not is_json:
             raise
         return list(_json_parts(text))
-    return [Part(text, document, 0, is_json and len(documents) == 1) for document in documents]
+    return [TextPart(text, document, 0, is_json and len(documents) == 1) for document in documents]
 
 
-def _json_parts(text: str) -> Iterable[Part]:
+def _json_parts(text: str) -> Iterable[TextPart]:
     decoder, start, before, length = json.JSONDecoder(), 0, 0, len(text.rstrip())
     while start < length:
         at = _SPACE.match(text, start).end()  # type: ignore[union-attr]
@@ -62,12 +62,12 @@ def _json_parts(text: str) -> Iterable[Part]:
             raise InvalidDocument(f"is not JSON: {error}", line) from None
         end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
         (document,) = read_placed(text[start:end])
-        yield Part(text[start:end], document, before, is_json=True)
+        yield TextPart(text[start:end], document, before, is_json=True)
         before += text.count("\n", start, end)
         start = end
 
 
-def written(parts: Sequence[tuple[Part, Edits, Sequence[tuple[Mapping[str, Any], Sequence[str]]]]]) -> str:
+def written(parts: Sequence[tuple[TextPart, TextEdits, Sequence[tuple[Mapping[str, Any], Sequence[str]]]]]) -> str:
     """The text of all parts, each followed by its further documents.
 
     Args:

@@ -19,7 +19,7 @@ from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedN
 from driver.adoption.outputs import output_annotations
 from driver.adoption.pods import Adoption, adopt, resources_of
 from driver.adoption.rules import Broken
-from driver.adoption.sources import SOURCES, Source
+from driver.adoption.sources import SOURCES, AdoptionSource
 from driver.adoption.templates import template_spec
 
 __all__ = [
@@ -30,8 +30,8 @@ __all__ = [
     "WORDS",
     "AdoptedName",
     "Adoption",
+    "AdoptionSource",
     "Broken",
-    "Source",
     "adopt",
     "is_on_demand",
     "output_annotations",

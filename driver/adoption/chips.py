@@ -10,7 +10,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class AscendResource:
     """A chip that is a resource of its own.
 
     Attributes:
@@ -53,27 +53,37 @@ def _model(name: str) -> str:
 
 
 CHIPS: Final = (
-    Chip("huawei.com/Ascend910", 'type.startsWith("910")'),
-    Chip("huawei.com/Ascend310", 'type.startsWith("310") && type != "310P"'),
-    Chip("huawei.com/Ascend310P", 'type == "310P"', 24576, 21527, {"vir01": 3072, "vir02": 6144, "vir04": 12288}),
-    Chip(
+    AscendResource("huawei.com/Ascend910", 'type.startsWith("910")'),
+    AscendResource("huawei.com/Ascend310", 'type.startsWith("310") && type != "310P"'),
+    AscendResource(
+        "huawei.com/Ascend310P", 'type == "310P"', 24576, 21527, {"vir01": 3072, "vir02": 6144, "vir04": 12288}
+    ),
+    AscendResource(
         "huawei.com/Ascend910A",
         'type == "910A"',
         32768,
         32768,
         {"vir02": 2184, "vir04": 4369, "vir08": 8738, "vir16": 17476},
     ),
-    Chip(
+    AscendResource(
         "huawei.com/Ascend910B2",
         _model("910b2"),
         65536,
         65536,
         {"vir03_1c_8g": 8192, "vir06_1c_16g": 16384, "vir12_3c_32g": 32768},
     ),
-    Chip("huawei.com/Ascend910B3", _model("910b3"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
-    Chip("huawei.com/Ascend910B4", _model("910b4"), 32768, 32768, {"vir05_1c_8g": 8192, "vir10_3c_16g": 16384}),
-    Chip("huawei.com/Ascend910B4-1", _model("910b4-1"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
-    Chip("huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}),
+    AscendResource(
+        "huawei.com/Ascend910B3", _model("910b3"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+    ),
+    AscendResource(
+        "huawei.com/Ascend910B4", _model("910b4"), 32768, 32768, {"vir05_1c_8g": 8192, "vir10_3c_16g": 16384}
+    ),
+    AscendResource(
+        "huawei.com/Ascend910B4-1", _model("910b4-1"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+    ),
+    AscendResource(
+        "huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+    ),
 )
 
 STATIC_VNPUS: Final = (

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from driver.adoption.chips import CHIPS, CORES, STATIC_VNPUS, Chip
+from driver.adoption.chips import CHIPS, CORES, STATIC_VNPUS, AscendResource
 from driver.adoption.naming import AdoptedName
 from driver.adoption.wanted import LOCALITY, Json, Wanted, spec_of
 from driver.errors import Fault
@@ -31,7 +31,7 @@ def _template(name: str) -> str:
     return f'{{}}.profile == "{name}"'
 
 
-def _of_chip(chip: Chip, request: AdoptedName, faults: list[Fault]) -> list[Wanted]:
+def _of_chip(chip: AscendResource, request: AdoptedName, faults: list[Fault]) -> list[Wanted]:
     memory, cores = (request.amounts.get(f"{chip.token}{letter}", 0) for letter in "mc")
     count = request.amounts.get(f"{chip.token}n", 1 if memory or cores else 0)
     if not count:

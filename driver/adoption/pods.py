@@ -18,7 +18,7 @@ from driver.adoption.rules import (
     broken_by_pod,
     noted_of_init,
 )
-from driver.adoption.sources import Source
+from driver.adoption.sources import AdoptionSource
 from driver.errors import InvalidInput
 from driver.quantity import NANO, Quantity
 
@@ -53,7 +53,7 @@ class _Container:
     """Whether it ends before the others start: an init container that is no sidecar."""
 
 
-def adopt(pod: Mapping[str, Any], source: Source) -> Adoption:
+def adopt(pod: Mapping[str, Any], source: AdoptionSource) -> Adoption:
     """Return what becomes of a pod, or of a pod template, in a namespace where pods of the source are adopted.
 
     Args:
@@ -103,7 +103,7 @@ def resources_of(pod: Mapping[str, Any]) -> set[str]:
     return {name for one in resources for part in ("limits", "requests") for name in one.get(part) or {}}
 
 
-def _containers(spec: Mapping[str, Any], source: Source, broken: list[Broken]) -> list[_Container]:
+def _containers(spec: Mapping[str, Any], source: AdoptionSource, broken: list[Broken]) -> list[_Container]:
     found = []
     for kind, letter in (("containers", ""), ("initContainers", "i")):
         for index, body in enumerate(spec.get(kind) or []):
@@ -116,7 +116,7 @@ def _containers(spec: Mapping[str, Any], source: Source, broken: list[Broken]) -
     return found
 
 
-def _amounts(body: Mapping[str, Any], source: Source, path: str, broken: list[Broken]) -> dict[str, int]:
+def _amounts(body: Mapping[str, Any], source: AdoptionSource, path: str, broken: list[Broken]) -> dict[str, int]:
     resources = body.get("resources") or {}
     limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     amounts = {}
@@ -142,7 +142,7 @@ def _at(path: str, broken: Broken) -> Broken:
     return Broken(f"{path}.resources.limits[{broken.field}]", broken.value, broken.remedy, broken.noted)
 
 
-def _texts(metadata: Mapping[str, Any], source: Source) -> dict[str, str]:
+def _texts(metadata: Mapping[str, Any], source: AdoptionSource) -> dict[str, str]:
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     written = {output for mark, output in source.outputs.items() if mark in annotations}
     known = {rule.key for rule in source.rules if hasattr(rule, "key")}
@@ -155,14 +155,14 @@ def _texts(metadata: Mapping[str, Any], source: Source) -> dict[str, str]:
     return texts
 
 
-def _at_metadata(broken: Broken, pod: Mapping[str, Any], source: Source) -> Broken:
+def _at_metadata(broken: Broken, pod: Mapping[str, Any], source: AdoptionSource) -> Broken:
     kind = "labels" if broken.field in source.labels else "annotations"
     if broken.field in ((pod.get("metadata") or {}).get(kind) or {}):
         return Broken(f"metadata.{kind}[{broken.field}]", broken.value, broken.remedy, broken.noted)
     return Broken(f"spec.containers: {broken.field}", broken.value, broken.remedy, broken.noted)
 
 
-def _claims(containers: Sequence[_Container], source: Source, words: Mapping[str, str]) -> dict[str, str]:
+def _claims(containers: Sequence[_Container], source: AdoptionSource, words: Mapping[str, str]) -> dict[str, str]:
     """Refer each container to its claims, and return the names of the templates by entry."""
     templates: dict[str, str] = {}
     apps = [one for one in containers if not one.first]
@@ -184,7 +184,7 @@ def _claims(containers: Sequence[_Container], source: Source, words: Mapping[str
     return templates
 
 
-def _own(one: _Container, source: Source) -> dict[str, int]:
+def _own(one: _Container, source: AdoptionSource) -> dict[str, int]:
     return {source.resources[it]: amount for it, amount in one.amounts.items() if it not in source.shared}
 
 
@@ -203,7 +203,7 @@ def _refer(body: dict[str, Any], entry: str) -> None:
     resources["claims"] = [*(resources.get("claims") or []), {"name": entry}]
 
 
-def _names_any(body: Mapping[str, Any], source: Source) -> bool:
+def _names_any(body: Mapping[str, Any], source: AdoptionSource) -> bool:
     resources = body.get("resources") or {}
     named = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     return any(resource in named for resource in source.every_resource)
@@ -218,7 +218,7 @@ def _number(amount: object) -> str:
     return str(amount) if quantity.nanos % NANO else str(quantity.value)
 
 
-def _take_out(body: dict[str, Any], source: Source) -> None:
+def _take_out(body: dict[str, Any], source: AdoptionSource) -> None:
     resources = body.get("resources") or {}
     limits = resources.get("limits") or {}
     variables = [

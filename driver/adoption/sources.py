@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from driver.adoption.chips import CHIPS, STATIC_VNPUS, Chip
+from driver.adoption.chips import CHIPS, STATIC_VNPUS, AscendResource
 from driver.adoption.naming import PLAIN
 from driver.adoption.rules import (
     MOST_DEVICES,
@@ -40,7 +40,7 @@ def mig_token(profile: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AdoptionSource:
     """A system whose pods are adopted.
 
     Attributes:
@@ -85,14 +85,14 @@ _SLICES = ("nvidia.com/gpu.shared", *(f"{name}.shared" for name in _MIG))
 _SLICED = "a time slice has no size: ask for nvidia.com/gpu, or for a share with a claim (docs/requests.md)"
 _TYPES = "an empty entry stands for every card, and is left out: remove it"
 
-NVIDIA: Final = Source(
+NVIDIA: Final = AdoptionSource(
     name="nvidia",
     resources={"nvidia.com/gpu": "n", **_MIG},
     refused=_SLICES,
     rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), *(Bound(name, 0, _SLICED) for name in _SLICES)),
 )
 
-HAMI: Final = Source(
+HAMI: Final = AdoptionSource(
     name="hami",
     resources={
         "nvidia.com/gpu": "n",
@@ -131,7 +131,7 @@ HAMI: Final = Source(
     ),
 )
 
-VOLCANO: Final = Source(
+VOLCANO: Final = AdoptionSource(
     name="volcano",
     resources={
         "volcano.sh/vgpu-number": "n",
@@ -184,14 +184,14 @@ VOLCANO: Final = Source(
 )
 
 
-def _of_chip(chip: Chip) -> dict[str, str]:
+def _of_chip(chip: AscendResource) -> dict[str, str]:
     tokens = {chip.resource: f"{chip.token}n"}
     if chip.capacity_mib:
         tokens |= {f"{chip.resource}-memory": f"{chip.token}m", f"{chip.resource}-core": f"{chip.token}c"}
     return tokens
 
 
-def _chip_rules(chip: Chip) -> tuple[Rule, ...]:
+def _chip_rules(chip: AscendResource) -> tuple[Rule, ...]:
     rules: tuple[Rule, ...] = (Bound(chip.resource, MOST_DEVICES, _CLAIM),)
     if not chip.capacity_mib:
         return rules
@@ -209,7 +209,7 @@ def _chip_rules(chip: Chip) -> tuple[Rule, ...]:
     )
 
 
-ASCEND: Final = Source(
+ASCEND: Final = AdoptionSource(
     name="ascend",
     resources={
         **{name: token for chip in CHIPS for name, token in _of_chip(chip).items()},
@@ -229,7 +229,7 @@ ASCEND: Final = Source(
     ),
 )
 
-SOURCES: Final[Mapping[str, Source]] = {
-    source.name: source for source in (NVIDIA, HAMI, VOLCANO, ASCEND, Source(name=PLAIN, resources={}))
+SOURCES: Final[Mapping[str, AdoptionSource]] = {
+    source.name: source for source in (NVIDIA, HAMI, VOLCANO, ASCEND, AdoptionSource(name=PLAIN, resources={}))
 }
 """The sources by name. ``plain`` has no table of its own: the operator gives it one."""

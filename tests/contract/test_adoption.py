@@ -9,12 +9,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from driver.adoption import PLAIN, SOURCES, Source, adopt
+from driver.adoption import PLAIN, SOURCES, AdoptionSource, adopt
 from tests.adoption_cases import ADOPTION_CASES, AdoptionCase, claims_of, env_of, resources_of, uses_of
 from tests.contract.adopting import PLAIN_CLASSES, adopting, create, gated
 from tests.contract.identity import Identity, Object, eventually
 
-TABLES = {**SOURCES, PLAIN: Source(name=PLAIN, resources=PLAIN_CLASSES)}
+TABLES = {**SOURCES, PLAIN: AdoptionSource(name=PLAIN, resources=PLAIN_CLASSES)}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ TEXTS = st.sampled_from(
 
 
 @st.composite
-def pods(draw: st.DrawFn, source: Source) -> Object:
+def pods(draw: st.DrawFn, source: AdoptionSource) -> Object:
     """Pods that ask for resources of the source and others, and have its annotations and labels."""
     keys = {rule.key for rule in source.rules if hasattr(rule, "key")} | {*source.annotations, *source.outputs, "other"}
     names = [*sorted(source.every_resource)[:8], *sorted(source.every_resource)[-8:], "cpu"]

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.convert.edits import CannotEdit, Edits
+from cli.convert.edits import CannotEdit, TextEdits
 from cli.convert.nodes import read_placed
 
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab:-#1 ~\n'\"", max_size=6)
@@ -26,7 +26,7 @@ def edited(text: str, change: Callable[[Any], Any]) -> str:
     """The text with its one document changed."""
     (document,) = read_placed(text)
     assert document.node is not None
-    edits = Edits(text, document.aliased)
+    edits = TextEdits(text, document.aliased)
     edits.change(document.node, document.value, change(document.value))
     return edits.result(0, len(text))
 

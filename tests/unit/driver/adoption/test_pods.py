@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from driver.adoption import SOURCES, Adoption, Source, adopt
+from driver.adoption import SOURCES, Adoption, AdoptionSource, adopt
 
 _HAMI, _VOLCANO, _ASCEND = (SOURCES[name] for name in ("hami", "volcano", "ascend"))
 
@@ -150,7 +150,7 @@ def test_a_pod_with_a_node_is_left_alone() -> None:
     ],
 )
 def test_a_pod_that_cannot_be_kept_is_refused_with_the_remedy(
-    source: Source, limits: dict[str, Any], annotations: dict[str, str], said: str
+    source: AdoptionSource, limits: dict[str, Any], annotations: dict[str, str], said: str
 ) -> None:
     """Unchanged, with the field and the value."""
     pod = _pod(limits, annotations=annotations)
