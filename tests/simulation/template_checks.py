@@ -6,7 +6,7 @@ from controller.state import is_made_on_demand
 from driver.adoption import is_on_demand, template_spec
 from driver.errors import InvalidInput
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, Object
-from driver.kube.objects import is_deleting, is_terminal, name_key
+from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key
 from driver.names import Names
 from simulation.invariants import Violation
 from tests.simulation.cluster import SimulatedCluster
@@ -64,7 +64,10 @@ def _namespaces(cluster: SimulatedCluster) -> set[str]:
 
 
 def _named(cluster: SimulatedCluster, namespace: str, gate: str | None = None) -> Iterator[tuple[Object, str]]:
-    """The pods of a namespace that wait at a gate (ours; "": all pods), with the templates that they name."""
+    """The pods of a namespace that wait at a gate (ours; "": all pods), with the templates that they name.
+
+    Of those that wait, without the templates of which they have the claim already: they need them no more.
+    """
     gate = cluster.settings.names.gate if gate is None else gate
     for pod in cluster.invariants.pods():
         gates = [one["name"] for one in pod["spec"].get("schedulingGates") or []]
@@ -74,7 +77,7 @@ def _named(cluster: SimulatedCluster, namespace: str, gate: str | None = None) -
             continue
         for entry in pod["spec"].get("resourceClaims") or []:
             name = entry.get("resourceClaimTemplateName") or ""
-            if is_on_demand(name):
+            if is_on_demand(name) and not (gate and claim_name(pod, entry)):
                 yield pod, name
 
 
