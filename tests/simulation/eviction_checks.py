@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from driver.kube.api import PODS, Api, ApiCall, Object
+from driver.kube.api import PODS, RESOURCE_SLICES, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from driver.names import Names
@@ -34,8 +34,11 @@ class Eviction:
     """The priority of the preemptors."""
     there: frozenset[str]
     """Pods (uids) that had a place on all these nodes then, or when a node was added to them."""
+    slices: frozenset[str]
+    """The slices (uids) of all these nodes."""
     served: bool = False
-    """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place of one."""
+    """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place of one. Also
+    whether the devices of a node went away meanwhile, so that there was no place any more."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class EvictionChecks:
                 wanted=wanted,
                 theirs=max(map(priority_of, waiting)),
                 there=frozenset(uid for uid, pod in pods.items() if self._has_place(pod, nodes | wanted)),
+                slices=frozenset(uid for uid, node in self._slices().items() if node in nodes | wanted),
             )
         )
 
@@ -92,15 +96,21 @@ class EvictionChecks:
 
     def look(self) -> None:
         """Find out which evictions have served their purpose by now. Called after every change."""
+        unserved = [one for one in self.evictions if not one.served]
+        if not unserved:
+            return
         pods = {pod["metadata"]["uid"]: pod for pod in self._pods()}
-        for one in self.evictions:
-            if one.served:
+        slices = self._slices()
+        for one in unserved:
+            if not one.slices <= slices.keys():
+                one.served = True
                 continue
             mine = [pods.get(uid) for uid in one.preemptors]
             # A plan may be made anew, with other nodes.
             if more := {_nominated(pod) for pod in mine if pod is not None} - one.wanted - {""}:
                 one.wanted |= more
                 one.there |= {uid for uid, pod in pods.items() if self._has_place(pod, frozenset(more))}
+                one.slices |= {uid for uid, node in slices.items() if node in more}
             one.served = any(pod is None or is_deleting(pod) or is_terminal(pod) for pod in mine) or any(
                 uid not in one.there and self._takes_place(pod, one) for uid, pod in pods.items()
             )
@@ -118,6 +128,11 @@ class EvictionChecks:
             if not one.served:
                 nodes, preemptors = sorted(one.nodes), sorted(one.preemptors.values())
                 yield f"{one.victim} was evicted from {nodes} in vain, for {preemptors}"
+
+    def _slices(self) -> dict[str, str]:
+        """The node of each slice, by uid."""
+        slices = self.reader.list(RESOURCE_SLICES, limit=0).items
+        return {part["metadata"]["uid"]: str(part["spec"].get("nodeName")) for part in slices}
 
     def _pods(self) -> list[Object]:
         return list(self.reader.list(PODS, limit=0).items)
