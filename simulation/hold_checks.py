@@ -174,6 +174,9 @@ class HoldChecks:
             after = held.get(gang)
             if after is None or after.nodes != before.nodes or before.starts is None or before.starts <= now:
                 continue
+            if not self._waits(gang):
+                # The nodes are held for its later members now.
+                continue
             if after.starts is None or after.starts > before.starts:
                 self._found.append(f"the start of gang {gang} is put off from {before.starts} to {after.starts}")
         if _nodes(held) != _nodes(self._last):

@@ -160,8 +160,8 @@ def check_no_writes_without_news(cluster: SimulatedCluster) -> None:
         cluster.clock.monotonic(),
     )
     cluster.idle(QUIET_MINUTE)
-    # Why a pod waits depends on which nodes are held back for others.
-    news = any(one.holds_changed_at >= began for one in cluster.controllers())
+    # Why a pod waits depends on which nodes are held back for others; new words may be told after the pause.
+    news = any(one.holds_changed_at >= began - REWORD_SECONDS for one in cluster.controllers())
     again, wrong = _said_again(cluster, events, reworded=news)
     excused = {LEASES: cluster.log.writes[LEASES], EVENTS: before.get(EVENTS, 0) + again * _CALLS_OF_AN_EVENT}
     if news:
