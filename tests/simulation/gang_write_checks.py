@@ -98,6 +98,8 @@ class GangWriteChecks:
         """Of each of these pods, by uid. The claims of one that has ended may be gone."""
         self._sub_group_of: dict[str, SubGroup] = {}
         """Of each of these pods that is in one, by uid."""
+        self._started: dict[tuple[str, str], float] = {}
+        """When this process let a pod go, by namespace and gang (epoch seconds)."""
         self._domains: dict[tuple[str, str], str] = {}
         """The last domain of each node, by node and label. A gang keeps it when the node has lost the label."""
 
@@ -134,8 +136,11 @@ class GangWriteChecks:
         if asked is None:
             return
         namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
-        holders = self._holders(namespace, asked.gang)
-        if any(holder.let_go for holder in holders if holder.uid != uid):
+        holders, now = self._holders(namespace, asked.gang), self._clock.now()
+        # kube-scheduler may have dropped the reservation of one that was let go a moment ago.
+        started = self._started.get((namespace, asked.gang), -_MOMENT) > now - _MOMENT
+        self._started[namespace, asked.gang] = now
+        if started or any(holder.let_go for holder in holders if holder.uid != uid):
             yield from self._begin_problems(pod, asked, holders)
             return
         given = self._given[namespace, asked.gang]
