@@ -8,6 +8,7 @@ from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
 from driver.names import Names
 from driver.wire import Json
+from driver.wire.fields import integer, text
 
 _GRACE_SECONDS: Final = 30
 """Default of ``spec.terminationGracePeriodSeconds``."""
@@ -116,36 +117,36 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
     conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
     unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
-    gates = tuple(gate["name"] for gate in spec.get("schedulingGates") or ())
+    gates = tuple(text(gate["name"]) for gate in spec.get("schedulingGates") or ())
     judged = unschedulable and not gates and not scheduled.get("lastProbeTime")
     disrupted = conditions.get("DisruptionTarget") or {}
     own = conditions.get(condition_type)
     gang = hints_of(raw, gang_label)
     return PodView(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        node_name=spec.get("nodeName") or "",
+        namespace=text(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata["uid"]),
+        node_name=text(spec.get("nodeName")),
         gates=gates,
         terminal=status.get("phase") in ("Succeeded", "Failed"),
         deleting=bool(metadata.get("deletionTimestamp")),
         references=_references(spec, status),
         needs=needs_of(raw),
         allocated=_condition(own) if own else None,
-        unschedulable=(scheduled.get("message") or "no reason given") if judged else "",
+        unschedulable=(text(scheduled.get("message")) or "no reason given") if judged else "",
         wishes_node=unschedulable and bool(gates),
-        nominated=status.get("nominatedNodeName") or "",
-        created=metadata.get("creationTimestamp") or "",
-        priority=spec.get("priority") or 0,
+        nominated=text(status.get("nominatedNodeName")),
+        created=text(metadata.get("creationTimestamp")),
+        priority=integer(spec.get("priority")),
         preempted=disrupted.get("status") == "True" and disrupted.get("reason") == "PreemptionByScheduler",
         gang=gang,
         rank=rank_of_pod(raw) if gang else None,
         succeeded=status.get("phase") == "Succeeded",
         limit_seconds=_limit(spec),
         asked_to_end=_asked_to_end(metadata),
-        grace_seconds=metadata.get("deletionGracePeriodSeconds") or 0,
-        priority_class=spec.get("priorityClassName") or "",
-        started=(status.get("startTime") or "") if spec.get("activeDeadlineSeconds") else "",
+        grace_seconds=integer(metadata.get("deletionGracePeriodSeconds")),
+        priority_class=text(spec.get("priorityClassName")),
+        started=text(status.get("startTime")) if spec.get("activeDeadlineSeconds") else "",
     )
 
 
@@ -153,22 +154,22 @@ def _asked_to_end(metadata: Json) -> str:
     ends = metadata.get("deletionTimestamp")
     if not ends:
         return ""
-    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    grace = timedelta(seconds=integer(metadata.get("deletionGracePeriodSeconds")))
     return (datetime.fromisoformat(ends) - grace).isoformat()
 
 
 def _limit(spec: Json) -> int | None:
-    deadline, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
-    return deadline + (_GRACE_SECONDS if grace is None else grace) if deadline else None
+    deadline, grace = integer(spec.get("activeDeadlineSeconds")), spec.get("terminationGracePeriodSeconds")
+    return deadline + (_GRACE_SECONDS if grace is None else integer(grace)) if deadline else None
 
 
 def _condition(raw: Json) -> Condition:
     return Condition(
-        raw["status"],
-        raw.get("reason") or "",
-        raw.get("message") or "",
-        raw.get("lastTransitionTime") or "",
-        raw.get("lastProbeTime") or "",
+        text(raw["status"]),
+        text(raw.get("reason")),
+        text(raw.get("message")),
+        text(raw.get("lastTransitionTime")),
+        text(raw.get("lastProbeTime")),
     )
 
 
@@ -176,10 +177,10 @@ def _references(spec: Json, status: Json) -> tuple[ClaimReference, ...]:
     created = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
     references = []
     for entry in spec.get("resourceClaims") or ():
-        name = entry["name"]
-        if direct := entry.get("resourceClaimName"):
+        name = text(entry["name"])
+        if direct := text(entry.get("resourceClaimName")):
             references.append(ClaimReference(name, direct))
-        elif (template := entry.get("resourceClaimTemplateName")) and not (name in created and not created[name]):
+        elif (template := text(entry.get("resourceClaimTemplateName"))) and not (name in created and not created[name]):
             # An entry recorded without a name needs no claim (core/v1 PodResourceClaimStatus).
-            references.append(ClaimReference(name, created.get(name) or "", template))
+            references.append(ClaimReference(name, text(created.get(name)), template))
     return tuple(references)

@@ -25,6 +25,17 @@ def text(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} in the place of a text")
 
 
+def integer(value: Any) -> int:
+    """An integer; 0 for null.
+
+    Raises:
+        TypeError: it is of another type. Decisions compare and negate integers, so this must not be found out later.
+    """
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value or 0
+    raise TypeError(f"{type(value).__name__} in the place of an integer")
+
+
 def quantities(raw: Mapping[str, str] | None) -> dict[str, Quantity]:
     """A map of names to quantities."""
     return {name: Quantity.parse(str(value)) for name, value in (raw or {}).items()}
