@@ -220,14 +220,12 @@ def sharing_of(config: Iterable[OpaqueConfig], names: Names, request: str) -> st
     """
     found = "none"
     for entry in config:
-        parameters = entry.parameters
         if not names.reads_parameters_of(entry.driver) or not applies_to(entry, request):
             continue
-        if entry.driver != names.driver:
-            try:
-                parameters = translated(parameters, names, "")
-            except InvalidInput:
-                continue
+        try:
+            parameters = _in_our_terms(entry, names, "")
+        except InvalidInput:
+            continue
         if parameters.get("kind") == GpuConfig.__name__:
             sharing, interval = parameters.get("sharing"), parameters.get("interval")
             if isinstance(sharing, str):
@@ -235,6 +233,11 @@ def sharing_of(config: Iterable[OpaqueConfig], names: Names, request: str) -> st
                 if found == "timeSlicing" and interval in get_args(Interval) and interval != "default":
                     found = f"{found} {interval}"
     return found
+
+
+def _in_our_terms(entry: OpaqueConfig, names: Names, field: str) -> Mapping[str, Any]:
+    """The parameters of an entry, also of one for NVIDIA's DRA driver; raises as ``translated``."""
+    return entry.parameters if entry.driver == names.driver else translated(entry.parameters, names, field)
 
 
 def parameters_of(
@@ -266,8 +269,7 @@ def parameters_of(
             faults.append(Fault(where, entry.problem))
             continue
         try:
-            ours = entry.driver == names.driver
-            value = _decode(entry.parameters if ours else translated(entry.parameters, names, where), names, where)
+            value = _decode(_in_our_terms(entry, names, where), names, where)
         except InvalidInput as error:
             faults += error.faults
         else:

@@ -6,7 +6,7 @@ from typing import Any
 from charts.adoption.cel import literal
 from charts.adoption.faults import empty_entry, faults
 from charts.adoption.variables import variables
-from driver.adoption.naming import ADOPTED, PLAIN
+from driver.adoption.naming import ADOPTED, NAMESPACE_LABEL, PLAIN
 from driver.adoption.rules import IgnoredInInit, NoEmptyEntry
 from driver.adoption.sources import SOURCES, AdoptionSource
 from driver.names import DEFAULT_DRIVER, Names
@@ -28,7 +28,7 @@ _WITHOUT_NODE = {"name": "has-no-node-name", "expression": 'object.spec.?nodeNam
 
 def label(source: AdoptionSource) -> str:
     """The label of namespaces whose pods are adopted, with the value "on"."""
-    return f"{DEFAULT_DRIVER}/adopt-{source.name}"
+    return f"{NAMESPACE_LABEL}{source.name}"
 
 
 def rivals(source: AdoptionSource) -> list[AdoptionSource]:

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cli.doctor.findings import Finding, ok, some
-from driver.adoption import SOURCES
+from driver.adoption import NAMESPACE_LABEL, SOURCES
 
-LABEL: Final = "lode.dev/adopt-"
-"""With what the labels of namespaces begin whose pods are adopted; the source follows."""
 _ADOPTION: Final = "adoption"
 
 
@@ -82,14 +80,16 @@ def _labels(facts: Migration) -> Iterator[Finding]:
         if {"nvidia", "hami"} <= {*namespace.asked}:
             both.append(namespace.name)
     for source, names in unknown.items():
-        message = f"have the label {LABEL}{source}, and there is no such system"
+        message = f"have the label {NAMESPACE_LABEL}{source}, and there is no such system"
         yield Finding("warning", _ADOPTION, some(names), message, f"use one of {', '.join(SOURCES)}")
     for source, names in without.items():
         remedy = f"apply manifests/adopt/{source} (chart: adopt.sources), or remove the label"
-        yield Finding("failed", _ADOPTION, some(names), f"have {LABEL}{source}=on, and no policy adopts pods", remedy)
+        yield Finding(
+            "failed", _ADOPTION, some(names), f"have {NAMESPACE_LABEL}{source}=on, and no policy adopts pods", remedy
+        )
     if both:
         message = "have the labels of nvidia and of hami, which read nvidia.com/gpu differently: their pods are refused"
-        remedy = f"remove {LABEL}nvidia where pods were written for HAMi, and {LABEL}hami elsewhere"
+        remedy = f"remove {NAMESPACE_LABEL}nvidia where pods were written for HAMi, and {NAMESPACE_LABEL}hami elsewhere"
         yield Finding("failed", _ADOPTION, some(both), message, remedy)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from cli.doctor.migration_checks import LABEL, Migration, NamespaceLabels, OldLimit
-from driver.adoption import SOURCES, resources_of
+from cli.doctor.migration_checks import Migration, NamespaceLabels, OldLimit
+from driver.adoption import NAMESPACE_LABEL, SOURCES, resources_of
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Object, Resource
 from driver.kube.objects import is_terminal, name_key, object_key
 from driver.label_selectors import label_selector_from
@@ -58,7 +58,11 @@ def migration(each: Each, policy_of: Callable[[str], Object | None]) -> Migratio
 
 def _labels(namespace: Object, policies: Mapping[str, Object]) -> NamespaceLabels:
     name, labels = namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
-    asked = (key.removeprefix(LABEL) for key, value in labels.items() if key.startswith(LABEL) and value == "on")
+    asked = (
+        key.removeprefix(NAMESPACE_LABEL)
+        for key, value in labels.items()
+        if key.startswith(NAMESPACE_LABEL) and value == "on"
+    )
     adopted = (source for source, policy in policies.items() if _selects(policy, labels))
     return NamespaceLabels(name, tuple(sorted(asked)), tuple(adopted))
 

@@ -1,6 +1,7 @@
 """All devices of the cluster and their use, kept up to date by events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
@@ -91,6 +92,17 @@ class KnownDevices:
         """End a ``lift``."""
         self._index.note(self._usage.put_back(uid))
 
+    @contextmanager
+    def without(self, holders: Collection[str]) -> Iterator[None]:
+        """Count none of these holders (by UID) on trial; none of them may be lifted already."""
+        for uid in holders:
+            self.lift(uid)
+        try:
+            yield
+        finally:
+            for uid in holders:
+                self.put_back(uid)
+
     def copy_nodes(self, to: "KnownDevices", copies: Mapping[str, str]) -> None:
         """Add copies of nodes to other devices: by name of the node, the name of its copy.
 
@@ -123,14 +135,11 @@ class KnownDevices:
             for uid in self._index.holders(result.device)
             if uid not in self._names
         }
-        for uid in kept:
-            self.lift(uid)
-        for result in consuming(claim.allocation):
-            for uid, what in self._index.overuse(result.device).items():
-                if uid != claim.uid and uid in self._names:
-                    found.setdefault(self._names[uid], f"{what} of {result.device}")
-        for uid in kept:
-            self.put_back(uid)
+        with self.without(kept):
+            for result in consuming(claim.allocation):
+                for uid, what in self._index.overuse(result.device).items():
+                    if uid != claim.uid and uid in self._names:
+                        found.setdefault(self._names[uid], f"{what} of {result.device}")
         return found
 
     def card_parts(self, allocation: Allocation) -> Mapping[Card, int]:

@@ -59,6 +59,7 @@ from controller.reconcile.history import (
     LAST_RESORT_SECONDS,
     NO_HISTORY,
     PATIENCE_SECONDS,
+    RELEASE_SECONDS,
     NodeVerdict,
     PlacementHistory,
     WriteRefusal,
@@ -83,7 +84,7 @@ from controller.reconcile.ondemand import (
     decide_template,
     wait_for_template,
 )
-from controller.reconcile.pods import RELEASE_SECONDS, decide
+from controller.reconcile.pods import decide
 from controller.reconcile.prospects import (
     could_take,
     depends_on_other_pods,

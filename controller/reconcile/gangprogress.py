@@ -13,7 +13,7 @@ from controller.reconcile.decisions import Decision, Idle, PlacePod, Reason, Rel
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
-from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine, finish
+from controller.reconcile.pods import MAX_CONSUMERS, allocate, examine, finish
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 
@@ -338,8 +338,7 @@ class GangProgress:
         reserved = member.reserved
         if reserved or history.released is None:
             return Release(_keys(held), node)
-        remaining = history.released + RELEASE_SECONDS - self._now
-        if remaining > 0:
+        if (remaining := history.until_visible(self._now)) > 0:
             return Wait(Reason.REFUSED, message, report=False, after=remaining)
         unused = [record for record in held if not record.claim.reserved_for]
         return TakeBack(_keys(unused), node, message) if unused else Idle()

@@ -53,6 +53,10 @@ class WriteRefusal:
     """Time at which the placement is tried again."""
 
 
+RELEASE_SECONDS = 1.0
+"""Least time that a dropped reservation must have been visible before the allocation is cleared."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementHistory:
     """The placements of a pod that failed. Losing it costs retries, never correctness."""
@@ -70,6 +74,13 @@ class PlacementHistory:
     preempting: bool = False
     """True if kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
+
+    def until_visible(self, now: float) -> float:
+        """Return the seconds until dropped reservations have been visible for long enough; not positive if they have.
+
+        It is compared with 0, and nothing else is: a test that is rounded in another way would ask for a wait of 0 s.
+        """
+        return NEVER if self.released is None else self.released + RELEASE_SECONDS - now
 
     def patience(self, max_wait: float) -> float:
         """Return the seconds that kube-scheduler gets to bind the pod after its devices were allocated."""

@@ -188,8 +188,6 @@ def wishes_of_gang(
     waiting = [key for key, one in decision.members.items() if not isinstance(one, Idle)]
     if not all(isinstance(decision.members[key], Wait) and _may_wish(state, state.pods[key]) for key in waiting):
         return {}
-    if any(answer.held for answer in decision.lacking) and fits_unheld():
-        return {}
     wishes: dict[str, None] = {}
     devices: dict[Hashable, Sequence[Allocation]] = {}
     for answer in decision.lacking:
@@ -205,6 +203,9 @@ def wishes_of_gang(
         return {}
     given = [one for key in waiting for one in devices.get(_specs(_unallocated(state, key)), ())]
     if quota_wait(state, gang.key.partition("/")[0], given):
+        return {}
+    # This is a search like that of the decision, so it comes last.
+    if any(answer.held for answer in decision.lacking) and fits_unheld():
         return {}
     text = listed(list(wishes))
     return {key: bounded(f"gang {gang.key}: {text}") for key in waiting}

@@ -61,8 +61,6 @@ from controller.reconcile.quotas import quota_wait
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
 
-RELEASE_SECONDS = 1.0
-"""Least time that a dropped reservation must have been visible before the allocation is cleared."""
 MAX_CONSUMERS = 256
 """Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
 
@@ -178,7 +176,7 @@ def _give_back(
         # kube-scheduler may be binding the pod: as in _unschedulable.
         if history.released is None or any(record.claim.reserved_for for record in records):
             return Release(keys, node)
-        if (remaining := history.released + RELEASE_SECONDS - now) > 0:
+        if (remaining := history.until_visible(now)) > 0:
             return Wait(Reason.DOUBLE_USE, message, report=False, after=remaining)
     return TakeBack(keys, node, message)
 
@@ -376,7 +374,7 @@ def _unschedulable(
         if remaining > 0:
             return Wait(Reason.REFUSED, refusal, report=False, after=remaining)
         return Release(keys, node)
-    if (remaining := history.released + RELEASE_SECONDS - now) > 0:
+    if (remaining := history.until_visible(now)) > 0:
         return Wait(Reason.REFUSED, refusal, report=False, after=remaining)
     message = f"kube-scheduler refuses the pod there: {relevant_reason(pod.unschedulable)}"
     return TakeBack(

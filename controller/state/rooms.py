@@ -129,13 +129,10 @@ class Rooms:
     def _without(self, holders: Iterable[str]) -> Iterator[None]:
         lifted = [name for name in holders if name not in self._lifted]
         self._lifted.update(lifted)
-        for name in lifted:
-            self._devices.lift(name)
         try:
-            yield
+            with self._devices.without(lifted):
+                yield
         finally:
-            for name in lifted:
-                self._devices.put_back(name)
             self._lifted.difference_update(lifted)
 
     @contextmanager

@@ -15,7 +15,16 @@ chips       Ascend chips and vNPU templates as other systems name them
 naming      the grammar of names of adopted requests
 """
 
-from driver.adoption.naming import ADOPTED, LONGEST_NAME, PLAIN, WORDS, AdoptedName, is_on_demand, read_name
+from driver.adoption.naming import (
+    ADOPTED,
+    LONGEST_NAME,
+    NAMESPACE_LABEL,
+    PLAIN,
+    WORDS,
+    AdoptedName,
+    is_on_demand,
+    read_name,
+)
 from driver.adoption.outputs import output_annotations
 from driver.adoption.pods import Adoption, adopt, resources_of
 from driver.adoption.rules import Broken
@@ -25,6 +34,7 @@ from driver.adoption.templates import template_spec
 __all__ = [
     "ADOPTED",
     "LONGEST_NAME",
+    "NAMESPACE_LABEL",
     "PLAIN",
     "SOURCES",
     "WORDS",

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from driver.errors import Fault, InvalidInput
+from driver.names import DEFAULT_DRIVER
 
 ADOPTED: Final = "lode-adopt."
 """With what the names of templates begin that stand for requests of other systems."""
 WORDS: Final = "lode."
 """With what the names of templates begin that people write."""
+NAMESPACE_LABEL: Final = f"{DEFAULT_DRIVER}/adopt-"
+"""With what the labels of namespaces begin whose pods are adopted; the source follows."""
 LONGEST_NAME: Final = 253
 """Characters of a name (RFC 1123 subdomain)."""
 PLAIN: Final = "plain"

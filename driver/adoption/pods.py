@@ -68,13 +68,13 @@ def adopt(pod: Mapping[str, Any], source: AdoptionSource) -> Adoption:
     texts = _texts(pod.get("metadata") or {}, source)
     asked = [resource for one in containers for resource in one.amounts]
     broken += [_at_metadata(it, pod, source) for it in broken_by_pod(source.rules, asked, texts)]
-    words = {key: texts[name] for name, key in {**source.annotations, **source.labels}.items() if name in texts}
-    keyed = {key: name for name, key in {**source.annotations, **source.labels}.items()}
+    said = {name: texts[name] for name in source.words if name in texts}
     broken += [
-        _at_metadata(Broken(keyed[key], text, NOT_NAMEABLE), pod, source)
-        for key, text in words.items()
+        _at_metadata(Broken(name, text, NOT_NAMEABLE), pod, source)
+        for name, text in said.items()
         if not can_be_named(text)
     ]
+    words = {source.words[name]: text for name, text in said.items()}
     templates = _claims(containers, source, words)
     for name in templates.values():
         if len(name) > LONGEST_NAME:
@@ -117,9 +117,7 @@ def _containers(spec: Mapping[str, Any], source: AdoptionSource, broken: list[Br
 
 
 def _amounts(body: Mapping[str, Any], source: AdoptionSource, path: str, broken: list[Broken]) -> dict[str, int]:
-    resources = body.get("resources") or {}
-    limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    amounts = {}
+    limits, amounts = _named_by(body), {}
     for resource in (*source.resources, *source.refused):
         if resource not in limits:
             continue
@@ -204,9 +202,13 @@ def _refer(body: dict[str, Any], entry: str) -> None:
 
 
 def _names_any(body: Mapping[str, Any], source: AdoptionSource) -> bool:
+    return not _named_by(body).keys().isdisjoint(source.every_resource)
+
+
+def _named_by(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The amounts of all resources that a container names; those of the limits come first."""
     resources = body.get("resources") or {}
-    named = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return any(resource in named for resource in source.every_resource)
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
 def _number(amount: object) -> str:

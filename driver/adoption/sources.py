@@ -70,6 +70,11 @@ class AdoptionSource:
     rules: tuple[Rule, ...] = ()
 
     @property
+    def words(self) -> dict[str, str]:
+        """The key in names of each annotation and label that means something."""
+        return {**self.annotations, **self.labels}
+
+    @property
     def every_resource(self) -> tuple[str, ...]:
         """All resources that are taken out of containers."""
         return (*self.resources, *self.environment, *self.refused)

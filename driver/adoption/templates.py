@@ -58,7 +58,7 @@ def _is_known(request: AdoptedName, faults: list[Fault]) -> bool:
         faults.append(Fault("metadata.name", f"source {request.source!r} must be one of {', '.join(SOURCES)}"))
         return False
     if source.name != PLAIN:
-        tokens, keys = set(source.resources.values()), {*source.annotations.values(), *source.labels.values()}
+        tokens, keys = set(source.resources.values()), set(source.words.values())
         unknown = [*(set(request.amounts) - tokens), *(set(request.words) - keys)]
         faults.extend(Fault("metadata.name", f"{it!r} means nothing for {source.name}") for it in sorted(unknown))
     counts = [amount for token, amount in request.amounts.items() if source.name == PLAIN or _counts(token)]
