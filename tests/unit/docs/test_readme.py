@@ -1,9 +1,13 @@
-"""The claim in README.md is that of the manifests and matches a card that the driver publishes."""
+"""README.md: the claim is that of the manifests, its selector matches a card, and commands print what is shown."""
 
 import re
+import shlex
 
+import pytest
 import yaml
 
+from cli import explain
+from cli.shipped import device_classes
 from driver.cel import compile_selector
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
@@ -12,7 +16,13 @@ from driver.settings import Settings
 from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.docs.pages import ROOT
+from tests.unit.cli.cluster import allocated, claim, node, slices, stored
+from tests.unit.cli.simulated_api import serve
+from tests.unit.docs.consoles import assert_printed, commands
+from tests.unit.docs.pages import ROOT, page
+
+CARDS = {"gpu-1": ("h100x8", "ib-a"), "gpu-2": ("a100x4", "ib-b"), "gpu-3": ("h100x8", "ib-a")}
+"""The nodes of the page, with their profile and InfiniBand cluster; gpu-3 is cordoned."""
 
 
 def test_the_pod_in_the_readme_is_that_of_the_file_that_it_tells_to_apply() -> None:
@@ -29,3 +39,24 @@ def test_the_selector_in_the_readme_matches_an_h100() -> None:
     cards = SimulatedHardware(load_profile("h100x8", files), "node", files, "").cards()
     offered = build_inventory(cards, Fabric(), EVERY_OFFER, Settings().kubeletplugin.slots, names).devices
     assert compile_selector(expression).matches(offered[0], names.driver)
+
+
+def test_a_command_prints_what_the_readme_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = {"gpu-2": EVERY_OFFER}
+    cards = [
+        part
+        for name, (profile, cluster) in CARDS.items()
+        for part in slices(name, profile, offer.get(name, ("whole",)), cluster)
+    ]
+    nodes = [stored(node(name)) for name in CARDS]
+    nodes[-1]["spec"] = {"unschedulable": True}
+    holder = allocated(claim("pretrain-gpus"), "gpu-1/gpu-0", "pretrain")
+    (result,) = holder["status"]["allocation"]["devices"]["results"]
+    holder["status"]["allocation"]["devices"]["results"] = [{**result, "device": f"gpu-{i}"} for i in range(8)]
+    pod = yaml.safe_load_all((ROOT / "manifests/kind-examples/first-pod.yaml").read_text())
+    serve(monkeypatch, [*cards, *device_classes(), *nodes, holder, *pod])
+    ((command, told),) = commands(page("README.md"))
+    explain.main(shlex.split(command)[3:])
+    assert_printed(capsys.readouterr().out, told)

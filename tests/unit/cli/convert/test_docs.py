@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cli import convert
+from tests.unit.docs.consoles import assert_printed, commands
 from tests.unit.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "convert.md").read_text()
 SERVE, BAD = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-CONSOLES = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_command_prints_what_the_page_shows(
@@ -21,17 +21,13 @@ def test_the_command_prints_what_the_page_shows(
     Path("serve.yaml").write_text(SERVE)
     Path("bad.yaml").write_text(BAD)
     status = 0
-    for command, told in (
-        block.partition("\n")[::2]
-        for console in CONSOLES
-        for block in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
-    ):
+    for command, told in commands(PAGE):
         if command == "echo $?":
-            assert told == f"{status}\n"
+            assert told == [f"{status}"]
             continue
         status = convert.main(shlex.split(command)[2:])
         shown = capsys.readouterr()
-        assert shown.out + shown.err == told
+        assert_printed(shown.out + shown.err, told)
 
 
 def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:

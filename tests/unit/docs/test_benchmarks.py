@@ -1,0 +1,24 @@
+"""docs/benchmarks.md: each table of figures has the command that printed it and the date."""
+
+import re
+
+import pytest
+
+from tests.unit.docs.pages import ROOT, page
+
+COMMANDS, *SECTIONS = page("docs/benchmarks.md").split("\n## ")
+BENCHMARKS = set(re.findall(r"^(bench[a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_every_benchmark_is_named() -> None:
+    assert set(re.findall(r"^\| `make (bench[a-z-]*)`", COMMANDS, re.MULTILINE)) == BENCHMARKS
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
+def test_a_section_has_its_command_and_each_table_its_date(section: str) -> None:
+    heading, _, text = section.partition("\n")
+    (command,) = re.findall(r"`make (bench[a-z-]*)`$", heading)
+    assert command in BENCHMARKS
+    before = re.split(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE)[:-1]
+    assert before
+    assert [prose for prose in before if not re.search(r"[Mm]easured 20\d\d-\d\d-\d\d", prose)] == []
