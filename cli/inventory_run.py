@@ -124,7 +124,7 @@ def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubele
         return
     known = [known_card(facts.card, facts.state) for facts in cards]
     for card, programs in handed_out(known, node, (), of_cards(kubelet.devices())).items():
-        yield f"{card} is not given to claims: {', '.join(programs)} hand it out, too"
+        yield f"{card} is not given to claims: {', '.join(program.text for program in programs)} hand it out, too"
 
 
 def _node(arguments: argparse.Namespace) -> tuple[Object, tuple[str, ...]]:

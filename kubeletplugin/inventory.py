@@ -187,7 +187,7 @@ def taints_of(
     effects: HealthEffects,
     releasing: Collection[str],
     names: Names,
-    served_by_others: Collection[str] = (),
+    served_by_others: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[Taint, ...]]:
     """The taints of cards and devices, for ``Restrictions``.
 
@@ -195,8 +195,8 @@ def taints_of(
         health: of cards and partitions, by their names (``CardSource.health``).
         releasing: names of devices that an earlier claim still holds. They get the taint ``<driver>/releasing``
             (NoSchedule).
-        served_by_others: names of cards that another driver hands out, too. They get the taint
-            ``<driver>/other-driver`` (NoSchedule).
+        served_by_others: the cards that another driver hands out, too, by their names, and what kind of program it is.
+            They get the taint ``<driver>/other-driver`` (NoSchedule) with the kind as its value.
     """
     effect_of = {"healthy": "None", "unknown": effects.unknown, "degraded": effects.degraded, "fatal": effects.fatal}
     found: dict[str, tuple[Taint, ...]] = {}
@@ -205,8 +205,8 @@ def taints_of(
             found[name] = (Taint(names.unhealthy, effect=effect),)
     for name in releasing:
         found[name] = (*found.get(name, ()), Taint(names.attribute("releasing")))
-    for name in served_by_others:
-        found[name] = (*found.get(name, ()), Taint(names.attribute("other-driver")))
+    for name, kind in (served_by_others or {}).items():
+        found[name] = (*found.get(name, ()), Taint(names.attribute("other-driver"), kind))
     return found
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cli import live
+from cli.cards.card import PublishedCard
 from cli.cards.device_plugins import (
     RECORD,
     DevicePlugin,
@@ -31,7 +32,7 @@ from cli.exitcodes import PLACED, WAITS
 from driver.errors import OperatorFault
 from driver.kube.api import NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
 from driver.names import Names
-from kubeletplugin.publish.other_drivers import resources_in
+from kubeletplugin.publish.other_drivers import HandedOutBy, resources_in
 
 _PAUSE_SECONDS = 2.0
 _SETTLE_SECONDS = 2.0
@@ -161,7 +162,9 @@ class Handover:
             record = replace(record, phase="back")
             self._write(record)
         self._await(f"the device plugin {record.daemon_set} offers cards", lambda: bool(resources_in(self._read())))
-        self._await("the plugin of the node has closed these cards", lambda: any(self._cards().values()))
+        # Cards of pods that run on are closed all the time. That says nothing of the other cards.
+        offered = HandedOutBy.DEVICE_PLUGIN
+        self._await("the plugin of the node has closed these cards", lambda: offered in self._closed().values())
         self._open(record)
         self._write(None)
         print(f"node {self._node} is given back to {record.daemon_set}")
@@ -246,20 +249,28 @@ class Handover:
                 raise live.fault_of_api_error(error) from error
         raise OperatorFault(f"node {self._node} was changed by others at every try; call it again")
 
-    def _cards(self) -> Mapping[str, bool]:
-        """The cards of the node, by name, and whether the plugin of the node keeps each for another driver."""
+    def _closed(self) -> Mapping[str, str]:
+        """The cards that the plugin of the node keeps for another driver, by name, and what hands each out."""
         taint = self._names.attribute("other-driver")
-        cards = read_target(self._api, self._node, self._names).cards
-        return {card.name: any(it.key == taint for own in card.devices.values() for it in own) for card in cards}
+        return {
+            card.name: it.value
+            for card in self._cards()
+            for own in card.devices.values()
+            for it in own
+            if it.key == taint
+        }
+
+    def _cards(self) -> tuple[PublishedCard, ...]:
+        return read_target(self._api, self._node, self._names).cards
 
     def _is_open(self) -> bool:
         """Whether no more cards are closed than pods can have from the device plugin."""
-        return sum(self._cards().values()) <= sum(users_on(self._node, self._pods()).values())
+        return len(self._closed()) <= sum(users_on(self._node, self._pods()).values())
 
     def _say_who_has_cards(self) -> int:
-        cards, users = self._cards(), users_on(self._node, self._pods())
-        closed = [name for name, kept in cards.items() if kept]
-        print(f"node {self._node}: open to claims: {', '.join(it for it in cards if it not in closed) or 'no card'}")
+        closed, users = self._closed(), users_on(self._node, self._pods())
+        opened = [card.name for card in self._cards() if card.name not in closed]
+        print(f"node {self._node}: open to claims: {', '.join(opened) or 'no card'}")
         if users:
             print(f"cards of pods that run on: {', '.join(closed) or 'none'}; pods: {', '.join(users)}")
         return PLACED

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from driver.errors import InvalidInput
@@ -34,12 +35,34 @@ class KnownCard:
     """The uuids of the card and of its MIG instances."""
 
 
+class HandedOutBy(StrEnum):
+    """A kind of program that hands out a card; the value of the card's taint. The first of several is told."""
+
+    DEVICE_PLUGIN = "device-plugin"
+    """It offers the card to the kubelet now."""
+    DRA_DRIVER = "dra-driver"
+    PODS = "pods"
+    """Containers have the card; who gave it to them may be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProgram:
+    """A program that hands out a card.
+
+    Attributes:
+        text: the program, for people.
+    """
+
+    kind: HandedOutBy
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Sign:
     """A device that another driver hands out, or may hand out."""
 
     vendor: Vendor
-    by: str
+    by: OtherProgram
     names: frozenset[str] = field(default_factory=frozenset)
     """Possible names of its card; empty if it can be any card."""
 
@@ -79,7 +102,7 @@ def handed_out(
     node: Object,
     published: Collection[OtherDevice] = (),
     kubelet: KubeletDevices | None = None,
-) -> Mapping[str, tuple[str, ...]]:
+) -> Mapping[str, tuple[OtherProgram, ...]]:
     """The other programs that hand out each card, by the card's name; other cards are left out.
 
     A device whose name fits no card of its vendor may be any of them. So all cards of the vendor count for a device
@@ -91,7 +114,7 @@ def handed_out(
         kubelet: None if it cannot be asked.
     """
     signs = (*_of_node(node, kubelet), *_of_kubelet(kubelet, published), *_of_slices(published))
-    found: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[OtherProgram, None]] = {}
     for sign in signs:
         own = [known for known in cards if known.card.vendor == sign.vendor]
         named = [known for known in own if any(_names(name, known) for name in sign.names)]
@@ -146,7 +169,8 @@ def _of_kubelet(kubelet: KubeletDevices | None, published: Iterable[OtherDevice]
 def _of_slices(published: Iterable[OtherDevice]) -> Iterator[_Sign]:
     for device in sorted(published, key=lambda device: (device.driver, sorted(device.texts))):
         if vendor := _DRIVERS.get(device.driver):
-            yield _Sign(vendor, f"the DRA driver {device.driver}", device.texts)
+            by = OtherProgram(HandedOutBy.DRA_DRIVER, f"the DRA driver {device.driver}")
+            yield _Sign(vendor, by, device.texts)
 
 
 def _names(name: str, known: KnownCard) -> bool:
@@ -158,9 +182,15 @@ def _names(name: str, known: KnownCard) -> bool:
     return found is not None and int(found[1]) == known.card.index
 
 
-def _plugin(resource: str) -> str:
-    return f"the device plugin of {resource}"
+def _plugin(resource: str) -> OtherProgram:
+    return OtherProgram(HandedOutBy.DEVICE_PLUGIN, f"the device plugin of {resource}")
 
 
-def _pods(what: str) -> str:
-    return f"pods that have {what}"
+def _pods(what: str) -> OtherProgram:
+    return OtherProgram(HandedOutBy.PODS, f"pods that have {what}")
+
+
+def first_of(programs: Iterable[OtherProgram]) -> HandedOutBy:
+    """The kind that is told of a card with these programs."""
+    kinds = {program.kind for program in programs}
+    return next(kind for kind in HandedOutBy if kind in kinds)

@@ -1,6 +1,6 @@
 """Builds the pool that a node should publish from its cards, its labels and the settings."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
@@ -10,7 +10,7 @@ from kubeletplugin.inventory import Inventory, Restrictions, fabric_from, taints
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
-from kubeletplugin.publish.other_drivers import OtherDevice, handed_out
+from kubeletplugin.publish.other_drivers import HandedOutBy, OtherDevice, first_of, handed_out
 from kubeletplugin.publish.reports import ErrorReports
 from kubeletplugin.publish.slices import DesiredPool, build_slices
 from kubeletplugin.publish.validation import faults
@@ -75,18 +75,20 @@ class PoolBuilder:
             return None
         return desired
 
-    def _served_by_others(self, node: Object, state: NodeCards, others: Collection[OtherDevice]) -> Collection[str]:
-        """The names of the cards that another driver hands out, too."""
+    def _served_by_others(
+        self, node: Object, state: NodeCards, others: Collection[OtherDevice]
+    ) -> Mapping[str, HandedOutBy]:
+        """The cards that another driver hands out, too, by their names, and what kind of program it is."""
         if self._settings.hardware == "simulated":
-            return ()
+            return {}
         found = handed_out(state.known, node, others, state.elsewhere)
         by: dict[str, list[str]] = {}
         for card, programs in found.items():
-            by.setdefault(", ".join(programs), []).append(card)
+            by.setdefault(", ".join(program.text for program in programs), []).append(card)
         for who, cards in by.items():
             remedy = "remove that driver from this node, or exclude the node from this one; running pods keep running"
             self._reports.once("cards are handed out by another driver", cards=cards, by=who, remedy=remedy)
-        return found.keys()
+        return {card: first_of(programs) for card, programs in found.items()}
 
     def _report(self, state: NodeCards, contents: Inventory, offer: tuple[Offer, ...]) -> None:
         offered = {item.card.name for item in contents.offered}

@@ -199,7 +199,7 @@ class Kubelet:
         for part in wanted:
             for device in part["spec"].get("devices") or ():
                 number = device["name"].split("-")[1]
-                taint = {"key": "lode.dev/other-driver", "effect": "NoSchedule"}
+                taint = {"key": "lode.dev/other-driver", "value": "device-plugin", "effect": "NoSchedule"}
                 device["taints"] = [taint] if number in taken else []
         if wanted == self._published:
             return

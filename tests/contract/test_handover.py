@@ -56,7 +56,7 @@ class _Node:
             status = {"status": {"capacity": amount, "allocatable": amount}}
             self.api.patch(NODES, self.name, status, subresource="status")
             part = self.api.get(RESOURCE_SLICES, self.name)
-            taint = {"key": f"{self.sandbox.driver}/other-driver", "effect": "NoSchedule"}
+            taint = {"key": f"{self.sandbox.driver}/other-driver", "value": "device-plugin", "effect": "NoSchedule"}
             for device in part["spec"]["devices"]:
                 device["taints"] = [taint] if runs else []
             self.api.update(RESOURCE_SLICES, part)

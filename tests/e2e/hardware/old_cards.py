@@ -1,6 +1,7 @@
 """Cards of a node that a device plugin hands out, and the pods that ask it for them."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from tests.e2e.pods import pod
 RESOURCE = "nvidia.com/gpu"
 TAINT = "lode.dev/other-driver"
 _LABEL = "example.com/device-plugin"
+_POD_GROUP = re.compile(r"/pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")
 _CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
@@ -36,13 +38,22 @@ def old_pod(name: str) -> Object:
 
 
 def given_out(client: Client, node: str) -> dict[str, set[str]]:
-    """The uuids of the cards that the kubelet has given to containers, by the uids of their pods, also ended ones."""
+    """The uuids of the cards that the kubelet has given to containers, by the uids of their pods, also ended ones.
+
+    The kubelet forgets those of an ended pod when the next pod asks for a device.
+    """
     printed = client.cluster.node_exec(node, "cat", _CHECKPOINT).stdout
     held: dict[str, set[str]] = {}
     for entry in json.loads(printed)["Data"]["PodDeviceEntries"] or ():
         if entry["ResourceName"] == RESOURCE:
             held.setdefault(entry["PodUID"], set()).update(*entry["DeviceIDs"].values())
     return held
+
+
+def with_processes(client: Client, node: str) -> set[str]:
+    """The uids of the pods that have processes on the node."""
+    command = "cat /proc/[0-9]*/cgroup 2>/dev/null || true"
+    return set(_POD_GROUP.findall(client.cluster.node_exec(node, "sh", "-c", command).stdout))
 
 
 @contextmanager

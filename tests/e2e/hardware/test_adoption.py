@@ -10,12 +10,13 @@ from random import Random
 
 import pytest
 
+from driver.kube.objects import is_terminal
 from tests.e2e import flavors
 from tests.e2e.adopted import adopt_from
 from tests.e2e.client import Client, Object, eventually_none, results
 from tests.e2e.conftest import NAMESPACE_LABEL
 from tests.e2e.hardware.conftest import Machines
-from tests.e2e.hardware.old_cards import given_out, handed_out, old_pod, whole_cards
+from tests.e2e.hardware.old_cards import given_out, handed_out, old_pod, whole_cards, with_processes
 from tests.e2e.test_cards import lode
 from tests.e2e.watcher import Watcher
 
@@ -91,12 +92,17 @@ class Churn:
     def look(self) -> None:
         """No card is given to a container by the kubelet and to a claim at once.
 
-        Claims are read before and after, so a card that changed hands meanwhile does not count.
+        Claims are read before and after, so a card that changed hands meanwhile does not count. A pod has its cards
+        from before its containers start until they have ended, which is before the API says so.
         """
-        before, alive = self._claimed(), {pod["metadata"]["uid"] for pod in self._pods(self.old)}
-        given = {uuid for uid, uuids in given_out(self.client, self.node).items() if uid in alive for uuid in uuids}
-        twice = before & given & self._claimed()
-        assert not twice, f"in two hands: {sorted(twice)}"
+        before, pods = self._claimed(), self._pods(self.old)
+        given, alive = given_out(self.client, self.node), with_processes(self.client, self.node)
+        for pod in pods:
+            if not is_terminal(pod) and "deletionTimestamp" not in pod["metadata"]:
+                alive.add(pod["metadata"]["uid"])
+        old = {uuid for uid in alive for uuid in given.get(uid, ())}
+        twice = before & old & self._claimed()
+        assert not twice, f"in two hands: {sorted(twice)}; given: {given}; pods of the device plugin: {sorted(alive)}"
         self.looks += 1
 
     def _claimed(self) -> set[str]:

@@ -1,6 +1,7 @@
 """`lode handover` on an API server: the label that keeps a device plugin away, and no card in two hands."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.unit.cli.cluster import pod
 PLUGIN = "kube-system/nvidia-device-plugin"
 GPU = "nvidia.com/gpu"
 OTHER_DRIVER = {"key": "lode.dev/other-driver", "effect": "NoSchedule"}
+CARDS = {"gpu-0", "gpu-1"}
 
 
 class ServedNode:
@@ -24,6 +26,8 @@ class ServedNode:
     Attributes:
         selector: the device plugin's ``nodeSelector``.
         held: the cards of pods that have them from the device plugin.
+        delay: how often our plugin looks before it sees that the device plugin has come back.
+        free: the cards that were open to claims while the device plugin had come back.
     """
 
     def __init__(self, operator: Operator, monkeypatch: pytest.MonkeyPatch):
@@ -31,7 +35,8 @@ class ServedNode:
         self.api = operator.stored
         self.selector = {"nvidia.com/gpu.deploy.device-plugin": "true"}
         self.held: set[str] = set()
-        self.steps = 0
+        self.delay = self._unseen = 0
+        self.free: set[str] = set()
         self.label("n", self.selector)
         self.create_plugin()
         operator.meanwhile = self.turn
@@ -80,14 +85,19 @@ class ServedNode:
             self.api.delete(PODS, name, "kube-system", grace_period_seconds=0)
         amount = {GPU: "2" if stays else "0"}
         self.api.patch(NODES, "n", {"status": {"capacity": amount, "allocatable": amount}}, subresource="status")
-        self.taint({"gpu-0", "gpu-1"} if stays else self.held)
+        self._unseen = self._unseen - 1 if stays else self.delay
+        offered = CARDS if stays and self._unseen < 0 else set()
+        if stays and not self.operator.rules:
+            self.free |= CARDS - offered - self.held
+        self.taint(dict.fromkeys(self.held, "pods") | dict.fromkeys(offered, "device-plugin"))
 
-    def taint(self, cards: set[str]) -> None:
+    def taint(self, cards: Mapping[str, str]) -> None:
         for part in self.api.list(RESOURCE_SLICES, field_selector="spec.nodeName=n").items:
             for device in part["spec"].get("devices", ()):
                 device.pop("taints", None)
-                if any(device["name"].startswith(card) for card in cards):
-                    device["taints"] = [OTHER_DRIVER]
+                for card, by in cards.items():
+                    if device["name"].startswith(card):
+                        device["taints"] = [OTHER_DRIVER | {"value": by}]
             self.api.update(RESOURCE_SLICES, part)
 
     def call(self, *more: str) -> tuple[int, str, str]:
@@ -115,6 +125,15 @@ def test_a_node_is_taken_while_old_pods_run_on_and_given_back(served: ServedNode
     assert served.node["metadata"]["labels"] == served.selector
     assert RECORD not in served.node["metadata"].get("annotations", {})
     assert served.operator.rules == []
+
+
+def test_a_node_is_given_back_when_the_plugin_has_seen_it_also_while_an_old_pod_has_a_card(served: ServedNode) -> None:
+    served.old_pod("old", "gpu-0")
+    served.delay = 5
+    served.call()
+    assert served.call("--back")[0] == 0
+    served.turn()
+    assert served.free == set()
 
 
 def test_a_second_call_changes_nothing(served: ServedNode) -> None:

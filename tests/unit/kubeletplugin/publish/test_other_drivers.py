@@ -10,7 +10,7 @@ from kubeletplugin.hardware import Card, CardState, FoundObject
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
-from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, handed_out, known_card, of_cards
+from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, first_of, handed_out, known_card, of_cards
 from simulation.files import MemoryFiles
 
 GPU, NPU = "nvidia.com/gpu", "huawei.com/Ascend310P"
@@ -110,9 +110,14 @@ def test_devices_of_dra_drivers_name_their_cards_by_uuid(devices: list[OtherDevi
 
 def test_it_is_said_who_hands_a_card_out() -> None:
     kubelet = KubeletDevices(plugin("GPU-uuid1"), plugin("GPU-uuid0", "GPU-uuid1"))
-    assert handed_out(KNOWN, node(gpu=1), published("GPU-uuid0"), kubelet) == {
+    found = handed_out(KNOWN, node(gpu=1), published("GPU-uuid0"), kubelet)
+    assert {card: tuple(program.text for program in programs) for card, programs in found.items()} == {
         "gpu-0": ("pods that have nvidia.com/gpu", "the DRA driver gpu.nvidia.com"),
         "gpu-1": ("the device plugin of nvidia.com/gpu", "pods that have nvidia.com/gpu"),
+    }
+    assert {card: first_of(programs) for card, programs in found.items()} == {
+        "gpu-0": "dra-driver",
+        "gpu-1": "device-plugin",
     }
 
 
