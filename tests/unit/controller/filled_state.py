@@ -87,6 +87,7 @@ def allocation(place: str, driver: str = NAMES.driver, stamp: str = STAMP) -> Ob
 def claim(
     name: str,
     classes: tuple[str, ...] = ("gpu.lode.dev",),
+    *,
     at: str = "",
     by: tuple[str, ...] = (),
     owner: str = "",

@@ -217,6 +217,7 @@ AMOUNTS = st.integers(-(10**60), 10**60).map(Quantity) | st.integers(0, 2**63).m
     node=st.from_regex(r"[a-z]([-a-z0-9]{0,251}[a-z0-9])?", fullmatch=True),
 )
 def test_whatever_slices_say_a_document_is_small_and_readable(
+    *,
     values: dict[str, AttributeValue],
     memory: Quantity,
     cores: Quantity,

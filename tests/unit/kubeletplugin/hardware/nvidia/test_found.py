@@ -69,7 +69,7 @@ def only(nvml: Nvml, folder: Path) -> Card:
     ids=lambda value: value.name if isinstance(value, Model) else None,
 )
 def test_every_generation_is_found_with_all_that_is_published_about_it(
-    fake: FakeNvml, nvml: Nvml, tmp_path: Path, model: Model, family: str, architecture: str, partitions: int
+    fake: FakeNvml, nvml: Nvml, tmp_path: Path, *, model: Model, family: str, architecture: str, partitions: int
 ) -> None:
     fake.add(model, minor=3, uuid="GPU-1")
     card = only(nvml, tmp_path)
