@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from controller.state import State
+from controller.state import PodView, State
+from driver.model import Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class UnhealthyUse:
     devices: tuple[str, ...]
     """``<pool>/<device>``, in the order of the allocation."""
     pods: tuple[str, ...]
-    """Keys of the pods that the claim is reserved for."""
+    """Keys of the pods that use the claim: those that it is reserved for, or that its PodGroup has a place for."""
 
     @property
     def message(self) -> str:
@@ -37,8 +38,12 @@ def unhealthy_use(state: State, key: str) -> UnhealthyUse | None:
     sick = [one for one in devices if any(taint.key == names.unhealthy for taint in state.devices.taints(one))]
     if not sick:
         return None
-    uids = {consumer.uid for consumer in record.claim.reserved_for}
-    pods = [pod for name in state.pods.using(key) if (pod := state.pods[name]).uid in uids and not pod.terminal]
-    return UnhealthyUse(
-        key, tuple(f"{one.pool}/{one.device}" for one in dict.fromkeys(sick)), tuple(pod.key for pod in pods)
-    )
+    pods = [pod.key for name in state.pods.using(key) if _uses(state, pod := state.pods[name], record.claim)]
+    return UnhealthyUse(key, tuple(f"{one.pool}/{one.device}" for one in dict.fromkeys(sick)), tuple(pods))
+
+
+def _uses(state: State, pod: PodView, claim: Claim) -> bool:
+    """Return whether the claim is reserved for the pod, or for its PodGroup and the pod has a place."""
+    uids = {consumer.uid for consumer in claim.reserved_for}
+    in_group = state.consumer(pod, claim.key).uid in uids and state.nodes.node_of(pod.key) != ""
+    return not pod.terminal and (pod.uid in uids or in_group)

@@ -13,7 +13,7 @@ from driver.disk import FULL
 from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
 from driver.kube.api import ApiError, Forbidden, Unavailable
 from driver.observe import Metrics
-from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware import Card, CardGone, HardwareRefusal, InUse, NoRoom, Unsupported
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
@@ -69,6 +69,7 @@ class Preparer:
         self._node_name = node.name
         self._boot_id = node.boot_id
         self._driver = node.settings.driver_name
+        self._unhealthy = node.settings.names.unhealthy
         self._log = node.log
         self._storage = ClaimStorage(node.files, node.settings)
         self._devices = NodeDevices(node, device_status)
@@ -259,6 +260,11 @@ class Preparer:
         except (InUse, NoRoom):
             self._transaction.give_up(plan.ref)
             raise
+        except CardGone as gone:
+            raise OperatorFault(
+                f"{plan.ref}: {gone}; its pod starts here once the card works again. Delete the pod to have it placed "
+                f"on other devices; a claim that tolerates the taint {self._unhealthy} may get this card again"
+            ) from gone
 
     def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: PrepareCall) -> dict[str, PreparedClaim]:
         """The blocking claims that can be removed. Pauses first if others are expected to go soon.

@@ -1,9 +1,12 @@
 """What happens to the cards of nodes, in a history."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from driver.kube.api import EVENTS
+from driver.kube.objects import is_deleting, is_terminal, name_key
+from driver.model import DeviceId
 from kubeletplugin.hardware import Action, Card
 from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
 from kubeletplugin.hardware.vendors import facts_of
@@ -14,11 +17,14 @@ from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.invariants import Violation
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.hardware import NodeHardware
+from tests.simulation.settled_checks import LONGEST_BOOT_SECONDS
 
 RECOVERY_SECONDS = 1.0
 """How long a card that failed once must work before it counts as healthy (``kubeletplugin.recoverySeconds``)."""
 RECOVERED_SECONDS = 200.0
 """How long a card works until it counts as healthy again, even if it failed seven times."""
+UNHEALTHY = "DeviceUnhealthy"
+"""The reason of the Event."""
 LAST_ID = 31
 """An operator chooses the ids of vNPUs from above, and the plugin from below."""
 
@@ -128,10 +134,13 @@ def mend_cards(cluster: SimulatedCluster) -> None:
 
 
 def check_lost_cards(cluster: SimulatedCluster) -> None:
-    """Lose a card of each node: it is published as unhealthy, by a plugin that starts afterwards, too.
+    """Lose a card of each node: it is published as unhealthy, by a plugin that starts anew, too, and its pods are told.
+
+    A pod whose claim tolerates the taint may get such a card meanwhile. Its kubelet goes on trying to start it, so such
+    a cluster settles only when the cards are found again.
 
     Raises:
-        Violation: lists the cards that are not, or that still are long after they were found again.
+        Violation: lists the cards that are not, or that still are long after they were found again, and the pods.
     """
     lost = {node: hardware.cards_of_node.cards()[0] for node, hardware in cluster.hardware.items()}
     for node, card in lost.items():
@@ -139,7 +148,8 @@ def check_lost_cards(cluster: SimulatedCluster) -> None:
     cluster.idle(2 * HEALTH_SECONDS)
     for node in lost:
         cluster.slots.kill(f"plugin-{node}")
-    cluster.settle()
+    cluster.idle(LONGEST_BOOT_SECONDS)
+    untold = [f"pod {pod} is not told that its card is lost" for pod in _untold(cluster, lost.values())]
     healthy = [
         f"{node}: {card.name} is lost and not published as unhealthy"
         for node, card in lost.items()
@@ -154,8 +164,28 @@ def check_lost_cards(cluster: SimulatedCluster) -> None:
         for node, card in lost.items()
         if card.name not in cluster.hardware[node].faults and True in _published(cluster, card)
     ]
-    if healthy or unhealthy:
-        raise Violation("\n".join([*healthy, *unhealthy]))
+    if untold or healthy or unhealthy:
+        raise Violation("\n".join([*untold, *healthy, *unhealthy]))
+
+
+def _untold(cluster: SimulatedCluster, lost: Iterable[Card]) -> list[str]:
+    """The pods whose claims have devices of these cards, and that no Event of the controller says it to."""
+    uuid, uuids = cluster.names.attribute("uuid"), {card.uuid for card in lost}
+    devices = {
+        DeviceId(part.driver, part.pool, device.name)
+        for part in cluster.invariants.slices().values()
+        for device in part.devices
+        if device.attributes.get(uuid) in uuids
+    }
+    using = {
+        consumer.uid
+        for claim in cluster.invariants.claims()
+        if claim.allocation and any(result.device in devices for result in claim.allocation.results)
+        for consumer in claim.reserved_for
+    }
+    told = {event["involvedObject"]["uid"] for event in cluster.api.list(EVENTS).items if event["reason"] == UNHEALTHY}
+    pods = [pod for pod in cluster.invariants.pods() if not is_terminal(pod) and not is_deleting(pod)]
+    return ["/".join(name_key(pod)) for pod in pods if pod["metadata"]["uid"] in using - told]
 
 
 def _published(cluster: SimulatedCluster, card: Card) -> set[bool]:

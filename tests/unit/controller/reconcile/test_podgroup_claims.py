@@ -17,11 +17,12 @@ from controller.reconcile import (
     decide,
     decide_gang,
     known_gang,
+    unhealthy_use,
 )
-from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, Object
+from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.model import Consumer
 from driver.wire import consumer_to
-from tests.unit.controller.filled_state import GATE, NOW, FilledState, claim, pod
+from tests.unit.controller.filled_state import GATE, NOW, FilledState, claim, pod, slice_on
 from tests.unit.controller.reconcile.inwords import about
 
 GROUP = Consumer("podgroups", "train", "uid-group", "scheduling.k8s.io")
@@ -188,3 +189,17 @@ def test_the_pods_of_a_gang_count_on_the_node_from_the_reservation_on() -> None:
     for name in ("w0", "w1"):
         scene.member(name, gates=(GATE,))
     assert {scene.state.nodes.node_of(f"default/{name}") for name in ("w0", "w1")} == {"n1"}
+
+
+def test_the_pods_of_the_group_that_have_a_place_are_told_of_a_device_that_does_not_work() -> None:
+    scene = Grouped(nodes=1)
+    scene.group(BASIC, TEMPLATE)
+    scene.cards(at="n1/gpu-0", reserved=(GROUP,))
+    scene.member("runs", gates=(), nodeName="n1")
+    scene.member("waits")
+    part = slice_on("n1")
+    part["spec"]["devices"][0]["taints"] = [{"key": "lode.dev/unhealthy", "effect": "NoSchedule"}]
+    scene.put(RESOURCE_SLICES, part)
+    found = unhealthy_use(scene.state, "default/cards")
+    assert found is not None
+    assert found.pods == ("default/runs",)

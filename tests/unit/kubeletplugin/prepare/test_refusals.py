@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall
-from kubeletplugin.hardware import Edits, Handle, Use
+from kubeletplugin.hardware import CardGone, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
 from kubeletplugin.prepare.checkpoint import Checkpoint
@@ -66,6 +66,29 @@ def test_a_share_of_unknown_size_is_refused_and_the_claims_beside_it_are_prepare
     assert isinstance(answers[sound.uid], PrepareResult)
     recover(rig.plugin())
     assert plugin.unprepare([faulty, sound]) == {faulty.uid: None, sound.uid: None}
+
+
+def test_a_claim_whose_card_is_lost_is_told_what_to_do_and_prepared_when_it_is_back() -> None:
+    class Losing(SimulatedHardware):
+        lost = True
+
+        def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+            if self.lost:
+                raise CardGone(f"card {use.card.uuid}: GPU is lost")
+            return super().edits(use, handles)
+
+    rig = PluginNode()
+    ref, hardware = rig.claim("c", [result("gpu-0")]), Losing(rig.profile)
+    plugin = rig.plugin(hardware=hardware)
+    error = refused(plugin, ref)
+    assert error.reason == "operator"
+    assert error.message.startswith("ResourceClaim team/c (uid ")
+    assert error.message.endswith(
+        ": GPU is lost; its pod starts here once the card works again. Delete the pod to have it placed on other "
+        "devices; a claim that tolerates the taint lode.dev/unhealthy may get this card again"
+    )
+    hardware.lost = False
+    prepare(plugin, ref)
 
 
 def test_a_claim_that_the_plugin_has_a_defect_for_harms_no_other_claim_of_the_call() -> None:
