@@ -116,6 +116,12 @@ fuzz: $(VENV) ## make hostile inputs for everything that others can write, guide
 	$(UV) sync --locked --group fuzz $(addprefix --python ,$(PYTHON))
 	python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
+.PHONY: site
+site: $(VENV) ## build the documentation site in build/site and check it; every fault of a page is an error
+	$(UV) sync --locked --group docs $(addprefix --python ,$(PYTHON))
+	python -m docsite build/site
+	pytest -q tests/site
+
 .PHONY: mutants
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")
 	nice python -m tests.mutants $(ARGS)

@@ -17,7 +17,7 @@ Docs = Mapping[str, str]
 """Module to its docstring; the module of a package is its ``__init__``."""
 
 PRODUCT = ("driver", "controller", "kubeletplugin", "memoryapi", "simulation", "cli")
-PACKAGES = (*PRODUCT, "testclusters", "charts")
+PACKAGES = (*PRODUCT, "testclusters", "charts", "docsite")
 GENERATED = "kubeletplugin.proto"
 
 _PURE = re.compile(r"(?<!\S)Pure\.(?!\S)")

@@ -20,7 +20,7 @@ from tests.unit.docs.source_files import module_of, tree
 
 Arrow = tuple[str, str]
 
-NOT_PRODUCT = {"tests", "benchmarks", "charts"}
+NOT_PRODUCT = {"tests", "benchmarks", "charts", "docsite"}
 GENERATED = {"kubeletplugin.proto"}
 THREAD_STARTERS = {"start_thread", "SpareThreads", "Thread", "ThreadPoolExecutor", "Timer"}
 
