@@ -142,6 +142,10 @@ bench-gangs: $(VENV) ## time of decisions about gangs on 5,000 nodes, compared w
 bench-preemption: $(VENV) ## time to choose the victims for a pod on 1,000 nodes
 	python -m benchmarks.preemption
 
+.PHONY: bench-top
+bench-top: $(VENV) ## time and memory of `lode top` for 5,000 nodes with 40,000 cards (ARGS)
+	python -m benchmarks.top $(ARGS)
+
 .PHONY: bench-throughput
 bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

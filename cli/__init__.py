@@ -11,6 +11,7 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | uninstall        ``lode uninstall``: its options
 | advise           ``lode advise``: its options
 advice             the moves that let pods run, and the idle cards
+fleetview          the cards of a cluster, and who holds what of them
 cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 | simulate_run     reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints

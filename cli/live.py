@@ -92,18 +92,28 @@ def list_all(api: Api, resource: Resource, namespace: str = "", field_selector: 
     """Every object of the kind, in one namespace or in all; none if the API does not serve an optional kind.
 
     Raises:
+        NoRights, OperatorFault: as ``each``.
+    """
+    return list(each(api, resource, namespace, field_selector=field_selector))
+
+
+def each(
+    api: Api, resource: Resource, namespace: str = "", *, field_selector: str = "", label_selector: str = ""
+) -> Iterator[Object]:
+    """Yield what ``list_all`` has, page by page, so that one page at a time takes memory.
+
+    Raises:
         NoRights: the user may not list it.
         OperatorFault: the API server cannot be reached or does not answer; the message says what to do.
     """
     try:
-        return list(_pages(api, resource, namespace, field_selector))
+        yield from _pages(api, resource, namespace, field_selector, label_selector)
     except NotFound:
         if resource == DEVICE_TAINT_RULES:
-            return list_all(api, DEVICE_TAINT_RULES_BETA)
-        if resource == DEVICE_TAINT_RULES_BETA or resource in GANG_RESOURCES:
-            return []
-        message = f"the API server does not serve {resource.plural} of {resource.api_version}; it must be 1.36 or newer"
-        raise OperatorFault(message) from None
+            yield from each(api, DEVICE_TAINT_RULES_BETA)
+        elif resource != DEVICE_TAINT_RULES_BETA and resource not in GANG_RESOURCES:
+            served = f"{resource.plural} of {resource.api_version}"
+            raise OperatorFault(f"the API server does not serve {served}; it must be 1.36 or newer") from None
     except Forbidden as error:
         raise fault_of_forbidden(error, MissingRight("list", resource, namespace)) from error
     except ApiError as error:
@@ -127,10 +137,16 @@ def get_one(api: Api, resource: Resource, name: str, namespace: str) -> Object |
         raise fault_of_api_error(error) from error
 
 
-def _pages(api: Api, resource: Resource, namespace: str, field_selector: str) -> Iterable[Object]:
+def _pages(api: Api, resource: Resource, namespace: str, field_selector: str, label_selector: str) -> Iterable[Object]:
     token = ""
     while True:
-        page = api.list(resource, namespace=namespace, field_selector=field_selector, continue_token=token)
+        page = api.list(
+            resource,
+            namespace=namespace,
+            field_selector=field_selector,
+            label_selector=label_selector,
+            continue_token=token,
+        )
         yield from page.items
         token = page.continue_token
         if not token:

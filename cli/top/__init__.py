@@ -1,55 +1,101 @@
 """``lode top``, ``kubectl lode top``: what is used, as a table. Reads only.
 
-run         reads a subject, prints its report
-claims      which card each claim has, and how much of it
+run           reads a subject, prints its report, once or again and again
+nodes         the cards of each node, by what they are in
+| claims      which card each claim has, and how much of it
 | namespaces  what the claims of each namespace hold, what its quotas allow, and how many pods wait
-report      rows of a subject, as a table, JSON and YAML
+| gangs       how many members each gang has and needs, where they are, and why it waits
+cards         what each card is in, and who holds it
+question      what is asked for
+| report      rows of a subject, as a table, JSON and YAML
 """
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cli.options import add_driver, cluster_options
 
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What can be asked for. The module of the same name has ``COLUMNS`` and ``report``.
+
+    Attributes:
+        names: what the names on the command line are.
+        labels: whose labels ``-l`` selects by.
+    """
+
+    text: str
+    names: str
+    labels: str
+    namespaced: bool = True
+
+
 SUBJECTS: Final = {
-    "claims": "which card each claim has, and how much of it",
-    "namespaces": "what the claims of each namespace hold, what its quotas allow, and how many pods wait",
+    "nodes": Subject("the cards of each node, by what they are in", "NODE", "nodes", namespaced=False),
+    "cards": Subject("what each card is in, and who holds it", "NODE[/CARD]|UUID", "nodes", namespaced=False),
+    "claims": Subject("which card each claim has, and how much of it", "CLAIM", "claims"),
+    "namespaces": Subject(
+        "what the claims of each namespace hold, what its quotas allow, and how many pods wait",
+        "NAMESPACE",
+        "namespaces",
+    ),
+    "gangs": Subject("how many members each gang has and needs, where they are, and why it waits", "GANG", "pods"),
 }
-"""What can be asked for, each with its help. The module of the same name has ``COLUMNS`` and ``report``."""
+_WORDS: Final = {word: name for name in SUBJECTS for word in (name, name[:-1])} | {"no": "nodes", "ns": "namespaces"}
+"""What may be written for a subject, as for kubectl."""
 _DESCRIPTION: Final = "Show what is used of the cards in the cluster. Nothing is written."
 _EPILOG: Final = """\
 exit status: 0 it is shown, 2 it cannot be read
-example: kubectl lode top claims -A -o wide"""
+example: kubectl lode top cards -l pool=training --sort-by memoryHeld"""
 
 
 def main(argv: Sequence[str]) -> int:
     """Print what is used; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
-        "lode top",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    subjects = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
-    for name, text in SUBJECTS.items():
-        _add_options(subjects.add_parser(name, help=text, description=text, parents=[cluster_options()]))
-    arguments = parser.parse_args(_subject_first(argv))
+    arguments = parser().parse_args(_subject_first(argv))
     # Imported only here, so that --help and wrong options are answered at once.
     from cli.top.run import run
 
     return run(arguments)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        "lode top",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    subjects = made.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
+    for name, subject in SUBJECTS.items():
+        _add_options(
+            subjects.add_parser(name, help=subject.text, description=subject.text, parents=[cluster_options()]), subject
+        )
+    return made
+
+
+def _add_options(parser: argparse.ArgumentParser, subject: Subject) -> None:
+    parser.add_argument("only", nargs="*", metavar=subject.names, help="default: all")
+    if subject.namespaced:
+        parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
+        parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    parser.add_argument(
+        "-l", "--selector", default="", metavar="LABELS", help=f"labels of {subject.labels}, as for kubectl"
+    )
     formats = ("table", "wide", "json", "yaml")
     parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
+    parser.add_argument("--no-headers", action="store_true", help="without the line of headers")
+    parser.add_argument(
+        "--sort-by", default="", metavar="COLUMN", help="a header, or a key of the JSON; numbers largest first"
+    )
+    parser.add_argument("-w", "--watch", action="store_true", help="print again and again, until interrupted")
     add_driver(parser)
 
 
 def _subject_first(argv: Sequence[str]) -> list[str]:
-    """Move the subject to the front: users of kubectl write some options before it."""
-    at = next((index for index, word in enumerate(argv) if word in SUBJECTS), None)
-    return [*argv] if at is None else [argv[at], *argv[:at], *argv[at + 1 :]]
+    """Move the subject to the front, in the plural: users of kubectl write some options before it."""
+    at = next((index for index, word in enumerate(argv) if word in _WORDS), None)
+    return [*argv] if at is None else [_WORDS[argv[at]], *argv[:at], *argv[at + 1 :]]

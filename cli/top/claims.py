@@ -1,14 +1,17 @@
 """``lode top claims``: which card each claim has, and how much of it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from cli import live
+from cli.fleetview.holding import user_text
+from cli.fleetview.published import UNREADABLE
+from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
-from driver.errors import LodeError
 from driver.kube.api import RESOURCE_CLAIMS, Api, Object
 from driver.limits import MAX_ATTRIBUTE_BYTES
-from driver.model import Claim, Consumer, Result
+from driver.model import Claim, Result
 from driver.names import Names
 from driver.wire import claim_from
 
@@ -30,30 +33,34 @@ COLUMNS: Final = (
 _TEXTS: Final = ("uuid", "type", "memory", "profile", "pciBusID", "sharing")
 """Fields of ``DeviceFacts`` that are shown as they are, if they can be."""
 _AMOUNTS: Final = ("time", "memory", "cores")
-_UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
-"""What decoding raises about objects that make no sense."""
 
 
-def report(api: Api, namespace: str, names: Names) -> Listing:
+def report(api: Api, question: Question) -> Listing:
     """Report on the claims of the namespace ("" for all) that hold devices of the driver.
 
     Raises:
-        OperatorFault: see ``live.list_all``.
+        OperatorFault: see ``live.each``.
     """
-    return report_on(live.list_all(api, RESOURCE_CLAIMS, namespace), names)
+    claims = live.each(api, RESOURCE_CLAIMS, question.namespace, label_selector=question.selector)
+    found = report_on(claims, question.names)
+    return replace(found, items=tuple(item for item in found.items if question.shows(item["claim"])))
 
 
 def report_on(claims: Iterable[Object], names: Names) -> Listing:
     """Report on these claims, one row for each device, by namespace and name."""
     items: list[Item] = []
     notes: list[str] = []
-    for raw in sorted(claims, key=_place):
+    for raw in claims:
         try:
-            items += _items(raw, claim_from(raw), names)
-        except _UNREADABLE as error:
+            items += list(_items(raw, claim_from(raw), names))
+        except UNREADABLE as error:
             namespace, name = _place(raw)
             notes.append(f"ResourceClaim {namespace}/{name} is left out, it cannot be read: {error!r}"[:1024])
-    return Listing(tuple(items), tuple(notes))
+    return Listing(tuple(sorted(items, key=_key_of)), tuple(notes))
+
+
+def _key_of(item: Item) -> tuple[str, str]:
+    return item.get("namespace", ""), item["claim"]
 
 
 def _place(raw: Object) -> tuple[str, str]:
@@ -69,7 +76,7 @@ def _items(raw: Object, claim: Claim, names: Names) -> Iterator[Item]:
             item = {
                 "namespace": claim.namespace,
                 "claim": claim.name,
-                "usedBy": [_user(consumer) for consumer in claim.reserved_for],
+                "usedBy": [user_text(consumer) for consumer in claim.reserved_for],
                 "node": claim.allocation.node_name if claim.allocation else "",
                 "device": result.device.device,
                 **_facts(known if isinstance(known, dict) else {}, result),
@@ -79,12 +86,6 @@ def _items(raw: Object, claim: Claim, names: Names) -> Iterator[Item]:
 
 def _key(entry: Object) -> tuple[Any, ...]:
     return tuple(entry.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
-
-
-def _user(consumer: Consumer) -> str:
-    """A pod by its name, and another consumer with its kind."""
-    is_pod = consumer.resource == "pods" and not consumer.api_group
-    return consumer.name if is_pod else f"{consumer.resource}/{consumer.name}"
 
 
 def _facts(data: Object, result: Result) -> dict[str, Any]:

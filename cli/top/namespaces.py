@@ -1,22 +1,24 @@
 """``lode top namespaces``: what the claims of each namespace hold, what its quotas allow, and how many pods wait."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli import live
+from cli.fleetview import CardView, FleetView, Holding, ViewBuilder
+from cli.fleetview.published import UNREADABLE
+from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
-from controller.quotas import MEASURES, Quota, amount_text, price, quota_from
+from controller.quotas import MEASURES, Quota, amount_text, quota_from
 from controller.reconcile import Reason
-from driver.errors import LodeError
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, Api, Object
-from driver.model import Device, DeviceId
+from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, Api, Object
 from driver.names import Names
-from driver.wire import claim_from, slice_from
+from driver.quantity import NANO
 
 COLUMNS: Final = (
     TableColumn("NAMESPACE", "namespace"),
+    TableColumn("CARDS", "cards"),
     TableColumn("MEMORY", "memory"),
     TableColumn("LIMIT", "memoryLimit"),
     TableColumn("CORES", "cores"),
@@ -27,20 +29,27 @@ COLUMNS: Final = (
     TableColumn("QUOTAS", "quotas", wide=True),
 )
 _OVER_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_INVALID)
-_UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
-"""What decoding raises about objects that make no sense."""
 
 
-def report(api: Api, namespace: str, names: Names) -> Listing:
+def report(api: Api, question: Question) -> Listing:
     """Report on the namespace ("" for all): those that hold devices of the driver, wait for some, or have a quota.
 
     Raises:
-        OperatorFault: see ``live.list_all``.
+        OperatorFault: see ``live.each``.
     """
-    claims, pods, quotas = [
-        live.list_all(api, resource, namespace) for resource in (RESOURCE_CLAIMS, PODS, RESOURCE_QUOTAS)
-    ]
-    return report_on(claims, pods, quotas, live.list_all(api, RESOURCE_SLICES), names)
+    namespace, builder = question.namespace, ViewBuilder(question.names)
+    builder.add_claims(live.each(api, RESOURCE_CLAIMS, namespace))
+    found = FoundNamespaces(question.names)
+    found.add_pods(live.each(api, PODS, namespace))
+    found.add_quotas(live.each(api, RESOURCE_QUOTAS, namespace))
+    builder.add_slices(live.each(api, RESOURCE_SLICES))
+    return found.report(builder.view(), question, _labelled(api, question))
+
+
+def _labelled(api: Api, question: Question) -> Collection[str] | None:
+    if not question.selector:
+        return None
+    return {one["metadata"]["name"] for one in live.each(api, NAMESPACES, label_selector=question.selector)}
 
 
 @dataclass(slots=True)
@@ -48,63 +57,65 @@ class _Namespace:
     """What is known about one namespace."""
 
     used: Counter[str] = field(default_factory=Counter)
+    cards: float = 0.0
     holds: bool = False
     quotas: list[Quota] = field(default_factory=list)
     waiting: int = 0
     over_quota: int = 0
 
 
-def report_on(
-    claims: Iterable[Object], pods: Iterable[Object], quotas: Iterable[Object], slices: Iterable[Object], names: Names
-) -> Listing:
-    """Report on what these objects say, one row for each namespace, by name."""
-    notes: list[str] = []
-    found: dict[str, _Namespace] = {}
+class FoundNamespaces:
+    """Collects what is known about namespaces from their objects."""
 
-    def of(obj: Object) -> _Namespace:
-        return found.setdefault(obj["metadata"]["namespace"], _Namespace())
+    def __init__(self, names: Names):
+        self._names = names
+        self._found: dict[str, _Namespace] = {}
+        self._notes: list[str] = []
 
-    devices = {key: device for part in slices for key, device in _devices(part, names, notes)}
-    for raw in claims:
-        try:
-            allocation = claim_from(raw).allocation
-            if allocation and any(result.device.driver == names.driver for result in allocation.results):
-                of(raw).holds = True
-                of(raw).used.update(price(allocation, devices.get, names).amounts)
-        except _UNREADABLE as error:
-            notes.append(_left_out(raw, "ResourceClaim", error))
-    for raw in pods:
-        if reason := _waits_for(raw, names):
-            of(raw).waiting += 1
-            of(raw).over_quota += reason in _OVER_QUOTA
-    for raw in quotas:
-        try:
-            quota = quota_from(raw, names)
-        except _UNREADABLE as error:
-            notes.append(_left_out(raw, "ResourceQuota", error))
-            continue
-        if quota.counts:
-            of(raw).quotas.append(quota)
-            notes += [f"ResourceQuota {quota.key} allows nothing: {fault}" for fault in quota.faults]
-    return Listing(tuple(_item(name, found[name], names) for name in sorted(found)), tuple(notes))
+    def add_pods(self, pods: Iterable[Object]) -> None:
+        """Count the pods that wait at our gate."""
+        for raw in pods:
+            if reason := _waits_for(raw, self._names):
+                of = self._of(raw["metadata"]["namespace"])
+                of.waiting += 1
+                of.over_quota += reason in _OVER_QUOTA
 
+    def add_quotas(self, quotas: Iterable[Object]) -> None:
+        """Add the limits of quotas; one that cannot be read is left out with a note."""
+        for raw in quotas:
+            try:
+                quota = quota_from(raw, self._names)
+            except UNREADABLE as error:
+                metadata = raw["metadata"]
+                key = f"{metadata.get('namespace')}/{metadata['name']}"
+                self._notes.append(f"ResourceQuota {key} is left out, it cannot be read: {error!r}"[:1024])
+                continue
+            if quota.counts:
+                self._of(raw["metadata"]["namespace"]).quotas.append(quota)
+                self._notes += [f"ResourceQuota {quota.key} allows nothing: {fault}" for fault in quota.faults]
 
-def _devices(raw: Object, names: Names, notes: list[str]) -> Iterator[tuple[DeviceId, Device]]:
-    if (raw.get("spec") or {}).get("driver") != names.driver:
-        return
-    try:
-        part = slice_from(raw)
-    except _UNREADABLE as error:
-        notes.append(_left_out(raw, "ResourceSlice", error))
-        return
-    for device in part.devices:
-        yield DeviceId(part.driver, part.pool, device.name), device
+    def report(self, view: FleetView, question: Question, chosen: Collection[str] | None = None) -> Listing:
+        """Report on the namespaces, one row for each, by name; ``chosen`` None stands for all."""
+        for card in view.cards:
+            for holding in card.holdings:
+                self._take(card, holding)
+        names = [name for name in sorted(self._found) if chosen is None or name in chosen]
+        items = (_item(name, self._found[name]) for name in names if question.shows(name))
+        return Listing(tuple(items), (*view.notes, *self._notes))
 
+    def _of(self, namespace: str) -> _Namespace:
+        return self._found.setdefault(namespace, _Namespace())
 
-def _left_out(raw: Object, kind: str, error: Exception) -> str:
-    metadata = raw["metadata"]
-    name = "/".join(str(part) for part in (metadata.get("namespace"), metadata["name"]) if part)
-    return f"{kind} {name} is left out, it cannot be read: {error!r}"[:1024]
+    def _take(self, card: CardView, holding: Holding) -> None:
+        """Count what a claim holds as ``controller.quotas.price`` does."""
+        of = self._of(holding.namespace)
+        of.holds = True
+        of.cards += card.fraction(holding)
+        for measure, taken in zip(MEASURES, (holding.memory, holding.cores), strict=True):
+            if taken and not holding.looks_on:
+                of.used[measure] += taken * NANO
+                if card.facts.type:
+                    of.used[f"{measure}.{card.facts.type}"] += taken * NANO
 
 
 def _waits_for(pod: Object, names: Names) -> str:
@@ -117,12 +128,14 @@ def _waits_for(pod: Object, names: Names) -> str:
     return str(ours[0].get("reason") or "")
 
 
-def _item(name: str, known: _Namespace, names: Names) -> Item:
+def _item(name: str, known: _Namespace) -> Item:
     item: dict[str, Any] = {"namespace": name}
     limits: dict[str, int] = {}
     for quota in known.quotas:
         for measure, limit in quota.limits.items():
             limits[measure] = min(limit, limits.get(measure, limit))
+    if known.holds:
+        item["cards"] = round(known.cards, 3)
     for measure in MEASURES:
         if known.holds or measure in limits:
             item[measure] = amount_text(measure, known.used[measure])

@@ -1,40 +1,106 @@
-"""The work of ``lode top``: read the subject, print its report."""
+"""The work of ``lode top``: read the subject, print its report, once or again and again."""
 
 import argparse
+import gc
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cli import live
 from cli.exitcodes import FAILED
-from cli.top import claims, namespaces
-from cli.top.report import Listing, TableColumn, rendered
+from cli.top import cards, claims, gangs, namespaces, nodes
+from cli.top.question import Question
+from cli.top.report import Listing, TableColumn, ordered, rendered
 from driver.errors import LodeError
 from driver.kube.api import Api
 from driver.names import Names
 
-_SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, str, Names], Listing]]]] = {
+SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, Question], Listing]]]] = {
+    "nodes": (nodes.COLUMNS, nodes.report),
+    "cards": (cards.COLUMNS, cards.report),
     "claims": (claims.COLUMNS, claims.report),
     "namespaces": (namespaces.COLUMNS, namespaces.report),
+    "gangs": (gangs.COLUMNS, gangs.report),
 }
+_VERBS: Final = {"nodes": "publish", "cards": "are", "gangs": "ask for"}
+_PAUSE_SECONDS: Final = 5.0
+"""Between two reports of ``--watch``, or as long as the last one took to read: half of the time nothing is asked."""
+_CLEAR: Final = "\x1b[H\x1b[2J"
+"""Moves a terminal to its first line and clears it."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The time between reports: a clock in seconds, and how to wait."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+_REAL_PAUSES: Final = Pauses()
+
+
+def run(arguments: argparse.Namespace, pauses: Pauses = _REAL_PAUSES) -> int:
     """Print what the command's arguments ask for; the exit status."""
-    columns, report = _SUBJECTS[arguments.subject]
+    # A fleet is millions of objects without cycles. The search for cycles would take half the time.
+    collecting = gc.isenabled()
+    gc.disable()
     try:
         with live.cluster(arguments.kubeconfig, arguments.context) as (api, current):
-            namespace = "" if arguments.all_namespaces else arguments.namespace or current
-            found = report(api, namespace, Names(arguments.driver))
+            question = _question(arguments, current)
+            if arguments.watch:
+                _watch(api, question, arguments, pauses)
+            else:
+                _print(_listing(api, question, arguments), question, arguments)
     except LodeError as error:
         sys.stderr.write(f"lode top: {error}\n")
         return FAILED
+    finally:
+        if collecting:
+            gc.enable()
+    return 0
+
+
+def _question(arguments: argparse.Namespace, current: str) -> Question:
+    spaced = "namespace" in arguments and not arguments.all_namespaces
+    return Question(
+        names=Names(arguments.driver),
+        namespace=(arguments.namespace or current) if spaced else "",
+        selector=arguments.selector,
+        only=tuple(arguments.only),
+    )
+
+
+def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> Listing:
+    columns, report = SUBJECTS[arguments.subject]
+    found = report(api, question)
+    return ordered(found, columns, arguments.sort_by) if arguments.sort_by else found
+
+
+def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: Pauses) -> None:
+    """Print the report again and again; on a terminal in the place of the one before. Ends when it is interrupted."""
+    try:
+        while True:
+            begun = pauses.now()
+            found = _listing(api, question, arguments)
+            spent = pauses.now() - begun
+            sys.stdout.write(_CLEAR if sys.stdout.isatty() else "")
+            _print(found, question, arguments)
+            sys.stdout.flush()
+            pauses.sleep(max(_PAUSE_SECONDS, spent))
+    except KeyboardInterrupt:
+        return
+
+
+def _print(found: Listing, question: Question, arguments: argparse.Namespace) -> None:
     for note in found.notes:
         sys.stderr.write(f"note: {note}\n")
-    text = rendered(found, columns, arguments.output)
+    text = rendered(found, SUBJECTS[arguments.subject][0], arguments.output, headers=not arguments.no_headers)
     if text:
         print(text)
     else:
-        where = f"in namespace {namespace}" if namespace else "in the cluster"
-        sys.stderr.write(f"No {arguments.subject} hold devices of {arguments.driver} {where}.\n")
-    return 0
+        where = f"in namespace {question.namespace}" if question.namespace else "in the cluster"
+        verb = _VERBS.get(arguments.subject, "hold")
+        sys.stderr.write(f"No {arguments.subject} {verb} devices of {arguments.driver} {where}.\n")

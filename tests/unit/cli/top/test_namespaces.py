@@ -6,12 +6,24 @@ from typing import Any
 import pytest
 
 from cli import top
-from cli.top.namespaces import report_on
+from cli.fleetview import ViewBuilder
+from cli.top.namespaces import FoundNamespaces
+from cli.top.question import Question
+from cli.top.report import Listing
 from driver.kube.api import RESOURCE_QUOTAS, Object
 from driver.names import Names
 from tests.unit.cli.user import User, hold
 
 NAMES = Names()
+
+
+def report_on(claims: list[Object], pods: list[Object], quotas: list[Object], slices: list[Object]) -> Listing:
+    builder, found = ViewBuilder(NAMES), FoundNamespaces(NAMES)
+    builder.add_claims(claims)
+    builder.add_slices(slices)
+    found.add_pods(pods)
+    found.add_quotas(quotas)
+    return found.report(builder.view(), Question(NAMES))
 
 
 def device(name: str, memory: str, kind: str = "T4") -> Object:
@@ -67,10 +79,11 @@ def test_each_namespace_has_what_it_holds_its_limits_and_its_waiting_pods() -> N
         pod("d", "Unallocatable", gate="other"),
     ]
     quotas = [quota("a", "q", memory="100Gi", cores="400"), quota("a", "r", cores="300", memory_H100="80Gi")]
-    report = report_on(claims, pods, [*quotas, quota("d")], [SLICE], NAMES)
+    report = report_on(claims, pods, [*quotas, quota("d")], [SLICE])
     a, b, c = report.items
     assert a == {
         "namespace": "a",
+        "cards": 2.0,
         "memory": "96Gi",
         "memoryLimit": "100Gi",
         "cores": "200",
@@ -80,7 +93,8 @@ def test_each_namespace_has_what_it_holds_its_limits_and_its_waiting_pods() -> N
         "byType": ["cores.H100=100", "cores.T4=100", "memory.H100=80Gi/80Gi", "memory.T4=16Gi"],
         "quotas": ["q", "r"],
     }
-    assert {key: b[key] for key in ("memory", "cores", "waiting", "overQuota")} == {
+    assert {key: b[key] for key in ("cards", "memory", "cores", "waiting", "overQuota")} == {
+        "cards": 0.3,
         "memory": "4Gi",
         "cores": "30",
         "waiting": 0,
@@ -94,9 +108,7 @@ def test_what_cannot_be_understood_is_noted_and_hides_nothing_else() -> None:
     broken: Object = {"metadata": {"namespace": "a", "name": "x"}, "spec": {"devices": 5}, "status": {"allocation": 7}}
     odd_slice: Object = {"metadata": {"name": "odd"}, "spec": {"driver": "lode.dev", "pool": 1}}
     odd_quota: Object = {"metadata": {"namespace": "a", "name": "odd"}, "spec": 7}
-    report = report_on(
-        [broken, claim("a", "one", "gpu-0")], [], [odd_quota, quota("b", wrong="1")], [odd_slice, SLICE], NAMES
-    )
+    report = report_on([broken, claim("a", "one", "gpu-0")], [], [odd_quota, quota("b", wrong="1")], [odd_slice, SLICE])
     assert [(item["namespace"], item.get("memory")) for item in report.items] == [("a", "16Gi"), ("b", None)]
     odd, claim_note, quota_note, invalid = report.notes
     assert odd.startswith("ResourceSlice odd is left out")
@@ -110,9 +122,9 @@ def test_it_is_asked_as_other_subjects_are(cluster: User, capsys: pytest.Capture
     cluster.api.create(RESOURCE_QUOTAS, quota("default", cores="400"))
     assert top.main(["namespaces", "-A"]) == 0
     header, row = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert header == ["NAMESPACE", "MEMORY", "LIMIT", "CORES", "LIMIT", "WAITING", "OVER-QUOTA"]
+    assert header == ["NAMESPACE", "CARDS", "MEMORY", "LIMIT", "CORES", "LIMIT", "WAITING", "OVER-QUOTA"]
     assert row[0] == "default"
-    assert row[3:] == ["100", "400", "0", "0"]
+    assert (row[1], row[4:]) == ("1", ["100", "400", "0", "0"])
     assert top.main(["namespaces", "-n", "default", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"][0]["quotas"] == ["q"]
 

@@ -1,0 +1,103 @@
+"""The view: every card with what is held of it, in the order of nodes. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cli.cards.rules import known_rules
+from cli.fleetview.cards import CardFacts, CardView, Closure, Holding
+from cli.fleetview.holding import Place, holdings_of, with_amounts
+from cli.fleetview.published import UNREADABLE, PublishedCards
+from cli.fleetview.rules import ClosedByRules
+from driver.kube.api import Object
+from driver.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """The cards of a cluster, node by node.
+
+    Attributes:
+        notes: what was left out, and why.
+    """
+
+    cards: tuple[CardView, ...]
+    notes: tuple[str, ...] = ()
+
+    def by_node(self) -> dict[str, list[CardView]]:
+        """Return the cards of each node."""
+        found: dict[str, list[CardView]] = {}
+        for card in self.cards:
+            found.setdefault(card.facts.node, []).append(card)
+        return found
+
+
+class ViewBuilder:
+    """Collects what a view is made of from objects, in any order, and keeps only what the view needs of each."""
+
+    def __init__(self, names: Names):
+        self._names = names
+        self._published = PublishedCards(names)
+        self._held: dict[Place, list[Holding]] = {}
+        self._rules: list[Object] = []
+        self._closed_nodes: set[str] = set()
+        self._notes: list[str] = []
+
+    def add_slices(self, slices: Iterable[Object]) -> None:
+        """Add ResourceSlices, of any driver."""
+        for raw in slices:
+            self._published.add(raw)
+
+    def add_claims(self, claims: Iterable[Object]) -> None:
+        """Add ResourceClaims; what cannot be read is left out with a note."""
+        for raw in claims:
+            try:
+                for place, holding in holdings_of(raw, self._names):
+                    self._held.setdefault(place, []).append(holding)
+            except UNREADABLE as error:
+                metadata = raw["metadata"]
+                key = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+                self._notes.append(f"ResourceClaim {key} is left out, it cannot be read: {error!r}"[:1024])
+
+    def add_rules(self, rules: Iterable[Object]) -> None:
+        """Add DeviceTaintRules."""
+        self._rules += rules
+
+    def add_nodes(self, nodes: Iterable[Object]) -> None:
+        """Add Nodes: the cards of one that takes no pods are closed."""
+        for raw in nodes:
+            spec = raw.get("spec")
+            if isinstance(spec, dict) and spec.get("unschedulable") is True:
+                self._closed_nodes.add(str(raw["metadata"]["name"]))
+
+    def note(self, text: str) -> None:
+        """Add a note on a gap in the view."""
+        self._notes.append(text)
+
+    def view(self) -> FleetView:
+        """Return the view of everything that was added."""
+        rules = ClosedByRules(known_rules(self._rules, self._names), self._names)
+        cards = [self._card(card, rules) for card in self._published.cards()]
+        seen = {(card.facts.node, card.facts.name) for card in cards}
+        cards += [self._lost(place) for place in sorted(self._held) if place not in seen]
+        cards.sort(key=lambda card: card.facts.node)
+        return FleetView(tuple(cards), (*self._published.notes, *self._notes))
+
+    def _card(self, card: CardFacts, rules: ClosedByRules) -> CardView:
+        held = self._held.get((card.node, card.name), ())
+        holdings = tuple(with_amounts(one, card) for one in held)
+        return CardView(card, holdings, tuple(self._closures(card, rules)))
+
+    def _closures(self, card: CardFacts, rules: ClosedByRules) -> Iterator[Closure]:
+        if self._names.unhealthy in card.taints:
+            yield "unhealthy"
+        if self._names.attribute("other-driver") in card.taints or (card.counters and card.is_partly_taken):
+            yield "foreign"
+        if card.node in self._closed_nodes or rules.closes(card):
+            yield "cordoned"
+        if self._names.attribute("releasing") in card.taints:
+            yield "releasing"
+
+    def _lost(self, place: Place) -> CardView:
+        """A card that claims hold and no node publishes."""
+        facts = CardFacts(*place)
+        return CardView(facts, tuple(with_amounts(one, facts) for one in self._held[place]), ("unpublished",))

@@ -1,0 +1,68 @@
+"""What each claim holds of which card, as its allocation says. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from cli.fleetview.cards import ALL_CORES, CardFacts, Holding, Use
+from driver.device_facts import card_of
+from driver.kube.api import Object
+from driver.model import Consumer, Result
+from driver.names import Names
+from driver.wire import claim_from
+
+Place = tuple[str, str]
+"""Node and card."""
+_SHARE: Final = "-share"
+
+
+def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, Holding]]:
+    """Yield what the claim holds of cards of the driver. Amounts are those of the allocation, which has few.
+
+    Raises:
+        any of ``published.UNREADABLE``: the claim cannot be read.
+    """
+    claim = claim_from(raw)
+    ending = names.pool("")
+    for result in claim.allocation.results if claim.allocation else ():
+        device = result.device
+        if device.driver == names.driver and device.pool.endswith(ending):
+            yield (
+                (device.pool.removesuffix(ending), card_of(device.device)),
+                Holding(
+                    namespace=claim.namespace,
+                    claim=claim.name,
+                    device=device.device,
+                    use=_use_of(device.device),
+                    users=tuple(map(user_text, claim.reserved_for)),
+                    looks_on=result.admin_access,
+                    since=claim.allocation.timestamp if claim.allocation else "",
+                    **_amounts(result),
+                ),
+            )
+
+
+def with_amounts(holding: Holding, card: CardFacts) -> Holding:
+    """Return the holding with the amounts that its device is published with: those of ``controller.quotas.price``."""
+    if holding.use == "shared" or holding.looks_on:
+        return holding
+    part = card.part(holding.device)
+    return replace(holding, memory=part.memory if part else None, cores=(part.cores if part else 0) or ALL_CORES)
+
+
+def user_text(consumer: Consumer) -> str:
+    """Return a pod by its name, and another consumer with its kind."""
+    is_pod = consumer.resource == "pods" and not consumer.api_group
+    return consumer.name if is_pod else f"{consumer.resource}/{consumer.name}"
+
+
+def _amounts(result: Result) -> Mapping[str, int | None]:
+    if not result.share_id or result.admin_access:
+        return {}
+    return {name: result.consumed[name].value if name in result.consumed else 0 for name in ("memory", "cores")}
+
+
+def _use_of(device: str) -> Use:
+    if device == card_of(device):
+        return "whole"
+    return "shared" if device.endswith(_SHARE) else "cut"

@@ -1,0 +1,181 @@
+"""The cards that nodes publish, from ResourceSlices one at a time. Pure.
+
+A fleet has a million devices, and a table needs little of each. So the slices are read as they come, and equal parts
+are kept once.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from cli.fleetview.cards import CardFacts, Draws, Part, Use
+from driver.device_facts import card_of
+from driver.errors import LodeError
+from driver.kinds import KIND_ATTRIBUTE, SHARE_KINDS, WHOLE_KINDS
+from driver.kube.api import Object
+from driver.limits import MAX_ATTRIBUTE_BYTES
+from driver.names import Names
+from driver.quantity import NANO, Quantity
+
+UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
+"""What decoding raises about objects that make no sense."""
+_CLOSING: Final = ("NoSchedule", "NoExecute")
+_NONE: Final = frozenset[str]()
+_MOST_VARIANTS: Final = 8
+"""Of a device of one name that are kept to be compared with."""
+_TEXTS: Final = ("uuid", "type", "vendor", "ibCluster", "nvlinkDomain")
+
+
+@dataclass(slots=True)
+class _Card:
+    """A card of which slices are still to come."""
+
+    texts: Mapping[str, str]
+    parts: dict[str, Part] = field(default_factory=dict)
+    taints: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class _Pool:
+    """What is known of the newest generation of a pool."""
+
+    node: str
+    generation: int
+    wanted: int
+    found: int = 0
+    cards: dict[str, _Card] = field(default_factory=dict)
+    counters: dict[str, Draws] = field(default_factory=dict)
+
+
+class PublishedCards:
+    """Collects cards from slices, in any order. Only the newest generation of a pool counts."""
+
+    def __init__(self, names: Names):
+        self._names = names
+        self._pools: dict[str, _Pool] = {}
+        self._parts: dict[Part, Part] = {}
+        self._seen: dict[str, list[tuple[object, Part]]] = {}
+        """By the name of a device, what it was made of and the part: to compare is ten times faster than to make."""
+        self._lists: dict[tuple[Part, ...], tuple[Part, ...]] = {}
+        self.notes: list[str] = []
+        """What was left out, and why."""
+
+    def add(self, raw: Object) -> None:
+        """Add a slice. One of another driver is left out, and so is one that cannot be read, with a note."""
+        try:
+            self._add(raw)
+        except UNREADABLE as error:
+            name = str((raw.get("metadata") or {}).get("name") or "")
+            self.notes.append(f"ResourceSlice {name} is left out, it cannot be read: {error!r}"[:1024])
+
+    def cards(self) -> Iterator[CardFacts]:
+        """Yield the cards: node by node, and by number."""
+        for name, pool in sorted(self._pools.items(), key=lambda item: item[1].node):
+            if pool.found < pool.wanted:
+                self.notes.append(
+                    f"pool {name} has {pool.found} of {pool.wanted} slices: nothing of it is allocated until the "
+                    "plugin of the node has written the others"
+                )
+            for card, found in sorted(pool.cards.items(), key=lambda item: _by_number(item[0])):
+                yield self._facts(pool, card, found)
+
+    def _add(self, raw: Object) -> None:
+        spec = raw["spec"]
+        if spec["driver"] != self._names.driver:
+            return
+        name, node, generation = str(spec["pool"]["name"]), spec.get("nodeName"), int(spec["pool"].get("generation", 0))
+        if not isinstance(node, str) or name != self._names.pool(node):
+            return
+        # All of a slice is read before anything of it counts.
+        devices = [(card_of(device["name"]), device, *self._part(device)) for device in spec.get("devices") or ()]
+        counters = {one["name"]: _draws(one["counters"]) for one in spec.get("sharedCounters") or ()}
+        pool = self._pools.get(name)
+        if pool is None or pool.generation < generation:
+            pool = _Pool(node, generation, int(spec["pool"].get("resourceSliceCount", 0)))
+            self._pools[name] = pool
+        if pool.generation > generation:
+            return
+        pool.found += 1
+        pool.counters |= counters
+        for card, device, part, taints in devices:
+            known = pool.cards.get(card) or pool.cards.setdefault(card, _Card(self._texts(device)))
+            known.parts[part.suffix] = part
+            known.taints = taints if known.taints is None else known.taints & taints
+
+    def _part(self, raw: Object) -> tuple[Part, frozenset[str]]:
+        attributes = raw.get("attributes") or {}
+        source = raw.get("capacity"), raw.get("consumesCounters"), attributes.get("kind"), attributes.get("profile")
+        variants = self._seen.setdefault(raw["name"], [])
+        part = next((made for known, made in variants if known == source), None)
+        if part is None:
+            part = self._made(raw)
+            part = self._parts.setdefault(part, part)
+            if len(variants) < _MOST_VARIANTS:
+                variants.append((source, part))
+        taints = raw.get("taints")
+        closing = frozenset(taint["key"] for taint in taints if taint.get("effect") in _CLOSING) if taints else _NONE
+        return part, closing
+
+    def _made(self, raw: Object) -> Part:
+        name, capacity = raw["name"], raw.get("capacity") or {}
+        memory, cores = (capacity[it]["value"] if it in capacity else "0" for it in ("memory", "cores"))
+        return Part(
+            suffix=name.removeprefix(card_of(name)),
+            use=_use_of(self._text(raw, KIND_ATTRIBUTE)),
+            profile=self._text(raw, "profile"),
+            memory=_nanos(memory) // NANO,
+            cores=_nanos(cores) // NANO,
+            draws=_draws(raw["consumesCounters"][0]["counters"]) if raw.get("consumesCounters") else (),
+        )
+
+    def _texts(self, device: Object) -> Mapping[str, str]:
+        return {text: self._text(device, text) for text in _TEXTS}
+
+    def _text(self, device: Object, name: str) -> str:
+        attributes = device.get("attributes") or {}
+        found = attributes.get(name) or attributes.get(self._names.attribute(name)) or {}
+        return _readable(found.get("string"))
+
+    def _facts(self, pool: _Pool, name: str, card: _Card) -> CardFacts:
+        parts = tuple(card.parts.values())
+        return CardFacts(
+            node=pool.node,
+            name=name,
+            uuid=card.texts["uuid"],
+            type=card.texts["type"],
+            vendor=card.texts["vendor"],
+            ib_cluster=card.texts["ibCluster"],
+            nvlink_domain=card.texts["nvlinkDomain"],
+            parts=self._lists.setdefault(parts, parts),
+            counters=pool.counters.get(name, ()),
+            taints=card.taints or frozenset(),
+        )
+
+
+def _use_of(kind: str) -> Use:
+    return "whole" if kind in WHOLE_KINDS else "shared" if kind in SHARE_KINDS else "cut"
+
+
+def _readable(value: Any) -> str:
+    """Return the text if a terminal shows it as it is: others may have written it."""
+    return value if isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_BYTES and value.isprintable() else ""
+
+
+def _draws(counters: Mapping[str, Any]) -> Draws:
+    return _interned(tuple([(name, _nanos(one["value"])) for name, one in counters.items()]))
+
+
+@lru_cache(maxsize=4096)
+def _interned(draws: Draws) -> Draws:
+    return draws
+
+
+@lru_cache(maxsize=4096)
+def _nanos(text: str) -> int:
+    return Quantity.parse(str(text)).nanos
+
+
+def _by_number(card: str) -> tuple[str, int, str]:
+    kind, _, number = card.partition("-")
+    return kind, int(number) if number.isdecimal() else -1, card

@@ -1,0 +1,67 @@
+"""``lode top nodes``: the cards of each node, by what they are in, and the most that is free on one of them."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from cli.fleetview import CardView, FleetView, read_fleet
+from cli.top.cards import labelled_nodes
+from cli.top.question import Question
+from cli.top.report import Item, Listing, TableColumn, memory_text
+from driver.kube.api import Api
+
+COLUMNS: Final = (
+    TableColumn("NODE", "node"),
+    TableColumn("TYPE", "types"),
+    TableColumn("CARDS", "cards"),
+    TableColumn("WHOLE", "whole"),
+    TableColumn("SHARED", "shared"),
+    TableColumn("CUT", "cut"),
+    TableColumn("FREE", "free"),
+    TableColumn("BAD", "bad"),
+    TableColumn("MEM", "memoryHeld", of="memory", form="memory"),
+    TableColumn("LARGEST-FREE", "largestFree", form="memory"),
+    TableColumn("UNHEALTHY", "unhealthy", wide=True),
+    TableColumn("FOREIGN", "foreign", wide=True),
+    TableColumn("CORDONED", "cordoned", wide=True),
+    TableColumn("FABRIC", "ibClusters", wide=True),
+)
+
+
+def report(api: Api, question: Question) -> Listing:
+    """Report on all nodes with cards, or on those with labels.
+
+    Raises:
+        OperatorFault: see ``read_fleet``.
+    """
+    view = read_fleet(api, question.names)
+    return report_on(view, question, labelled_nodes(api, question))
+
+
+def report_on(view: FleetView, question: Question, nodes: Collection[str] | None = None) -> Listing:
+    """Report on these nodes, as far as they are asked for by name; ``nodes`` None stands for all."""
+    return Listing(
+        tuple(
+            _item(node, cards)
+            for node, cards in view.by_node().items()
+            if (nodes is None or node in nodes) and question.shows(node)
+        ),
+        view.notes,
+    )
+
+
+def _item(node: str, cards: Sequence[CardView]) -> Item:
+    """Each card counts once among whole, shared, cut, free and bad: bad are those that are closed and nobody holds."""
+    uses = Counter(card.use if card.use != "free" or card.is_free else "bad" for card in cards)
+    closures = Counter(closure for card in cards for closure in card.closures)
+    return {
+        "node": node,
+        "types": sorted({card.facts.type for card in cards if card.facts.type}),
+        "cards": len(cards),
+        **{use: uses[use] for use in ("whole", "shared", "cut", "free", "bad")},
+        "memory": memory_text(sum(card.facts.memory for card in cards)),
+        "memoryHeld": memory_text(sum(card.memory_held for card in cards)),
+        "largestFree": memory_text(max(card.largest_free for card in cards)),
+        **{closure: closures[closure] for closure in ("unhealthy", "foreign", "cordoned")},
+        "ibClusters": sorted({card.facts.ib_cluster for card in cards if card.facts.ib_cluster}),
+    }
