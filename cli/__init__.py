@@ -7,17 +7,19 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | convert          ``lode convert``: its options, and in its modules the work
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
-| top              ``lode top``: its options, and in its modules the subjects
 | uninstall        ``lode uninstall``: its options
 | advise           ``lode advise``: its options
 advice             the moves that let pods run, and the idle cards
-fleetview          the cards of a cluster, and who holds what of them
-cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
-| simulate_run     reads the input of ``simulate``, decides, prints
+simulate_run       reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints
 | inventory_run    asks the hardware, prints or records
 | uninstall_run    the steps of ``uninstall``, each of which may be repeated
 explanation        a live pod or claim explained, as the controller would decide about it
+| card_explanation  a card explained: who holds what of it, and what closes it
+| namespace_explanation  a namespace explained: what it holds, and who waits
+top                ``lode top``: its options, and in its modules the subjects
+fleetview          the cards of a cluster, and who holds what of them
+cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 simulator          what the controller would do about a snapshot, step by step
 inventory_report   the cards of a node and what it offers of them, as text and JSON
 | outcomes         what came of a pod or claim, as a value, as JSON and as lines of a table

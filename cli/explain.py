@@ -1,4 +1,5 @@
-"""``lode explain``, ``kubectl lode explain``: what a pod or claim in the cluster holds, or why it waits. Reads only."""
+"""``lode explain``, ``kubectl lode explain``: what a pod, claim, gang, card or namespace holds, or why it waits. Reads
+only."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,9 +9,11 @@ from cli.options import add_decision_settings, cluster_options
 
 _DESCRIPTION: Final = """\
 Say what a pod, claim or gang in the cluster holds, where, and who uses it; or, while it waits, what would be decided
-about it now and every reason against it, node by node. Nothing is written."""
+about it now and every reason against it, node by node. Of a card, say who holds what of it and what closes it; of a
+namespace, what it holds and who waits in it. Nothing is written."""
 _EPILOG: Final = """\
-exit status: 0 it has its devices or could have them now, 1 it waits, 2 it cannot be explained
+exit status: 0 it has its devices or could have them now, 1 it waits (a pod of the namespace waits, the card is closed),
+  2 it cannot be explained
 example: kubectl lode explain pod/train -n team-a"""
 
 
@@ -23,7 +26,11 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[cluster_options()],
     )
-    parser.add_argument("what", metavar="pod/NAME|claim/NAME|gang/NAME|NAME", help="NAME alone is a pod or a claim")
+    parser.add_argument(
+        "what",
+        metavar="pod/NAME|claim/NAME|gang/NAME|card/NODE/CARD|namespace/NAME|NAME",
+        help="NAME alone is a pod or a claim",
+    )
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     add_decision_settings(parser)

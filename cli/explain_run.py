@@ -4,20 +4,44 @@ import argparse
 import json
 import sys
 import time
-from typing import Final
+from typing import Final, Protocol
 
 from cli import live
+from cli.card_explanation import explain_card
 from cli.decision_settings import settings_in
 from cli.exitcodes import FAILED, PLACED, WAITS
-from cli.explanation import ExplainedOutcome, Explainer
+from cli.explanation import Explainer
+from cli.namespace_explanation import explain_namespace
 from driver.errors import LodeError, OperatorFault
+from driver.kube.api import Api
 from driver.names import Names
+from driver.wire import Json
 
 _KINDS: Final = {
     "Pod": ("pod", "pods", "po"),
     "Gang": ("gang", "gangs"),
     "ResourceClaim": ("claim", "claims", "resourceclaim", "resourceclaims"),
+    "Namespace": ("namespace", "namespaces", "ns"),
+    "Card": ("card", "cards"),
 }
+
+
+class Explanation(Protocol):
+    """What is said about an object."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits, or keeps others waiting."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Gaps in the answer."""
+
+    def to_json(self) -> Json:
+        """For programs."""
+
+    def text(self, now: float) -> str:
+        """For people; ages count from ``now`` (seconds since the epoch)."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,22 +60,31 @@ def run(arguments: argparse.Namespace) -> int:
     return WAITS if explanation.waits else PLACED
 
 
-def _explanation(arguments: argparse.Namespace) -> ExplainedOutcome:
+def _explanation(arguments: argparse.Namespace) -> Explanation:
     kind, name = _parse_target(arguments.what)
+    names = Names(arguments.driver)
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
-        settings, chosen = settings_in(arguments.settings), arguments.namespace or namespace
-        explainer = Explainer(api, Names(arguments.driver), chosen, time.time(), settings)
-        return explainer.explain(kind, name)
+        if kind == "Card":
+            return explain_card(api, name, names)
+        if kind == "Namespace":
+            return explain_namespace(api, name, names)
+        return _decided(api, arguments, kind, name, arguments.namespace or namespace)
+
+
+def _decided(api: Api, arguments: argparse.Namespace, kind: str, name: str, namespace: str) -> Explanation:
+    settings = settings_in(arguments.settings)
+    return Explainer(api, Names(arguments.driver), namespace, time.time(), settings).explain(kind, name)
 
 
 def _parse_target(target: str) -> tuple[str, str]:
-    """Kind ("" for either) and name.
+    """Kind ("" for a pod or a claim) and name.
 
     Raises:
-        OperatorFault: the target does not name a pod or claim.
+        OperatorFault: the target names nothing that can be explained.
     """
-    word, slash, name = target.rpartition("/")
+    word, slash, name = target.partition("/") if "/" in target else ("", "", target)
     kinds = [kind for kind, words in _KINDS.items() if word.split(".")[0].lower() in words]
-    if not name or (slash and not kinds):
-        raise OperatorFault(f"{target!r} names nothing; write pod/NAME, claim/NAME, gang/NAME or NAME")
+    if not name or (slash and not kinds) or ("/" in name and kinds != ["Card"]):
+        forms = "pod/NAME, claim/NAME, gang/NAME, card/NODE/CARD, namespace/NAME or NAME"
+        raise OperatorFault(f"{target!r} names nothing; write {forms}")
     return (kinds[0] if kinds else ""), name

@@ -3,7 +3,6 @@ what is unknown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 from cli.decision_settings import DecisionSettings, settings_of_cluster
@@ -21,7 +20,7 @@ from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Outcome, Verdict, d
 from cli.podnotes import health_notes, leader_note
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
-from cli.tables import age, table
+from cli.tables import since_text, table
 from controller.gangs import GangTerms
 from controller.reconcile import known_gang
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
@@ -90,7 +89,9 @@ class ExplainedOutcome:
         reported = self.reported
         if reported and reported.status == "False":
             message = "just that" if reported.message == self.outcome.verdict.message else reported.message
-            parts.append(f"The controller says, since {_age(reported.since, now)} ({reported.reason}):\n  {message}")
+            parts.append(
+                f"The controller says, since {since_text(reported.since, now)} ({reported.reason}):\n  {message}"
+            )
         if self.outcome.claims:
             parts.append(table((*DEVICE_HEADER, "HELD BY"), device_rows(self.outcome.claims, consumers=True)))
         parts += _device_conditions(self.outcome)
@@ -113,13 +114,6 @@ class ExplainedOutcome:
             case "others":
                 return f"{subject} asks for no devices of this driver; kube-scheduler decides about it."
         return outcome.wait_text()
-
-
-def _age(since: str, now: float) -> str:
-    try:
-        return age(now - datetime.fromisoformat(since).timestamp())
-    except ValueError:
-        return "<unknown>"
 
 
 def _device_conditions(outcome: Outcome) -> Iterator[str]:

@@ -49,6 +49,14 @@ def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
+def since_text(since: str, now: float) -> str:
+    """The age at ``now`` (seconds since the epoch) of a time stamp; ``<unknown>`` if it is none."""
+    try:
+        return age(now - datetime.fromisoformat(since).timestamp())
+    except ValueError:
+        return "<unknown>"
+
+
 def age_of(obj: Object, now: float) -> str:
     """Age of an object at ``now`` (seconds since the epoch)."""
     created = obj["metadata"].get("creationTimestamp")

@@ -1,6 +1,7 @@
 """The cards of a cluster and who holds what of them, from listed objects: what tables and costs are made of.
 
 reading     reads the objects of a view with the rights of the user, page by page
+| printed   holdings as text and for JSON
 fleet       the view: cards with what is held of each, in the order of nodes
 rules       the cards that DeviceTaintRules close
 | holding   what each claim holds, as allocations say

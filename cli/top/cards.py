@@ -1,12 +1,13 @@
 """``lode top cards``: the cards of the cluster, what each is in, and who holds it."""
 
-from collections.abc import Collection, Iterator
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
 from cli import live
-from cli.fleetview import CardView, FleetView, Holding, read_fleet
+from cli.fleetview import CardView, FleetView, read_fleet
+from cli.fleetview.printed import holder_json, holder_texts, memory_text
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn, memory_text
+from cli.top.report import Item, Listing, TableColumn
 from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (
@@ -78,25 +79,3 @@ def _item(card: CardView) -> Item:
         "nvlinkDomain": facts.nvlink_domain,
     }
     return {key: value for key, value in item.items() if value not in (None, "", [])}
-
-
-def holder_texts(holding: Holding) -> Iterator[str]:
-    """Yield who holds it, with the namespace: its pods, or the claim if nobody uses that."""
-    yield from (f"{holding.namespace}/{user}" for user in holding.users or (f"claim/{holding.claim}",))
-
-
-def holder_json(card: CardView, holding: Holding) -> dict[str, Any]:
-    """Return what a claim holds of the card, for JSON."""
-    found: dict[str, Any] = {
-        "namespace": holding.namespace,
-        "claim": holding.claim,
-        "usedBy": list(holding.users),
-        "device": holding.device,
-        "memory": None if holding.memory is None else memory_text(holding.memory),
-        "cores": holding.cores,
-        "since": holding.since,
-        "cards": round(card.fraction(holding), 4),
-    }
-    if holding.looks_on:
-        found["adminAccess"] = True
-    return {key: value for key, value in found.items() if value not in (None, "", [])}

@@ -75,10 +75,10 @@ class FoundNamespaces:
     def add_pods(self, pods: Iterable[Object]) -> None:
         """Count the pods that wait at our gate."""
         for raw in pods:
-            if reason := _waits_for(raw, self._names):
+            if said := waiting_condition(raw, self._names):
                 of = self._of(raw["metadata"]["namespace"])
                 of.waiting += 1
-                of.over_quota += reason in _OVER_QUOTA
+                of.over_quota += said.get("reason") in _OVER_QUOTA
 
     def add_quotas(self, quotas: Iterable[Object]) -> None:
         """Add the limits of quotas; one that cannot be read is left out with a note."""
@@ -118,14 +118,12 @@ class FoundNamespaces:
                     of.used[f"{measure}.{card.facts.type}"] += taken * NANO
 
 
-def _waits_for(pod: Object, names: Names) -> str:
-    """Return the reason in the condition of a pod that waits; "" if it does not wait."""
+def waiting_condition(pod: Object, names: Names) -> Mapping[str, Any] | None:
+    """Return the controller's condition on a pod that waits at our gate; None if it does not wait."""
     gates = [gate.get("name") for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
     conditions: Sequence[Mapping[str, Any]] = (pod.get("status") or {}).get("conditions") or ()
     ours = [one for one in conditions if one.get("type") == f"{names.driver}/Allocated"]
-    if names.gate not in gates or not ours or ours[0].get("status") != "False":
-        return ""
-    return str(ours[0].get("reason") or "")
+    return ours[0] if names.gate in gates and ours and ours[0].get("status") == "False" else None
 
 
 def _item(name: str, known: _Namespace) -> Item:

@@ -5,9 +5,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from cli.fleetview import CardView, FleetView, read_fleet
+from cli.fleetview.printed import memory_text
 from cli.top.cards import labelled_nodes
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn, memory_text
+from cli.top.report import Item, Listing, TableColumn
 from driver.kube.api import Api
 
 COLUMNS: Final = (

@@ -71,11 +71,6 @@ class Listing:
     """What was left out, and why."""
 
 
-def memory_text(amount: int) -> str:
-    """Return bytes as an exact quantity, for JSON."""
-    return str(Quantity.of(amount, "BinarySI"))
-
-
 def ordered(report: Listing, columns: Sequence[TableColumn], by: str) -> Listing:
     """Return the report by a column, named by its header or its key: numbers largest first, texts as in the alphabet.
 

@@ -130,7 +130,7 @@ def test_a_pod_that_asks_for_nothing_of_ours_is_not_ours_to_explain(cluster: Use
         (["absent"], "no Pod and no ResourceClaim absent in namespace default; choose another namespace with -n"),
         (["claim/absent", "-n", "team"], "no ResourceClaim absent in namespace team"),
         (["both"], "there is a pod and a claim both; write pod/both or claim/both"),
-        (["node/g"], "'node/g' names nothing; write pod/NAME, claim/NAME, gang/NAME or NAME"),
+        (["node/g"], "'node/g' names nothing; write pod/NAME, claim/NAME, gang/NAME, card/NODE/CARD,"),
         (["pod/"], "'pod/' names nothing"),
         (["p", "--kubeconfig", "broken"], "name another in $KUBECONFIG"),
     ],

@@ -1,0 +1,34 @@
+"""Holdings as text and for JSON. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cli.fleetview.cards import CardView, Holding
+from driver.quantity import Quantity
+
+
+def memory_text(amount: int) -> str:
+    """Return bytes as an exact quantity."""
+    return str(Quantity.of(amount, "BinarySI"))
+
+
+def holder_texts(holding: Holding) -> Iterator[str]:
+    """Yield who holds it, with the namespace: its pods, or the claim if nobody uses that."""
+    yield from (f"{holding.namespace}/{user}" for user in holding.users or (f"claim/{holding.claim}",))
+
+
+def holder_json(card: CardView, holding: Holding) -> dict[str, Any]:
+    """Return what a claim holds of the card, for JSON."""
+    found: dict[str, Any] = {
+        "namespace": holding.namespace,
+        "claim": holding.claim,
+        "usedBy": list(holding.users),
+        "device": holding.device,
+        "memory": None if holding.memory is None else memory_text(holding.memory),
+        "cores": holding.cores,
+        "since": holding.since,
+        "cards": round(card.fraction(holding), 4),
+    }
+    if holding.looks_on:
+        found["adminAccess"] = True
+    return {key: value for key, value in found.items() if value not in (None, "", [])}
