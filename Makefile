@@ -62,7 +62,7 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 
 .PHONY: adoption-hour
 adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on a node that changes hands, on a kind cluster
-	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ARGS="-k two_hands --timeout=7200"
+	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ALL=1 ARGS="-k two_hands --timeout=7200"
 
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue

@@ -3,7 +3,8 @@
 The private daemon is unpacked from Debian packages. Its bridges, firewall rules and published ports live in a separate
 network namespace, so that the machine's network does not change. A program that connects to its containers must run in
 that namespace (`Docker.command`). The daemon outlives the process that started it, until `stop`. The next `provide` or
-`stop` cleans up after a daemon that was killed. What remains are its images, in the cache, and what Docker creates at
+`stop` cleans up after a daemon that was killed. The files of clusters' nodes are kept in memory where there is enough;
+images stay on the disk. What remains are its images, in the cache, and what Docker creates at
 fixed places: the file /etc/docker/key.json, and empty folders in /run and /opt.
 """
 
@@ -24,6 +25,8 @@ from testclusters.programs import ProgramMissing
 _GROUPS = Path("/sys/fs/cgroup")
 _START = 60.0
 _STOP = 20.0
+_MEMORY_FOR_VOLUMES = 16 * 1024**3
+"""Memory that must be available for the nodes' files to be kept in half of it, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def _start(private: _PrivateDaemon) -> None:
     docker = private.docker()
     private.run.mkdir()
     private.state.mkdir(exist_ok=True)
+    _keep_volumes_in_memory(private)
     run(["ip", "netns", "add", private.name], environment=docker.environment)
     docker.run("ip", "link", "set", "lo", "up")
     command = docker.command(
@@ -170,6 +174,19 @@ def _start(private: _PrivateDaemon) -> None:
         if daemon.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the Docker daemon did not start:\n{log.read_text(errors='replace')[-2000:]}")
         time.sleep(0.2)
+
+
+def _keep_volumes_in_memory(private: _PrivateDaemon) -> None:
+    """Mount memory where the nodes of clusters have their files, unless the machine has little: disks are slow, most
+    of all when the files are removed.
+    """
+    volumes = private.state / "volumes"
+    volumes.mkdir(exist_ok=True)
+    available = int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) * 1024
+    if available >= _MEMORY_FOR_VOLUMES:
+        # Docker mounts the folder over itself, unless it is mounted; that would hide what is mounted below.
+        run(["mount", "--bind", private.state, private.state])
+        run(["mount", "-t", "tmpfs", "-o", f"size={_MEMORY_FOR_VOLUMES // 2}", "tmpfs", volumes])
 
 
 def _bounded_runtime(private: _PrivateDaemon) -> list[str]:

@@ -76,13 +76,26 @@ PEERS: list[tuple[str, Got]] = [
 ]
 
 
+LIKE_OTHERS = {
+    f"hami-nvidia/{name}.yaml"
+    for name in ("example", "specify_card_type_not_use", "specify_uuid_not_use", "use_as_normal", "use_exclusive_card")
+}
+"""Manifests whose resources and annotations others have, too."""
+
+
 def pods_in(file: Path) -> int:
     """How many pods the objects of a manifest stand for."""
     objects = [obj for obj in yaml.safe_load_all(file.read_text()) if obj]
     return sum(obj["spec"].get("replicas", 1) for obj in objects if obj["kind"] in ("Pod", "Job", "Deployment"))
 
 
-@pytest.mark.parametrize(("path", "expected"), PEERS, ids=[path for path, _ in PEERS])
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        pytest.param(path, expected, id=path, marks=[pytest.mark.release] if path in LIKE_OTHERS else [])
+        for path, expected in PEERS
+    ],
+)
 def test_manifests_of_other_systems_run_as_they_are(client: Client, namespace: str, path: str, expected: Got) -> None:
     file = peers_file(path)
     adopt_from(client, namespace, SOURCES[path.partition("/")[0]])

@@ -74,7 +74,10 @@ def uninstall(client: Client) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize(
     ("install", "remove"),
-    [(install_with_kustomize, remove_with_kustomize), (install_with_helm, remove_with_helm)],
+    [
+        (install_with_kustomize, remove_with_kustomize),
+        pytest.param(install_with_helm, remove_with_helm, marks=pytest.mark.release),
+    ],
     ids=["kustomize", "Helm"],
 )
 def test_use_uninstall_and_install_again(

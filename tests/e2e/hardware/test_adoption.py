@@ -21,7 +21,7 @@ from tests.e2e.test_cards import lode
 from tests.e2e.watcher import Watcher
 
 SECONDS = float(os.environ.get("LODE_CHURN_SECONDS", "60"))
-"""How long pods come and go: a minute in CI, an hour with `make adoption-hour`."""
+"""How long pods come and go: a minute before a release, an hour with `make adoption-hour`."""
 ADOPTION = Path(__file__).parent / "adoption"
 _PODS = 6
 """Pods of each namespace at a time; together they want more cards than there are."""
@@ -116,6 +116,7 @@ class Churn:
         return [pod for pod in self.client.list("pods", namespace) if pod["metadata"]["name"].startswith("churn-")]
 
 
+@pytest.mark.release
 @pytest.mark.timeout(SECONDS + 1200)
 def test_no_card_is_in_two_hands_while_pods_of_both_come_and_go_and_the_node_changes_hands(
     client: Client, namespace: str, adopted: str, node: str

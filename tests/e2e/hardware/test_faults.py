@@ -37,7 +37,10 @@ def reported_health(client: Client, namespace: str, name: str) -> set[str]:
     return {device["health"] for it in resources for device in it.get("resources", [])}
 
 
-@pytest.mark.parametrize(("vendor", "kind", "fault"), [("nvidia", "gpu", GPU_RESET), ("ascend", "npu", HBM_ERROR)])
+@pytest.mark.parametrize(
+    ("vendor", "kind", "fault"),
+    [("nvidia", "gpu", GPU_RESET), pytest.param("ascend", "npu", HBM_ERROR, marks=pytest.mark.release)],
+)
 def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
     client: Client, machines: Machines, namespace: str, vendor: str, kind: str, fault: dict[str, str | int | None]
 ) -> None:
@@ -61,7 +64,10 @@ def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
 
 @pytest.mark.parametrize(
     ("vendor", "device", "lost"),
-    [("nvidia", "gpu-1", {"gpu.1.fault": 15}), ("ascend", "npu-1", {"chip.2.fault": -8008})],
+    [
+        ("nvidia", "gpu-1", {"gpu.1.fault": 15}),
+        pytest.param("ascend", "npu-1", {"chip.2.fault": -8008}, marks=pytest.mark.release),
+    ],
 )
 def test_a_card_that_does_not_answer_stays_published_as_unhealthy_when_the_plugin_starts_again(
     client: Client, machines: Machines, vendor: str, device: str, lost: dict[str, str | int | None]
@@ -92,7 +98,9 @@ def test_pods_end_while_the_driver_does_not_answer_and_their_instances_go_when_i
     eventually_none("the instances are destroyed", machines.changed_by_claims)
 
 
-@pytest.mark.parametrize(("vendor", "wanted"), [("nvidia", MIG), ("ascend", VNPU)])
+@pytest.mark.parametrize(
+    ("vendor", "wanted"), [("nvidia", MIG), pytest.param("ascend", VNPU, marks=pytest.mark.release)]
+)
 def test_killed_at_a_call_the_next_start_leaves_what_live_claims_have(
     client: Client, machines: Machines, namespace: str, vendor: str, wanted: dict[str, object]
 ) -> None:
