@@ -6,6 +6,7 @@ from typing import Any
 
 from driver.model import NodeRequirement
 from driver.node_selectors import holds
+from driver.wire.fields import text, text_map, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,16 @@ class LabelSelector:
 
 
 def label_selector_from(raw: Mapping[str, Any] | None) -> LabelSelector | None:
-    """A meta/v1 LabelSelector; None for one that is missing."""
+    """A meta/v1 LabelSelector; None for one that is missing.
+
+    Raises:
+        AttributeError, KeyError, TypeError: it cannot be decoded.
+    """
     if raw is None:
         return None
-    pairs = (NodeRequirement(key, "In", (value,)) for key, value in sorted((raw.get("matchLabels") or {}).items()))
+    pairs = (NodeRequirement(key, "In", (value,)) for key, value in sorted(text_map(raw.get("matchLabels")).items()))
     expressions = (
-        NodeRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
+        NodeRequirement(text(item["key"]), text(item["operator"]), texts(item.get("values")))
         for item in raw.get("matchExpressions") or ()
     )
     return LabelSelector((*pairs, *expressions))

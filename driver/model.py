@@ -7,7 +7,7 @@ because the API matches a capacity request to a capacity byte for byte.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from driver.quantity import Quantity
 
@@ -241,7 +241,7 @@ class OpaqueConfig:
     driver: str
     parameters: JsonObject
     requests: tuple[str, ...] = ()
-    source: Literal["", "FromClass", "FromClaim"] = ""
+    source: str = ""
     problem: str = ""
     """The reason why the parameters cannot be read; they are empty then. It concerns only their driver."""
 

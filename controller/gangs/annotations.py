@@ -7,6 +7,7 @@ from typing import Final
 from controller.gangs.gang import Level
 from driver.errors import Fault
 from driver.wire import Json
+from driver.wire.fields import integer, text
 
 _KUEUE: Final = "kueue.x-k8s.io/"
 _LAYERS: Final = f"{_KUEUE}podset-slice-required-topology-constraints"
@@ -16,6 +17,8 @@ _EXCLUSIVE: Final = (
     "leaderworkerset.sigs.k8s.io/exclusive-topology",
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
 )
+_LONGEST: Final = 100
+"""Characters of a value that a fault quotes."""
 _NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
@@ -31,9 +34,9 @@ def topology_asked(pod: Json) -> tuple[tuple[Level, ...] | None, tuple[Fault, ..
     if gated or f"{_KUEUE}workload" in annotations:
         return None, ()
     levels = []
-    if key := annotations.get(f"{_KUEUE}podset-required-topology"):
+    if key := text(annotations.get(f"{_KUEUE}podset-required-topology")):
         levels.append(Level(key, "nodeLabel"))
-    elif key := annotations.get(f"{_KUEUE}podset-preferred-topology"):
+    elif key := text(annotations.get(f"{_KUEUE}podset-preferred-topology")):
         levels.append(Level(key, "nodeLabel", required=False))
     slices, faults = _slices(annotations)
     selected = spec.get("nodeSelector") or {}
@@ -46,18 +49,19 @@ def _slices(annotations: Json) -> tuple[tuple[Level, ...], tuple[Fault, ...]]:
     layers, key = annotations.get(_LAYERS), annotations.get(f"{_KUEUE}podset-slice-required-topology")
     if layers is None and key is None:
         return (), ()
-    name, text = (_LAYERS, layers) if layers is not None else (_SLICE_SIZE, annotations.get(_SLICE_SIZE))
+    name, written = (_LAYERS, layers) if layers is not None else (_SLICE_SIZE, annotations.get(_SLICE_SIZE))
     try:
-        one: Sequence[Json] = [{"topology": key, "size": text}]
+        one: Sequence[Json] = [{"topology": key, "size": written}]
         said = [(layer["topology"], layer["size"]) for layer in (json.loads(layers) if layers is not None else one)]
-        return tuple(Level(key, "nodeLabel", group_size=_size(size)) for key, size in said), ()
-    except (KeyError, TypeError, ValueError):
-        message = f"{text}: not what Kueue reads; correct it, or ask for topology in the PlacementConfig of a claim"
+        return tuple(Level(text(key), "nodeLabel", group_size=_size(size)) for key, size in said), ()
+    except (KeyError, RecursionError, TypeError, ValueError):
+        remedy = "correct it, or ask for topology in the PlacementConfig of a claim"
+        message = f"{str(written)[:_LONGEST]}: not what Kueue reads; {remedy}"
         return (), (Fault(f"metadata.annotations[{name}]", message),)
 
 
 def _size(said: int | str) -> int:
-    if (size := int(said)) < 1:
+    if (size := int(said) if isinstance(said, str) else integer(said)) < 1:
         raise ValueError(said)
     return size
 
@@ -71,7 +75,7 @@ def exclusive_faults(annotations: Json) -> Iterable[Fault]:
     if _NODE_SELECTOR_STRATEGY in annotations:
         return
     for name in _EXCLUSIVE:
-        if key := annotations.get(name):
+        if key := text(annotations.get(name)):
             remedy = "remove it, and ask for topology in the PlacementConfig of a claim"
             message = f"{key}: a domain for one group alone is not supported in a gang; {remedy}"
             yield Fault(f"metadata.annotations[{name}]", message)

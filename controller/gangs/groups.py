@@ -9,6 +9,7 @@ from controller.gangs.jobsets import PART, JobSets, can_join, size_of
 from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
 from driver.wire import Json
+from driver.wire.fields import integer, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +175,25 @@ VERSIONS: Mapping[Source, tuple[str, ...]] = {
 
 def job_index_of(labels: Json) -> int:
     """The index of a Job in its JobSet, from the labels of the Job or of its pods."""
-    text = labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index") or ""
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    said = text(labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index"))
+    return int(said) if said.isdecimal() and len(said) < 10 else 0
 
 
 def job_from(obj: Json, label: str) -> tuple[str, Workload]:
     """Key and value of a Job object. ``label`` is the key of the driver's label for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
     template, own = spec["template"], metadata.get("labels") or {}
-    completions = spec.get("completions")
+    completions = integer(spec.get("completions"))
     return (
         f"{metadata['namespace']}/{metadata['name']}",
         Workload(
-            uid=metadata["uid"],
+            uid=text(metadata["uid"]),
             size=size_of(spec),
-            completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
-            set_uid=own.get("jobset.sigs.k8s.io/jobset-uid", ""),
-            part=own.get(PART, ""),
+            completions=completions if spec.get("completionMode") == "Indexed" else 0,
+            set_uid=text(own.get("jobset.sigs.k8s.io/jobset-uid")),
+            part=text(own.get(PART)),
             index=job_index_of(own),
-            succeeded=(obj.get("status") or {}).get("succeeded") or 0,
+            succeeded=integer((obj.get("status") or {}).get("succeeded")),
             joins=can_join(template, label),
         ),
     )
@@ -202,5 +203,5 @@ def stateful_set_from(obj: Json) -> tuple[str, Workload]:
     """Key and value of a StatefulSet object."""
     metadata, spec = obj["metadata"], obj["spec"]
     ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
-    key = f"{metadata['namespace']}/{metadata['name']}"
-    return key, Workload(metadata["uid"], spec.get("replicas", 1), ordered=ordered)
+    key, replicas = f"{metadata['namespace']}/{metadata['name']}", spec.get("replicas")
+    return key, Workload(text(metadata["uid"]), 1 if replicas is None else integer(replicas), ordered=ordered)

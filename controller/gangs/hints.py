@@ -14,6 +14,7 @@ from controller.gangs.jobsets import INDEX, PART
 from controller.gangs.terms import Source
 from driver.errors import Fault
 from driver.wire import Json
+from driver.wire.fields import text
 
 _VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations with the name of a Volcano PodGroup."""
@@ -110,9 +111,9 @@ def hints_of(pod: Json, label: str) -> GangHints | None:
     return GangHints(
         groups=groups,
         owner=_owner(labels, annotations, controller),
-        run=labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else ""),
-        label=labels.get(label),
-        task=labels.get(TASK) or annotations.get(TASK) or labels.get(PART) or "",
+        run=text(labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else "")),
+        label=text(labels[label]) if label in labels else None,
+        task=text(labels.get(TASK) or annotations.get(TASK) or labels.get(PART)),
         levels=levels,
         leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
         faults=(*faults, *exclusive_faults(annotations)),
@@ -127,37 +128,38 @@ def rank_of_pod(pod: Json) -> int | None:
     return next((rank for rank in said if rank is not None), None)
 
 
-def number(text: str | None) -> int | None:
+def number(value: str | None) -> int | None:
     """The number in the text of a label; None if it is none."""
-    return int(text) if text and text.isdecimal() and len(text) < 10 else None
+    said = text(value)
+    return int(said) if said.isdecimal() and len(said) < 10 else None
 
 
 def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
+    if name := text((spec.get("schedulingGroup") or {}).get("podGroupName")):
         yield GroupName(Source.POD_GROUP, name)
-    if name := next((annotations[key] for key in _VOLCANO_GROUPS if annotations.get(key)), ""):
+    if name := text(next((annotations[key] for key in _VOLCANO_GROUPS if annotations.get(key)), "")):
         yield GroupName(Source.VOLCANO, name)
-    if name := labels.get(_COSCHEDULING_GROUP):
+    if name := text(labels.get(_COSCHEDULING_GROUP)):
         yield GroupName(Source.COSCHEDULING, name)
-    if name := labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP):
+    if name := text(labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP)):
         yield GroupName(Source.KUEUE, name, number(annotations.get(_KUEUE_COUNT)))
 
 
 def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | None:
-    if uid := labels.get(f"{_JOBSET}jobset-uid"):
+    if uid := text(labels.get(f"{_JOBSET}jobset-uid")):
         return Owner(
             "JobSet",
-            labels.get(f"{_JOBSET}jobset-name") or uid,
+            text(labels.get(f"{_JOBSET}jobset-name")) or uid,
             uid,
-            job=controller["uid"] if controller and controller["kind"] == "Job" else "",
+            job=text(controller["uid"]) if controller and controller["kind"] == "Job" else "",
             index=number(labels.get(INDEX)) or 0,
             jobs=number(labels.get(f"{_JOBSET}global-replicas")) or 0,
         )
-    if uid := labels.get(f"{_LWS}group-key"):
+    if uid := text(labels.get(f"{_LWS}group-key")):
         name = f"{labels.get(f'{_LWS}name', '')}-{labels.get(f'{_LWS}group-index', '')}"
         return Owner("LeaderWorkerSet", name, uid, size=number(annotations.get(f"{_LWS}size")))
     if controller is None:
         return None
-    kind, name, uid = controller["kind"], controller["name"], controller["uid"]
+    kind, name, uid = text(controller["kind"]), text(controller["name"]), text(controller["uid"])
     return Owner(kind, name, uid, job=uid if kind == "Job" else "")

@@ -11,6 +11,7 @@ from typing import Final
 from controller.placement import Needs, needs_of
 from driver.errors import Fault, InvalidInput
 from driver.wire import Json
+from driver.wire.fields import integer, text
 
 PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 """Label of Jobs and pods: the name of their replicated job."""
@@ -218,12 +219,12 @@ def job_set_from(obj: Json, label: str) -> JobSet:
     metadata, spec = obj["metadata"], obj["spec"]
     one_by_one = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     parts, ranks, last = dict[str, Part](), 0, ""
-    raws = {raw["name"]: raw for raw in spec.get("replicatedJobs") or ()}
+    raws = {text(raw["name"]): raw for raw in spec.get("replicatedJobs") or ()}
     for name, raw in raws.items():
         part = replace(_part(raw, label), first_rank=ranks)
         ranks += part.jobs * part.goal if part.joins else 0
         # A part can depend only on those that stand before it.
-        needed = [one for one in raw.get("dependsOn") or () if one["name"] in parts]
+        needed = [one for one in raw.get("dependsOn") or () if text(one["name"]) in parts]
         ready = [one["name"] for one in needed if one.get("status") != "Complete"]
         ready += [last] if one_by_one and last else []
         ended = tuple(one["name"] for one in needed if one.get("status") == "Complete")
@@ -238,14 +239,14 @@ def job_set_from(obj: Json, label: str) -> JobSet:
             name: replace(part, template=pod_template_from(templates[name], namespace)) for name, part in parts.items()
         }
     members = sum(part.members for part in parts.values())
-    return JobSet(f"{namespace}/{metadata['name']}", metadata["uid"], parts, members, in_order)
+    return JobSet(f"{namespace}/{metadata['name']}", text(metadata["uid"]), parts, members, in_order)
 
 
 def size_of(job: Json) -> int:
     """Number of pods that a Job with this spec keeps at a time."""
     parallelism, completions = job.get("parallelism"), job.get("completions")
-    parallelism = 1 if parallelism is None else parallelism
-    return int(parallelism if completions is None else min(parallelism, completions))
+    most = 1 if parallelism is None else integer(parallelism)
+    return most if completions is None else min(most, integer(completions))
 
 
 def can_join(template: Json, label: str) -> bool:
@@ -258,10 +259,10 @@ def _part(raw: Json, label: str) -> Part:
     job, jobs = raw["template"]["spec"], raw.get("replicas")
     size = size_of(job)
     return Part(
-        name=raw["name"],
-        jobs=1 if jobs is None else jobs,
+        name=text(raw["name"]),
+        jobs=1 if jobs is None else integer(jobs),
         size=size,
-        goal=max(size, job.get("completions") or 0),
+        goal=max(size, integer(job.get("completions"))),
         joins=can_join(job["template"], label),
     )
 
@@ -279,7 +280,7 @@ def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
         # A volume that is made for the pod does not exist yet either.
         replace(needs, volumes=tuple(volume for volume in needs.volumes if not volume.owner)),
         tuple(
-            ClaimUse(one["name"], one.get("resourceClaimName") or "", one.get("resourceClaimTemplateName") or "")
+            ClaimUse(text(one["name"]), text(one.get("resourceClaimName")), text(one.get("resourceClaimTemplateName")))
             for one in entries
             if one.get("resourceClaimName") or one.get("resourceClaimTemplateName")
         ),

@@ -14,6 +14,7 @@ from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
 from driver.label_selectors import label_selector_from
 from driver.wire import Json
+from driver.wire.fields import integer, text, texts
 
 Tiers = Mapping[str, Level]
 """Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
@@ -54,25 +55,25 @@ def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
 def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
     key = f"{metadata['namespace']}/{metadata['name']}"
     named = tuple(Fault(f"PodGroup {key}: {fault.field}", fault.message) for fault in faults)
-    return Group(key, metadata["uid"], minimum or None, tuple(levels) or None, faults=named)
+    return Group(key, text(metadata["uid"]), minimum or None, tuple(levels) or None, faults=named)
 
 
 def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
     gang = (spec.get("schedulingPolicy") or {}).get("gang")
-    keys = [one["key"] for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
+    keys = [text(one["key"]) for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
     faults = []
-    if parent := spec.get("parentCompositePodGroupName"):
+    if parent := text(spec.get("parentCompositePodGroupName")):
         message = f"{parent}: groups of groups are not supported; let all pods name one PodGroup"
         faults.append(Fault("spec.parentCompositePodGroupName", message))
-    minimum = gang["minCount"] if gang else None
+    minimum = integer(gang["minCount"]) if gang else None
     group = _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
     entries = spec.get("resourceClaims") or ()
     claims = [(one["name"], one.get("resourceClaimTemplateName") or one.get("resourceClaimName")) for one in entries]
-    return replace(group, claims=frozenset((name, source) for name, source in claims if source))
+    return replace(group, claims=frozenset((text(name), text(source)) for name, source in claims if source))
 
 
 def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
-    return _group(metadata, spec.get("minMember"))
+    return _group(metadata, integer(spec.get("minMember")))
 
 
 def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
@@ -82,18 +83,19 @@ def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
     sub_groups = tuple([_sub_groups(policy) for policy in policies if policy.get("matchLabelKeys")])
     inner, wrong = _tier_of_sub_groups(policies, tiers)
     levels, faults = [*levels, *inner], [*faults, *wrong, *_without_keys(policies)]
-    minimum = max(spec.get("minMember") or 0, sum(one.members for one in sub_groups))
+    minimum = max(integer(spec.get("minMember")), sum(one.members for one in sub_groups))
     group = replace(_group(metadata, minimum, levels, faults), sub_groups=sub_groups)
-    tasks = tuple(sorted((task, least) for task, least in (spec.get("minTaskMember") or {}).items() if least > 0))
+    said = {task: integer(least) for task, least in (spec.get("minTaskMember") or {}).items()}
+    tasks = tuple(sorted((task, least) for task, least in said.items() if least > 0))
     # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
     return replace(group, task_minimums=tasks) if sum(least for _, least in tasks) <= (group.minimum or 0) else group
 
 
 def _sub_groups(policy: Json) -> SubGroupPolicy:
     return SubGroupPolicy(
-        keys=tuple(policy["matchLabelKeys"]),
-        size=policy.get("subGroupSize") or 1,
-        minimum=policy.get("minSubGroups") or 0,
+        keys=texts(policy["matchLabelKeys"]),
+        size=integer(policy.get("subGroupSize")) or 1,
+        minimum=integer(policy.get("minSubGroups")),
         selector=label_selector_from(policy.get("labelSelector")),
     )
 
@@ -122,10 +124,10 @@ def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level],
     """The level of the highest tier that members may cross, with faults."""
     if not topology:
         return [], []
-    name, number = topology.get("highestTierName"), topology.get("highestTierAllowed")
+    name, number = text(topology.get("highestTierName")), topology.get("highestTierAllowed")
     if not name and number is None:
         return [], []
-    tier = str(name or number)
+    tier = name or str(integer(number))
     level = tiers.get(tier)
     if level is None:
         message = (

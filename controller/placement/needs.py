@@ -18,6 +18,7 @@ from driver.cache_key import cache_key
 from driver.model import NodeSelector, NodeSelectorTerm
 from driver.quantity import NANO, Quantity
 from driver.wire import Json, node_selector_from, node_term_from
+from driver.wire.fields import integer, text, text_map
 
 Amounts = Mapping[str, int]
 """Amounts in nano-units (``driver.quantity``) by resource name."""
@@ -129,7 +130,7 @@ def needs_of(pod: Json) -> Needs:
         pod=pod_labels_of(pod),
         pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
         volumes=tuple(_volumes(pod)),
-        priority=spec.get("priority") or 0,
+        priority=integer(spec.get("priority")),
         # A pod that has no devices yet may have named its node itself.
         tolerations=_tolerations(spec) if spec.get("resourceClaims") else (),
     )
@@ -139,7 +140,7 @@ def needs_of(pod: Json) -> Needs:
 def _tolerations(spec: Json) -> tuple[NodeToleration, ...]:
     return tuple(
         NodeToleration(
-            raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
+            text(raw.get("key")), text(raw.get("operator")) or "Equal", text(raw.get("value")), text(raw.get("effect"))
         )
         for raw in spec.get("tolerations") or ()
     )
@@ -154,7 +155,7 @@ def _with_wishes(always: Needs, pod: Json) -> Needs:
     return replace(
         always,
         tolerations=_tolerations(spec),
-        labels=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        labels=tuple(sorted(text_map(spec.get("nodeSelector")).items())),
         affinity=_affinity(required) if required is not None else None,
         pod_affinity=required_terms(pod, "podAffinity"),
         spread=spread_constraints(pod, "DoNotSchedule"),
@@ -169,7 +170,7 @@ def _with_wishes(always: Needs, pod: Json) -> Needs:
 def _preferred_nodes(spec: Json) -> Iterable[tuple[int, NodeSelectorTerm]]:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-        yield preferred["weight"], node_term_from(preferred["preference"])
+        yield integer(preferred["weight"]), node_term_from(preferred["preference"])
 
 
 def _features(spec: Json) -> Iterable[str]:
@@ -186,12 +187,12 @@ def _features(spec: Json) -> Iterable[str]:
 
 def _volumes(pod: Json) -> Iterable[VolumeUse]:
     metadata = pod.get("metadata") or {}
-    namespace = metadata.get("namespace") or ""
+    namespace = text(metadata.get("namespace"))
     for volume in pod["spec"].get("volumes") or ():
         if named := volume.get("persistentVolumeClaim"):
-            yield VolumeUse(f"{namespace}/{named['claimName']}")
+            yield VolumeUse(f"{namespace}/{text(named['claimName'])}")
         elif volume.get("ephemeral"):
-            yield VolumeUse(f"{namespace}/{metadata['name']}-{volume['name']}", metadata["uid"])
+            yield VolumeUse(f"{namespace}/{metadata['name']}-{text(volume['name'])}", text(metadata["uid"]))
 
 
 def _affinity(required: Json) -> NodeSelector:
@@ -266,7 +267,8 @@ def _ports(spec: Json) -> Iterable[HostPort]:
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if number := port.get("hostPort"):
-                yield HostPort(port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0", int(number))
+                protocol, address = text(port.get("protocol")) or "TCP", text(port.get("hostIP")) or "0.0.0.0"
+                yield HostPort(protocol, address, integer(number))
 
 
 def written(name: str, nanos: int) -> str:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from controller.placement.needs import Amounts
 from driver.quantity import Quantity
 from driver.wire import Json
-from driver.wire.fields import text
+from driver.wire.fields import text, text_map, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +50,20 @@ def facts_of(node: Json, closing: Collection[str] = ()) -> NodeFacts:
     """
     spec, status, metadata = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
     return NodeFacts(
-        name=metadata["name"],
+        name=text(metadata["name"]),
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         unschedulable=bool(spec.get("unschedulable")),
-        labels={label: text(value) for label, value in (metadata.get("labels") or {}).items()},
+        labels=text_map(metadata.get("labels")),
         taints=tuple(
             NodeTaint(text(t["key"]), text(t.get("value")), text(t["effect"])) for t in spec.get("taints") or ()
         ),
         allocatable={name: Quantity.parse(str(v)).nanos for name, v in (status.get("allocatable") or {}).items()},
         deleting=bool(metadata.get("deletionTimestamp")),
-        features=frozenset(map(text, status.get("declaredFeatures") or ())),
+        features=frozenset(texts(status.get("declaredFeatures"))),
         closing_conditions=_closing(status.get("conditions") or (), closing) if closing else (),
     )
 
 
 def _closing(conditions: Iterable[Json], closing: Collection[str]) -> tuple[str, ...]:
-    held = (one["type"] for one in conditions if one["status"] == "True")
+    held = (text(one["type"]) for one in conditions if one["status"] == "True")
     return tuple(sorted(kind for kind in held if any(fnmatchcase(kind, pattern) for pattern in closing)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from driver.label_selectors import LabelSelector, label_selector_from
 from driver.model import NodeRequirement
 from driver.wire import Json
+from driver.wire.fields import integer, text, text_map, texts
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -70,8 +71,8 @@ def pod_labels_of(pod: Json) -> PodLabels:
     """The fields of a pod object that selectors of other pods read."""
     metadata = pod.get("metadata") or {}
     return PodLabels(
-        metadata.get("namespace") or "",
-        tuple(sorted((metadata.get("labels") or {}).items())),
+        text(metadata.get("namespace")),
+        tuple(sorted(text_map(metadata.get("labels")).items())),
         bool(metadata.get("deletionTimestamp")),
     )
 
@@ -89,19 +90,19 @@ def preferred_terms(pod: Json) -> tuple[tuple[int, PodTerm], ...]:
     """The preferred terms of ``podAffinity``, and those of ``podAntiAffinity`` with negative weights."""
     affinity = pod["spec"].get("affinity") or {}
     return tuple(
-        (sign * entry["weight"], _term(entry["podAffinityTerm"], pod))
+        (sign * integer(entry["weight"]), _term(entry["podAffinityTerm"], pod))
         for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
         for entry in (affinity.get(kind) or {}).get(_PREFERRED) or ()
     )
 
 
 def _term(raw: Json, pod: Json) -> PodTerm:
-    namespaces: Sequence[str] = raw.get("namespaces") or ()
+    namespaces: Sequence[str] = texts(raw.get("namespaces"))
     selector = label_selector_from(raw.get("namespaceSelector"))
     if not namespaces and selector is None:
         namespaces = (pod_labels_of(pod).namespace,)
     labels = label_selector_from(raw.get("labelSelector"))
-    return PodTerm(PodSelector(frozenset(namespaces), labels, selector), raw["topologyKey"])
+    return PodTerm(PodSelector(frozenset(namespaces), labels, selector), text(raw["topologyKey"]))
 
 
 def spread_constraints(pod: Json, when_unsatisfiable: str) -> tuple[SpreadConstraint, ...]:
@@ -115,7 +116,7 @@ def _constraint(raw: Json, own: PodLabels) -> SpreadConstraint:
     labels = dict(own.labels)
     selector = label_selector_from(raw.get("labelSelector"))
     if selector is not None:
-        keys = [key for key in raw.get("matchLabelKeys") or () if key in labels]
+        keys = [key for key in texts(raw.get("matchLabelKeys")) if key in labels]
         merged = tuple(NodeRequirement(key, "In", (labels[key],)) for key in keys)
         selector = LabelSelector(
             (*selector.requirements, *(item for item in merged if item not in selector.requirements))
@@ -126,9 +127,9 @@ def _constraint(raw: Json, own: PodLabels) -> SpreadConstraint:
         selector = None
     return SpreadConstraint(
         pods=PodSelector(frozenset((own.namespace,)), selector, counts_deleting=False),
-        topology_key=raw["topologyKey"],
-        max_skew=raw["maxSkew"],
-        min_domains=raw.get("minDomains") or 1,
+        topology_key=text(raw["topologyKey"]),
+        max_skew=integer(raw["maxSkew"]),
+        min_domains=integer(raw.get("minDomains")) or 1,
         counts_itself=counts_itself,
         honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
         honors_taints=(raw.get("nodeTaintsPolicy") or "Ignore") == "Honor",

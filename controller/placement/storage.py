@@ -8,6 +8,7 @@ from driver.label_selectors import LabelSelector, label_selector_from
 from driver.model import NodeRequirement, NodeSelector
 from driver.quantity import Quantity
 from driver.wire import Json, node_selector_from
+from driver.wire.fields import integer, text, text_map, texts
 
 V = TypeVar("V")
 
@@ -112,21 +113,22 @@ def volume_claim_from(obj: Json) -> VolumeClaim:
     """The value of a PersistentVolumeClaim object. Raises InvalidInput, KeyError, TypeError if it cannot be decoded."""
     metadata, spec = obj["metadata"], obj["spec"]
     annotations = metadata.get("annotations") or {}
-    owners = (owner["uid"] for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
-    volume = spec.get("volumeName") or ""
+    selected = annotations.get(_SELECTED_NODE)
+    owners = (text(owner["uid"]) for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
+    volume = text(spec.get("volumeName"))
     return VolumeClaim(
         key=f"{metadata['namespace']}/{metadata['name']}",
-        uid=metadata.get("uid") or "",
+        uid=text(metadata.get("uid")),
         controller=next(owners, ""),
         volume=volume,
         bound=bool(volume) and _BOUND in annotations,
-        storage_class=annotations.get(_CLASS) or spec.get("storageClassName") or "",
-        attributes_class=spec.get("volumeAttributesClassName") or "",
-        access_modes=tuple(spec.get("accessModes") or ()),
-        mode=spec.get("volumeMode") or "Filesystem",
+        storage_class=text(annotations.get(_CLASS) or spec.get("storageClassName")),
+        attributes_class=text(spec.get("volumeAttributesClassName")),
+        access_modes=texts(spec.get("accessModes")),
+        mode=text(spec.get("volumeMode")) or "Filesystem",
         storage=_storage((spec.get("resources") or {}).get("requests")),
         selector=label_selector_from(spec.get("selector")),
-        selected_node=annotations.get(_SELECTED_NODE),
+        selected_node=None if selected is None else text(selected),
         lost=(obj.get("status") or {}).get("phase") == "Lost",
         deleting=bool(metadata.get("deletionTimestamp")),
     )
@@ -135,37 +137,37 @@ def volume_claim_from(obj: Json) -> VolumeClaim:
 def volume_from(obj: Json) -> Volume:
     """The value of a PersistentVolume object. Raises InvalidInput, KeyError, TypeError if it cannot be decoded."""
     metadata, spec = obj["metadata"], obj["spec"]
-    labels = metadata.get("labels") or {}
+    labels = text_map(metadata.get("labels"))
     required = (spec.get("nodeAffinity") or {}).get("required")
     claim, csi = spec.get("claimRef") or {}, spec.get("csi") or {}
     return Volume(
-        name=metadata["name"],
+        name=text(metadata["name"]),
         affinity=None if required is None else node_selector_from(required),
         zones=tuple((key, frozenset(labels[key].split("__"))) for key in ZONE_LABELS if labels.get(key)),
-        labels=dict(labels),
-        claim=f"{claim['namespace']}/{claim['name']}" if claim else "",
-        claim_uid=claim.get("uid") or "",
-        storage_class=(metadata.get("annotations") or {}).get(_CLASS) or spec.get("storageClassName") or "",
-        attributes_class=spec.get("volumeAttributesClassName") or "",
-        access_modes=frozenset(spec.get("accessModes") or ()),
-        mode=spec.get("volumeMode") or "Filesystem",
+        labels=labels,
+        claim=f"{text(claim['namespace'])}/{text(claim['name'])}" if claim else "",
+        claim_uid=text(claim.get("uid")),
+        storage_class=text((metadata.get("annotations") or {}).get(_CLASS) or spec.get("storageClassName")),
+        attributes_class=text(spec.get("volumeAttributesClassName")),
+        access_modes=frozenset(texts(spec.get("accessModes"))),
+        mode=text(spec.get("volumeMode")) or "Filesystem",
         storage=_storage(spec.get("capacity")),
         available=(obj.get("status") or {}).get("phase") == "Available",
         deleting=bool(metadata.get("deletionTimestamp")),
-        driver=csi.get("driver") or "",
-        handle=csi.get("volumeHandle") or "",
+        driver=text(csi.get("driver")),
+        handle=text(csi.get("volumeHandle")),
     )
 
 
 def storage_class_from(obj: Json) -> StorageClass:
     """The value of a StorageClass object. Raises KeyError, TypeError if it cannot be decoded."""
     return StorageClass(
-        name=obj["metadata"]["name"],
-        provisioner=obj["provisioner"],
+        name=text(obj["metadata"]["name"]),
+        provisioner=text(obj["provisioner"]),
         waits=obj.get("volumeBindingMode") == "WaitForFirstConsumer",
         topologies=tuple(
             tuple(
-                NodeRequirement(item["key"], "In", tuple(item["values"]))
+                NodeRequirement(text(item["key"]), "In", texts(item["values"]))
                 for item in term.get("matchLabelExpressions") or ()
             )
             for term in obj.get("allowedTopologies") or ()
@@ -176,8 +178,9 @@ def storage_class_from(obj: Json) -> StorageClass:
 def volume_limits_from(obj: Json) -> VolumeLimits:
     """The value of a CSINode object. Raises KeyError, TypeError if it cannot be decoded."""
     drivers = obj["spec"].get("drivers") or ()
-    limits = {driver["name"]: (driver.get("allocatable") or {}).get("count") for driver in drivers}
-    return VolumeLimits(obj["metadata"]["name"], {name: most for name, most in limits.items() if most is not None})
+    limits = {text(driver["name"]): (driver.get("allocatable") or {}).get("count") for driver in drivers}
+    most = {name: integer(count) for name, count in limits.items() if count is not None}
+    return VolumeLimits(text(obj["metadata"]["name"]), most)
 
 
 def _storage(amounts: Json | None) -> int:

@@ -8,6 +8,7 @@ from driver.errors import LodeError
 from driver.kube.api import Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import claim_from
+from driver.wire.fields import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def record_from(obj: Object) -> ClaimRecord:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
     claim = claim_from(obj)
-    return ClaimRecord(claim, _shape(obj["spec"], claim), obj["metadata"].get("creationTimestamp") or "")
+    return ClaimRecord(claim, _shape(obj["spec"], claim), text(obj["metadata"].get("creationTimestamp")))
 
 
 def held_record_from(obj: Object, problem: str) -> ClaimRecord:

@@ -9,6 +9,7 @@ from driver.bounded import BoundedCache
 from driver.kube.api import Object
 from driver.model import DeviceClass, Want
 from driver.wire import class_from
+from driver.wire.fields import text
 
 _MOST_REMEMBERED: Final = 1024
 
@@ -28,7 +29,7 @@ def class_record_from(obj: Object) -> ClassRecord:
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
-    return ClassRecord(class_from(obj), (obj.get("spec") or {}).get("extendedResourceName") or "")
+    return ClassRecord(class_from(obj), text((obj.get("spec") or {}).get("extendedResourceName")))
 
 
 class DeviceClasses(Mapping[str, ClassRecord]):

@@ -10,6 +10,7 @@ from controller.state.changes import Changes
 from controller.state.revisions import NodeRevisions
 from driver.names import Names
 from driver.wire import Json
+from driver.wire.fields import text
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 """The annotation for which Karpenter leaves a node alone, if its value is ``true``."""
@@ -44,7 +45,8 @@ class DecodedNode:
 def node_from(node: Json, names: Names, closing: Collection[str] = ()) -> DecodedNode:
     """Return the part of a Node object that is kept; ``closing`` as for ``facts_of``."""
     annotations = node["metadata"].get("annotations") or {}
-    protection = Protection(annotations.get(DO_NOT_DISRUPT), names.protection in annotations)
+    said = text(annotations[DO_NOT_DISRUPT]) if DO_NOT_DISRUPT in annotations else None
+    protection = Protection(said, names.protection in annotations)
     return DecodedNode(facts_of(node, closing), protection)
 
 

@@ -12,6 +12,7 @@ from controller.gangs import PodTemplate, pod_template_from
 from controller.state.changes import Changes
 from driver.errors import LodeError
 from driver.kube.api import Object
+from driver.wire.fields import integer, text
 
 PENDING: Final = "Pending"
 READY: Final = "Ready"
@@ -127,14 +128,14 @@ def queued_from(obj: Object) -> QueuedWorkload:
         problem = f"spec.podSets cannot be decoded: {error!r}"
     return QueuedWorkload(
         key=f"{metadata['namespace']}/{metadata['name']}",
-        uid=metadata["uid"],
-        owners=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+        uid=text(metadata["uid"]),
+        owners=frozenset(text(owner["uid"]) for owner in metadata.get("ownerReferences") or ()),
         pod_sets=() if problem else tuple(pod_sets),
         problem=problem,
         reserved=conditions.get("QuotaReserved", False) and not conditions.get("Evicted", False),
         admitted=conditions.get("Admitted", False),
         evicted=conditions.get("Evicted", False),
-        requeue_at=str((status.get("requeueState") or {}).get("requeueAt") or ""),
+        requeue_at=text((status.get("requeueState") or {}).get("requeueAt")),
         finished=finished,
         checks=() if finished else tuple(map(_check, status.get("admissionChecks") or ())),
     )
@@ -142,11 +143,11 @@ def queued_from(obj: Object) -> QueuedWorkload:
 
 def _check(raw: Object) -> CheckState:
     return CheckState(
-        name=str(raw["name"]),
-        state=str(raw["state"]),
-        message=str(raw.get("message") or ""),
-        since=str(raw.get("lastTransitionTime") or ""),
-        retries=max(0, int(raw.get("retryCount") or 0)),
+        name=text(raw["name"]),
+        state=text(raw["state"]),
+        message=text(raw.get("message")),
+        since=text(raw.get("lastTransitionTime")),
+        retries=max(0, integer(raw.get("retryCount"))),
         raw=raw,
     )
 
@@ -156,9 +157,9 @@ def _pod_sets(spec: Object, status: Object, namespace: str) -> Iterator[PodSet]:
     assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
     counts = {one["name"]: one["count"] for one in assigned if one.get("count") is not None}
     for raw in spec.get("podSets") or ():
-        name = raw["name"]
+        name = text(raw["name"])
         count = counts.get(name, raw.get("count", 1))
-        yield PodSet(name, int(count), pod_template_from(raw["template"], namespace))
+        yield PodSet(name, integer(count), pod_template_from(raw["template"], namespace))
 
 
 def admission_check_from(obj: Object) -> AdmissionCheck:
@@ -169,9 +170,9 @@ def admission_check_from(obj: Object) -> AdmissionCheck:
     """
     metadata, conditions = obj["metadata"], (obj.get("status") or {}).get("conditions") or ()
     return AdmissionCheck(
-        metadata["name"],
-        metadata["uid"],
-        obj["spec"]["controllerName"],
+        text(metadata["name"]),
+        text(metadata["uid"]),
+        text(obj["spec"]["controllerName"]),
         active=any((one["type"], one["status"]) == (ACTIVE, "True") for one in conditions),
         other_conditions=tuple([one for one in conditions if one["type"] != ACTIVE]),
     )

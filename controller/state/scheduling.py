@@ -7,6 +7,7 @@ from controller.placement import Nodes, VolumeClaim
 from controller.state.changes import Changes
 from controller.state.podview import PodView
 from driver.kube.api import Object
+from driver.wire.fields import text, text_map
 
 V = TypeVar("V")
 
@@ -16,7 +17,7 @@ Namespace = tuple[str, Mapping[str, str]]
 
 def namespace_from(obj: Object) -> Namespace:
     """Return the name and the labels of a Namespace object."""
-    return obj["metadata"]["name"], obj["metadata"].get("labels") or {}
+    return text(obj["metadata"]["name"]), text_map(obj["metadata"].get("labels"))
 
 
 class NamespaceHandler:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from driver.limits import MAX_PARAMETERS_DEPTH
 from driver.model import Allocation, Consumer, DeviceId, OpaqueConfig, Result
-from driver.wire.fields import Json, many, quantities, sparse
+from driver.wire.fields import Json, many, quantities, sparse, text, texts
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import toleration_from, toleration_to
 
@@ -18,21 +18,21 @@ def allocation_from(raw: Json) -> Allocation:
         results=many(devices.get("results"), _result_from),
         config=many(devices.get("config"), config_from),
         nodes=node_selector_from(raw["nodeSelector"]) if raw.get("nodeSelector") else None,
-        timestamp=raw.get("allocationTimestamp") or "",
+        timestamp=text(raw.get("allocationTimestamp")),
     )
 
 
 def _result_from(raw: Json) -> Result:
     return Result(
-        request=raw["request"],
-        device=DeviceId(raw["driver"], raw["pool"], raw["device"]),
-        share_id=raw.get("shareID") or "",
+        request=text(raw["request"]),
+        device=DeviceId(text(raw["driver"]), text(raw["pool"]), text(raw["device"])),
+        share_id=text(raw.get("shareID")),
         consumed=quantities(raw.get("consumedCapacity")),
         admin_access=bool(raw.get("adminAccess")),
         tolerations=many(raw.get("tolerations"), toleration_from),
-        binding_conditions=tuple(raw.get("bindingConditions") or ()),
-        binding_failure_conditions=tuple(raw.get("bindingFailureConditions") or ()),
-        skip_node_operations=tuple(raw.get("skipNodeOperations") or ()),
+        binding_conditions=texts(raw.get("bindingConditions")),
+        binding_failure_conditions=texts(raw.get("bindingFailureConditions")),
+        skip_node_operations=texts(raw.get("skipNodeOperations")),
     )
 
 
@@ -45,10 +45,10 @@ def config_from(raw: Json) -> OpaqueConfig:
     parameters = opaque.get("parameters") or {}
     problem = _problem_of(parameters)
     return OpaqueConfig(
-        opaque.get("driver", ""),
+        text(opaque.get("driver")),
         {} if problem else parameters,
-        tuple(raw.get("requests") or ()),
-        raw.get("source") or "",
+        texts(raw.get("requests")),
+        text(raw.get("source")),
         problem,
     )
 

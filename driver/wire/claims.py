@@ -2,7 +2,7 @@
 
 from driver.model import Claim, ClaimSpec, Constraint, Consumer, DeviceClass, Request, Want
 from driver.wire.allocations import allocation_from, config_from
-from driver.wire.fields import Json, many, quantities, text
+from driver.wire.fields import Json, many, quantities, text, texts
 from driver.wire.taints import toleration_from
 
 _KNOWN_CONSUMER_FIELDS = {"resource", "name", "uid", "apiGroup"}
@@ -23,10 +23,10 @@ def claim_from(raw: Json) -> Claim:
     metadata, status = raw["metadata"], raw.get("status") or {}
     owner: Json = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), {})
     return Claim(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
-        resource_version=metadata.get("resourceVersion", ""),
+        namespace=text(metadata.get("namespace")),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")),
+        resource_version=text(metadata.get("resourceVersion")),
         spec=claim_spec_from(raw["spec"]),
         allocation=allocation_from(status["allocation"]) if status.get("allocation") is not None else None,
         reserved_for=many(
@@ -34,15 +34,15 @@ def claim_from(raw: Json) -> Claim:
             _consumer_from,
         ),
         deleting=bool(metadata.get("deletionTimestamp")),
-        finalizers=tuple(metadata.get("finalizers") or ()),
-        owner_pod_uid=owner["uid"] if owner.get("kind") == "Pod" else "",
-        owner_pod_group_uid=owner["uid"] if owner.get("kind") == "PodGroup" else "",
+        finalizers=texts(metadata.get("finalizers")),
+        owner_pod_uid=text(owner["uid"]) if owner.get("kind") == "Pod" else "",
+        owner_pod_group_uid=text(owner["uid"]) if owner.get("kind") == "PodGroup" else "",
     )
 
 
 def _consumer_from(raw: Json) -> Consumer:
     unknown = tuple((name, raw[name]) for name in raw if name not in _KNOWN_CONSUMER_FIELDS)
-    return Consumer(raw["resource"], raw["name"], raw["uid"], raw.get("apiGroup", ""), unknown)
+    return Consumer(text(raw["resource"]), text(raw["name"]), text(raw["uid"]), text(raw.get("apiGroup")), unknown)
 
 
 def claim_spec_from(raw: Json) -> ClaimSpec:
@@ -53,7 +53,7 @@ def claim_spec_from(raw: Json) -> ClaimSpec:
         constraints=many(
             devices.get("constraints"),
             lambda c: Constraint(
-                tuple(map(text, c.get("requests") or ())),
+                texts(c.get("requests")),
                 text(c.get("matchAttribute")),
                 text(c.get("distinctAttribute")),
             ),
@@ -89,4 +89,4 @@ def _expressions(raw: Json) -> tuple[str, ...]:
 def class_from(raw: Json) -> DeviceClass:
     """A DeviceClass object as a value."""
     spec = raw.get("spec") or {}
-    return DeviceClass(raw["metadata"]["name"], _expressions(spec), many(spec.get("config"), config_from))
+    return DeviceClass(text(raw["metadata"]["name"]), _expressions(spec), many(spec.get("config"), config_from))

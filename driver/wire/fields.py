@@ -1,6 +1,6 @@
 """Helpers of all translations, and the type of JSON objects."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from driver.quantity import Quantity
@@ -34,6 +34,26 @@ def integer(value: Any) -> int:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value or 0
     raise TypeError(f"{type(value).__name__} in the place of an integer")
+
+
+def texts(values: Iterable[Any] | None) -> tuple[str, ...]:
+    """A list of texts; none for an absent list.
+
+    Raises:
+        TypeError: it is no list, or something in it is no text.
+    """
+    if isinstance(values, str):
+        raise TypeError("str in the place of a list")
+    return tuple(map(text, values or ()))
+
+
+def text_map(raw: Mapping[str, Any] | None) -> dict[str, str]:
+    """A map of names to texts, such as labels.
+
+    Raises:
+        AttributeError, TypeError: it is no map, or something in it is no text.
+    """
+    return {name: text(value) for name, value in (raw or {}).items()}
 
 
 def quantities(raw: Mapping[str, str] | None) -> dict[str, Quantity]:

@@ -1,7 +1,7 @@
 """Node selectors of core/v1."""
 
 from driver.model import NodeRequirement, NodeSelector, NodeSelectorTerm
-from driver.wire.fields import Json, many, sparse, text
+from driver.wire.fields import Json, many, sparse, text, texts
 
 
 def node_selector_from(raw: Json) -> NodeSelector:
@@ -13,8 +13,7 @@ def node_term_from(raw: Json) -> NodeSelectorTerm:
     """A core/v1 NodeSelectorTerm."""
 
     def requirement(item: Json) -> NodeRequirement:
-        values = tuple(map(text, item.get("values") or ()))
-        return NodeRequirement(text(item["key"]), text(item["operator"]), values)
+        return NodeRequirement(text(item["key"]), text(item["operator"]), texts(item.get("values")))
 
     return NodeSelectorTerm(many(raw.get("matchExpressions"), requirement), many(raw.get("matchFields"), requirement))
 

@@ -18,7 +18,7 @@ from driver.model import (
     qualify,
 )
 from driver.quantity import Quantity
-from driver.wire.fields import Json, many, sparse, text
+from driver.wire.fields import Json, many, sparse, text, texts
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
 
@@ -50,7 +50,7 @@ def slice_with(raw: Json, devices: tuple[Device, ...], counter_sets: tuple[Count
         scope=_scope_from(spec),
         devices=devices,
         counter_sets=counter_sets,
-        skip_node_operations=tuple(map(text, spec.get("skipNodeOperations") or ())),
+        skip_node_operations=texts(spec.get("skipNodeOperations")),
     )
 
 
@@ -85,15 +85,15 @@ def device_from(raw: Json, driver: str) -> Device:
             lambda c: CounterConsumption(
                 text(c["counterSet"]),
                 {k: Quantity.parse(str(v["value"])) for k, v in c["counters"].items()},
-                tuple(map(text, c.get("compatibilityGroups") or ())),
+                texts(c.get("compatibilityGroups")),
             ),
         ),
         taints=many(raw.get("taints"), taint_from),
         allow_multiple=bool(raw.get("allowMultipleAllocations")),
         scope=_scope_from(raw) if scoped else None,
         binds_to_node=bool(raw.get("bindsToNode")),
-        binding_conditions=tuple(map(text, raw.get("bindingConditions") or ())),
-        binding_failure_conditions=tuple(map(text, raw.get("bindingFailureConditions") or ())),
+        binding_conditions=texts(raw.get("bindingConditions")),
+        binding_failure_conditions=texts(raw.get("bindingFailureConditions")),
     )
 
 

@@ -1,7 +1,7 @@
 """Taints and tolerations of devices."""
 
 from driver.model import Taint, TaintRule, Toleration
-from driver.wire.fields import Json, sparse, text
+from driver.wire.fields import Json, integer, sparse, text
 
 
 def taint_from(raw: Json) -> Taint:
@@ -15,7 +15,7 @@ def taint_rule_from(raw: Json) -> TaintRule:
     selector = spec.get("deviceSelector")
     named = selector or {}
     return TaintRule(
-        name=raw["metadata"]["name"],
+        name=text(raw["metadata"]["name"]),
         taint=taint_from(spec["taint"]),
         selects=selector is not None,
         driver=text(named.get("driver")),
@@ -26,12 +26,13 @@ def taint_rule_from(raw: Json) -> TaintRule:
 
 def toleration_from(raw: Json) -> Toleration:
     """A device toleration."""
+    seconds = raw.get("tolerationSeconds")
     return Toleration(
         text(raw.get("key")),
         text(raw.get("operator")) or "Equal",
         text(raw.get("value")),
         text(raw.get("effect")),
-        raw.get("tolerationSeconds"),
+        None if seconds is None else integer(seconds),
     )
 
 

@@ -178,6 +178,22 @@ def test_the_best_version_of_a_group_counts() -> None:
             NAMED,
             "podset-slice-required-topology-constraints]: [{}]: not what Kueue reads",
         ),
+        *(
+            (
+                a_pod({}, {"kueue.x-k8s.io/podset-slice-required-topology-constraints": layers}),
+                NAMED,
+                f"podset-slice-required-topology-constraints]: {layers[:100]}: not what Kueue reads",
+            )
+            for layers in (
+                '[{"topology": ["rack"], "size": 1}]',
+                '[{"topology": "rack", "size": true}]',
+                '[{"topology": "rack", "size": 1e400}]',
+                '[{"topology": "rack", "size": [1]}]',
+                "[" * 100_000,
+                "7",
+                '{"a": 1}',
+            )
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_the_remedy(pod: Object, asked: ConfiguredGang, said: str) -> None:
