@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import DeviceId
+from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -14,13 +15,18 @@ from kubeletplugin.prepare.plan import ClaimPlan
 def is_allocated(api: Api, plan: ClaimPlan) -> bool:
     """Whether the claim still exists and is still allocated any of the devices it was prepared with.
 
+    One whose allocation cannot be decoded may be, so it counts as allocated.
+
     Raises:
         ApiError: the API did not answer.
     """
-    allocation = _status(api, plan.ref).get("allocation") or {}
     prepared = {result.device for result in plan.results}
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return any(DeviceId(result["driver"], result["pool"], result["device"]) in prepared for result in results)
+    try:
+        allocation = _status(api, plan.ref).get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or ()
+        return any(DeviceId(result["driver"], result["pool"], result["device"]) in prepared for result in results)
+    except DEFECTS:
+        return True
 
 
 def pods_that_forbid_unprepare(
@@ -35,7 +41,8 @@ def pods_that_forbid_unprepare(
     its way delays an unprepare until the kubelet tries again.
 
     Args:
-        in_time: whether to go on looking. If not, or if the API does not answer, the result is ().
+        in_time: whether to go on looking. If not, or if the API does not answer, or what it answers cannot be
+            decoded, the result is ().
     """
     try:
         users = _status(api, ref).get("reservedFor") or ()
@@ -48,7 +55,7 @@ def pods_that_forbid_unprepare(
                 return ()
             if _runs(_pod(api, ref.namespace, pod["name"]), pod["uid"], node_name):
                 running.append(pod["name"])
-    except ApiError:
+    except (ApiError, *DEFECTS):
         return ()
     return tuple(running)
 

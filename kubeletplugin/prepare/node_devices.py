@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from driver.device_facts import device_statuses
-from driver.errors import Fault, InvalidInput
+from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, Object, nothing
 from driver.model import Allocation, Device, DeviceId, NodeRequirement, NodeSelector, NodeSelectorTerm, Result
+from driver.wire.fields import text_map
 from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Edits
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import conflicts, container
+from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
@@ -60,6 +62,7 @@ class NodeDevices:
 
         Raises:
             InvalidInput: the claim does not exist, or cannot be prepared here as it is.
+            OperatorFault: the labels of the Node cannot be decoded.
         """
         cards: tuple[Card, ...] = ()
 
@@ -167,7 +170,11 @@ class NodeDevices:
 
     def _fabric(self) -> Fabric:
         try:
-            labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
+            labels = text_map(self._api.get(NODES, self._node_name)["metadata"].get("labels"))
         except NotFound:
             return NO_FABRIC
+        except DEFECTS as error:
+            remedy = "correct it; containers are told the fabric that they say"
+            message = f"Node {self._node_name}: metadata.labels: cannot be decoded: {error!r}; {remedy}"
+            raise OperatorFault(message) from error
         return inventory.fabric_from(labels, self._settings.kubeletplugin.node_labels)

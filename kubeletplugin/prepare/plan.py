@@ -10,7 +10,9 @@ from driver.model import OpaqueConfig, Result
 from driver.names import POD_CLAIM_NAME, Names
 from driver.parameters import applies_to, parameters_of
 from driver.wire import allocation_from
+from driver.wire.fields import text
 from kubeletplugin.inventory import Fabric
+from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.claims import ClaimRef
 
 NO_FABRIC = Fabric()
@@ -52,19 +54,23 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
     """Plan ``claim``; the plan has no results if no device in the allocation is of this driver.
 
     Raises:
-        InvalidInput: the claim has another uid, is not allocated, names devices that this node does not have, has
-            shares without amounts, or has invalid parameters for this driver. Has all faults at once.
+        InvalidInput: the claim cannot be decoded, has another uid, is not allocated, names devices that this node does
+            not have, has shares without amounts, or has invalid parameters for this driver. Has all faults at once.
     """
     metadata = claim["metadata"]
     if metadata.get("uid") != ref.uid:
         recreated = f"another claim has this name: found uid {metadata.get('uid')}; delete the pod that uses it"
         raise InvalidInput(str(ref), [Fault("metadata.uid", recreated)])
-    raw = (claim.get("status") or {}).get("allocation")
-    if not raw:
+    try:
+        raw = (claim.get("status") or {}).get("allocation")
+        allocation = allocation_from(raw) if raw else None
+        pod_claim_name = text((metadata.get("annotations") or {}).get(POD_CLAIM_NAME))
+    except (InvalidInput, *DEFECTS) as error:
+        unreadable = f"cannot be decoded: {error!r}; delete the pod and the claim, so that another one is allocated"
+        raise InvalidInput(str(ref), [Fault("", unreadable)]) from error
+    if allocation is None:
         raise InvalidInput(str(ref), [Fault("status.allocation", "is not set; wait until the claim is allocated")])
-    allocation = allocation_from(raw)
     results = tuple(result for result in allocation.results if result.device.driver == node.names.driver)
-    pod_claim_name = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, "")
     faults = [
         *_unknown_devices(results, node),
         *_unknown_shares(results),

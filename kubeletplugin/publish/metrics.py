@@ -1,6 +1,7 @@
 """The metrics of publishing."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from driver.observe import Metrics
 from kubeletplugin.inventory import Inventory
@@ -20,9 +21,18 @@ class PublishingMetrics:
         self.refusals = metrics.counter(
             "slice_refusals", "Inventories not published because they break a rule of the API"
         )
+        self._unreadable = metrics.gauge(
+            "plugin_unreadable_objects", "Objects that cannot be decoded, by kind of object", "resource"
+        )
         self.devices = metrics.gauge("devices", "Devices published, by kind", "kind")
         self.cards = metrics.gauge("cards", "Cards of the node, by health", "health")
         self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
+
+    def unreadable(self, plurals: Iterable[str]) -> None:
+        """Set the number of objects that cannot be decoded: the kind of each."""
+        self._unreadable.clear()
+        for plural, count in Counter(plurals).items():
+            self._unreadable.labels(plural).set(count)
 
     def record(self, inventory: Inventory, state: NodeCards, generation: int) -> None:
         """Set the metrics of the published devices."""

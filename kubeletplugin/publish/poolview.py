@@ -1,13 +1,18 @@
 """The Node and its slices as last observed. Thread-safe: reflectors feed it, the publisher reads and writes it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from driver.kube.api import NODES, RESOURCE_SLICES, Object, Undecoded
+from driver.kube.api import NODES, RESOURCE_SLICES, Object, Resource, Undecoded
 from driver.kube.codec import decode_object, encode_object
-from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
+from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable, Upserted
+from driver.wire.fields import integer, text, text_map
 from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, resources_in
+
+_LONGEST_PROBLEM: Final = 300
+"""Characters of a problem: it may quote texts of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,12 @@ class PoolView:
         self._lock = threading.Lock()
         self._synced: set[str] = set()
         self._node: Object | None = None
+        self._identity: object = None
+        """See ``_identity_of``."""
         self._slices: dict[str, _Stored] = {}
         self._others: dict[str, frozenset[OtherDevice]] = {}
         """The devices of cards in other drivers' slices of this node, by the slices' names."""
+        self._unreadable: dict[tuple[Resource, str], str] = {}
 
     def observed(self) -> tuple[Object, Iterator[Object]] | None:
         """The Node and its slices; None until both are listed, and while the Node does not exist."""
@@ -46,6 +54,11 @@ class PoolView:
         with self._lock:
             return frozenset[OtherDevice]().union(*self._others.values())
 
+    def unreadable(self) -> Mapping[tuple[Resource, str], str]:
+        """The reason for each object that cannot be decoded, by kind and name."""
+        with self._lock:
+            return dict(self._unreadable)
+
     def generation(self) -> int:
         """The highest generation among the slices, 0 without slices."""
         with self._lock:
@@ -54,13 +67,24 @@ class PoolView:
     def handle(self, delta: Delta) -> bool:
         """Apply a change; returns whether it matters for the slices.
 
-        An object that cannot be decoded changes nothing: its last known state stays.
+        An object that cannot be decoded is in ``unreadable``, and changes nothing else: its last known state stays.
         """
         with self._lock:
             try:
-                return self._taken_in(delta)
-            except Exception:  # noqa: BLE001 - whatever it is, one object must not end the thread that reads all
-                return False
+                matters, problem = self._taken_in(delta), ""
+            except Exception as error:  # noqa: BLE001 - whatever it is, one object must not end the thread that reads all
+                matters, problem = False, repr(error)[:_LONGEST_PROBLEM]
+            if isinstance(delta, Synced):
+                self._unreadable = {
+                    one: why
+                    for one, why in self._unreadable.items()
+                    if one[0] != delta.resource or one[1] in delta.keys
+                }
+            elif isinstance(delta, Upserted | Removed):
+                self._unreadable.pop(one := (delta.resource, delta.object["metadata"]["name"]), None)
+                if problem:
+                    self._unreadable[one] = problem
+            return matters
 
     def _taken_in(self, delta: Delta) -> bool:
         if isinstance(delta, Missing | Unreadable):
@@ -77,7 +101,7 @@ class PoolView:
                 self._others = {name: each for name, each in self._others.items() if name in delta.keys}
             return True
         if isinstance(delta.object, Undecoded) and not isinstance(delta, Removed):
-            return False
+            raise ValueError(delta.object.problem)
         if delta.resource == NODES:
             return self._set_node(None if isinstance(delta, Removed) else delta.object)
         if isinstance(delta, Removed):
@@ -113,8 +137,12 @@ class PoolView:
         return after != before
 
     def _set_node(self, node: Object | None) -> bool:
-        before, self._node = self._node, node
-        return _identity(before) != _identity(node)
+        if node is not None:
+            metadata = node["metadata"]
+            node = {**node, "metadata": {**metadata, "labels": text_map(metadata.get("labels"))}}
+        before, after = self._identity, _identity_of(node)
+        self._node, self._identity = node, after
+        return before != after
 
     def _upsert(self, item: Object, listed: str) -> bool:
         version, known = str(item["metadata"]["resourceVersion"]), self._slices.get(item["metadata"]["name"])
@@ -131,14 +159,28 @@ class PoolView:
         return True
 
 
-def _identity(node: Object | None) -> object:
-    """The parts of the Node that slices depend on: uid, labels, and resources of other programs for the cards."""
-    return (node["metadata"]["uid"], node["metadata"].get("labels") or {}, resources_in(node)) if node else None
+def _identity_of(node: Object | None) -> object:
+    """The parts of the Node that slices depend on: uid, labels, and resources of other programs for the cards.
+
+    Raises:
+        AttributeError, LookupError, TypeError: they cannot be decoded.
+    """
+    if node is None:
+        return None
+    return text(node["metadata"]["uid"]), node["metadata"]["labels"], resources_in(node)
 
 
 def _stored(item: Object) -> _Stored:
-    metadata, generation = item["metadata"], item["spec"]["pool"].get("generation", 0)
-    return _Stored(metadata["uid"], str(metadata["resourceVersion"]), generation, encode_object(item))
+    metadata = item["metadata"]
+    return _Stored(metadata["uid"], str(metadata["resourceVersion"]), _generation(item), encode_object(item))
+
+
+def _generation(item: Object) -> int:
+    """The generation of a slice; 0 if it cannot be decoded, and so will be replaced (``slices.plan_writes``)."""
+    try:
+        return integer(item["spec"]["pool"].get("generation"))
+    except (AttributeError, LookupError, TypeError):
+        return 0
 
 
 def _went_back(new: str, old: str, listed: str) -> bool:

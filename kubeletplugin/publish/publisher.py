@@ -53,6 +53,7 @@ class Publisher:
         dropped, reports = DroppedFields(), ErrorReports(node.log)
         self._clock = node.clock
         self._metrics = metrics
+        self._reports = reports
         self._log = node.log
         self._schedule = Schedule(node.clock, wake, node.name)
         self._view = PoolView(node.name, node.settings.driver_name)
@@ -79,8 +80,15 @@ class Publisher:
         return observed[0] if observed else None
 
     def handle(self, delta: Delta) -> None:
-        """Apply a change of the Node or of the slices. May be called from other threads than ``step``."""
-        if self._view.handle(delta):
+        """Apply a change of the Node or of the slices. May be called from other threads than ``step``.
+
+        An object that cannot be decoded is logged by its name, and counted.
+        """
+        matters, unreadable = self._view.handle(delta), self._view.unreadable()
+        self._metrics.unreadable(resource.plural for resource, _ in unreadable)
+        for (resource, name), problem in unreadable.items():
+            self._reports.once("object cannot be decoded", kind=resource.kind, key=name, problem=problem)
+        if matters:
             # A list is complete in itself; single events come in groups.
             self._schedule.request(Trigger.CHANGE, 0.0 if isinstance(delta, Synced) else SETTLE_SECONDS)
 

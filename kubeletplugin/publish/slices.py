@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.errors import InvalidInput
 from driver.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_RESTRICTED, MAX_DNS_SUBDOMAIN
 from driver.model import CounterSet, Device, NodeScope, Slice, Taint
 from driver.names import Names
@@ -131,10 +132,8 @@ class _Published:
     object: Json
     """The published object without its spec."""
     slice: Slice
-
-    @property
-    def owners(self) -> list[Json]:
-        return list(self.object["metadata"].get("ownerReferences") or [])
+    owners: tuple[Json, ...]
+    """Its owner references."""
 
 
 def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action, ...]:
@@ -147,8 +146,12 @@ def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action
     - exactly one slice changes and none is added or removed, or
     - every slice of the highest generation is as it should be, and only others must be added (after a crash during the
       writes, or after the kubelet deleted slices).
+
+    A slice that cannot be decoded is deleted, and may have had the highest generation.
     """
-    existing = [_Published({key: item[key] for key in item.keys() - {"spec"}}, slice_from(item)) for item in published]
+    read = [_read(item) for item in published]
+    existing = [item for item in read if isinstance(item, _Published)]
+    unreadable = [item for item in read if isinstance(item, Delete)]
     by_name = {part.name: part for part in desired.slices}
     names_kept = {
         item.slice.name
@@ -158,12 +161,23 @@ def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action
     kept = [item for item in existing if item.slice.name in names_kept]
     obsolete = [item for item in existing if item.slice.name not in names_kept]
     missing = [part for part in desired.slices if part.name not in names_kept]
-    generation = _generation(by_name, kept, obsolete, missing)
+    generation = _generation(by_name, kept, obsolete, missing) + bool(unreadable)
     return (
-        *(_delete(item) for item in sorted(obsolete, key=lambda item: item.slice.name)),
+        *unreadable,
+        *(_deletion(item.object) for item in sorted(obsolete, key=lambda item: item.slice.name)),
         *_updates(desired, by_name, kept, generation),
         *(_created(desired, replace(part, generation=generation)) for part in missing),
     )
+
+
+def _read(item: Json) -> _Published | Delete:
+    """The published slice; how to delete it if it cannot be decoded."""
+    rest = {key: item[key] for key in item.keys() - {"spec"}}
+    try:
+        owners = tuple([{**owner} for owner in item["metadata"].get("ownerReferences") or ()])
+        return _Published(rest, slice_from(item), owners)
+    except (ArithmeticError, AttributeError, InvalidInput, LookupError, TypeError, ValueError):
+        return _deletion(rest)
 
 
 def _generation(
@@ -208,8 +222,8 @@ def _same_pool(one: Slice, other: Slice) -> bool:
     return (one.driver, one.pool, one.scope) == (other.driver, other.pool, other.scope)
 
 
-def _delete(item: _Published) -> Delete:
-    metadata = item.object["metadata"]
+def _deletion(item: Json) -> Delete:
+    metadata = item["metadata"]
     return Delete(metadata["name"], metadata["uid"], metadata["resourceVersion"])
 
 

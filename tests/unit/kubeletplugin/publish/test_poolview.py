@@ -36,8 +36,8 @@ HOSTILE = {
     "not JSON": (RESOURCE_SLICES, UNREADABLE),
     "a Node that is not JSON": (NODES, Undecoded({"name": "n1", "uid": "u", "resourceVersion": "7"}, "not JSON")),
     "no spec": (RESOURCE_SLICES, {"metadata": part("x")["metadata"]}),
-    "no pool": (RESOURCE_SLICES, part("x", pool=None)),
-    "devices of another driver": (RESOURCE_SLICES, part("x", driver="other", devices=[5])),
+    "labels that are no texts": (NODES, {"metadata": {"name": "n1", "uid": "u", "labels": {"a": ["b"]}}}),
+    "devices of another driver": (RESOURCE_SLICES, part("x", driver="gpu.nvidia.com", devices=[5])),
 }
 
 
@@ -47,6 +47,9 @@ def test_an_object_that_makes_no_sense_changes_nothing(resource: Any, obj: Objec
     before = known(view)
     assert not view.handle(Upserted(resource, obj))
     assert known(view) == before
+    assert [*view.unreadable()] == [(resource, obj["metadata"]["name"])]
+    view.handle(Synced(resource, frozenset(), "10"))
+    assert not view.unreadable()
 
 
 def test_a_slice_that_could_not_be_decoded_last_can_be_deleted() -> None:

@@ -271,6 +271,21 @@ def test_a_slice_of_that_name_in_another_pool_is_deleted_and_made_anew() -> None
     assert is_published(goal, server.pool)
 
 
+@pytest.mark.parametrize(
+    "odd", [{"pool": None}, {"pool": {"name": ["n"]}}, {"devices": [5]}, {"devices": [{"name": []}]}]
+)
+def test_a_slice_that_cannot_be_decoded_is_deleted_and_made_anew(odd: dict[str, Any]) -> None:
+    server = Server()
+    goal = wanted([device(index, counted=True) for index in range(65)])
+    server.publish(goal)
+    newest = max(generations(server.pool))
+    name = min(server.pool)
+    server.pool[name]["spec"] |= odd
+    assert [type(action) for action in server.publish(goal)] == [Delete, Update, Create]
+    assert is_published(goal, server.pool)
+    assert min(generations(server.pool)) > newest
+
+
 # Laws
 
 
