@@ -221,10 +221,19 @@ class _Decision:
         devices = self._devices_of(places) if len(counts.wanted) > 1 else None
         context = SearchContext(tier, places, counts, devices)
         domains = self._domains(tier, places)
-        nowhere = reach is not None and not domains
-        if nowhere:
-            # Members with devices have no place, but others may be enough.
-            domains = dict.fromkeys(self._domains(tier.down_to(self._of_all), places), ())
+        found = self._among(context, domains, reach, part)
+        if found is None and reach is not None:
+            # Where members with devices have no domain, others may be enough.
+            served = {path[:reach] for path in domains}
+            outer = [path for path in self._domains(tier.down_to(self._of_all), places) if path[:reach] not in served]
+            found = self._among(context, dict.fromkeys(outer, ()), reach, part)
+        return found
+
+    def _among(
+        self, context: SearchContext, domains: Mapping[Path, Sequence[int]], reach: int | None, part: int
+    ) -> Sequence[Placement] | None:
+        """Places in the best of these domains. Those without places have room for members without devices only."""
+        places, counts = context.places, context.counts
         surviving = []
         for path, inside in domains.items():
             around = None if reach is None else Reach(self._of_all, places.domains(reach)[path[:reach]])
@@ -232,9 +241,9 @@ class _Decision:
             if bound >= self._needed:
                 self._too_few.pop(path, None)
                 surviving.append((path, inside, around))
-            elif not nowhere:
+            elif inside:
                 self._too_few[path] = bound, inside, around, counts
-        compared = len(surviving) > 1 and not nowhere
+        compared = len(surviving) > 1 and all(inside for _, inside, _ in surviving)
         candidates = [
             self._candidate(context, path, inside, around, compared=compared) for path, inside, around in surviving
         ]

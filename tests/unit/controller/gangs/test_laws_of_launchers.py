@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Level
@@ -73,7 +73,16 @@ def problems(draw: st.DrawFn) -> Problem:
     return problem if keeps(problem, levels_of(problem), nobody) else replace(problem, standing=(), minimum=1)
 
 
+def two_of_three_without_devices(*, required: bool) -> Problem:
+    """They are enough, and fit together where no card is; elsewhere is a card, but no CPU for them."""
+    members = Asking((), 0), Asking((), 1), Asking((Way(1),), 1)
+    levels = Level("ib", "nodeLabel", required=required), attribute("leaf", required=True)
+    return Problem((Node("a", "x", 0, 0, 1), Node("b", "x", 1, 0, 0)), members, 2, levels)
+
+
 @given(problems(), st.integers(0, 100))
+@example(two_of_three_without_devices(required=True), 0)
+@example(two_of_three_without_devices(required=False), 0)
 def test_only_members_with_devices_are_kept_in_domains_of_devices(problem: Problem, seed: int) -> None:
     asked = scene(problem)
     answer = asked.decide()
