@@ -19,6 +19,7 @@ explanation        a live pod or claim explained, as the controller would decide
 | namespace_explanation  a namespace explained: what it holds, and who waits
 top                ``lode top``: its options, and in its modules the subjects
 fleetview          the cards of a cluster, and who holds what of them
+| usage            what cards do, as Prometheus knows it
 cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 simulator          what the controller would do about a snapshot, step by step
 inventory_report   the cards of a node and what it offers of them, as text and JSON
@@ -33,6 +34,7 @@ doubts             notes on claims that are allowed and hardly meant so
 checks             which kinds are supported, and everything that is wrong with the objects
 documents          objects in YAML and JSON files
 yaml_values        YAML as kubectl reads it, bounded
+| durations        durations as people write them
 | exitcodes        exit statuses of ``simulate`` and ``explain``
 | options          the options by which commands name a cluster
 | shipped          files of ``manifests/`` that the command needs

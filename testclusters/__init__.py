@@ -30,7 +30,7 @@ from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.daemon import Docker
-from testclusters.debian import installed, promtool
+from testclusters.debian import installed, prometheus, promtool
 from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
 from testclusters.images import PREVIOUS, build_context, busybox_layer, image_labels, previous_source, software_bill
@@ -80,6 +80,7 @@ __all__ = [
     "kueue_folder",
     "previous_source",
     "progress_step",
+    "prometheus",
     "promtool",
     "software_bill",
     "start_process",

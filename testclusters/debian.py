@@ -50,12 +50,17 @@ def promtool() -> Path:
 
     Raises `ProgramMissing` if the machine has no apt.
     """
-    if found := shutil.which("promtool"):
-        return Path(found)
+    found = shutil.which("promtool")
+    return Path(found) if found else prometheus() / "promtool"
+
+
+def prometheus() -> Path:
+    """The folder with Debian's `prometheus` and `promtool`.
+
+    Raises `ProgramMissing` if the machine has no apt.
+    """
     key = cache.content_key(Path("/etc/os-release"), *_PROMETHEUS)
-    return (
-        cache.cached_folder("debian-prometheus", key, lambda folder: _unpack(folder, _PROMETHEUS)) / "usr/bin/promtool"
-    )
+    return cache.cached_folder("debian-prometheus", key, lambda folder: _unpack(folder, _PROMETHEUS)) / "usr/bin"
 
 
 def _unpack_tools(folder: Path) -> None:

@@ -31,16 +31,25 @@ class Subject:
     names: str
     labels: str
     namespaced: bool = True
+    measured: str = ""
+    """What Prometheus knows about it; "" if it is not asked."""
 
 
 SUBJECTS: Final = {
-    "nodes": Subject("the cards of each node, by what they are in", "NODE", "nodes", namespaced=False),
-    "cards": Subject("what each card is in, and who holds it", "NODE[/CARD]|UUID", "nodes", namespaced=False),
+    "nodes": Subject("the cards of each node, by what they are in", "NODE", "nodes", namespaced=False, measured="UTIL"),
+    "cards": Subject(
+        "what each card is in, and who holds it",
+        "NODE[/CARD]|UUID",
+        "nodes",
+        namespaced=False,
+        measured="UTIL and IDLE",
+    ),
     "claims": Subject("which card each claim has, and how much of it", "CLAIM", "claims"),
     "namespaces": Subject(
         "what the claims of each namespace hold, what its quotas allow, and how many pods wait",
         "NAMESPACE",
         "namespaces",
+        measured="CARD-HOURS",
     ),
     "gangs": Subject("how many members each gang has and needs, where they are, and why it waits", "GANG", "pods"),
 }
@@ -92,7 +101,21 @@ def _add_options(parser: argparse.ArgumentParser, subject: Subject) -> None:
         "--sort-by", default="", metavar="COLUMN", help="a header, or a key of the JSON; numbers largest first"
     )
     parser.add_argument("-w", "--watch", action="store_true", help="print again and again, until interrupted")
+    if subject.measured:
+        add_measuring(parser, subject.measured)
+    if subject.names.startswith("NODE["):
+        idle = "only cards that claims hold and that did nothing for so long, such as 2h; needs --prometheus"
+        parser.add_argument("--idle", default="", metavar="DURATION", help=idle)
     add_driver(parser)
+
+
+def add_measuring(parser: argparse.ArgumentParser, columns: str) -> None:
+    """Add the options that name a Prometheus and a window."""
+    parser.add_argument("--prometheus", default="", metavar="URL", help=f"for {columns}, which are - without it")
+    parser.add_argument("--prometheus-token-file", default="", metavar="FILE", help="with a token to send to it")
+    parser.add_argument(
+        "--since", default="", metavar="DURATION", help="the window, such as 2h or 7d; default: 1h; needs --prometheus"
+    )
 
 
 def _subject_first(argv: Sequence[str]) -> list[str]:

@@ -6,8 +6,10 @@ from typing import Final
 from cli import live
 from cli.fleetview import CardView, FleetView, read_fleet
 from cli.fleetview.printed import holder_json, holder_texts, memory_text
+from cli.tables import age
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn
+from cli.top.report import UNKNOWN, Item, Listing, TableColumn
+from cli.usage import CardUsage
 from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (
@@ -18,6 +20,8 @@ COLUMNS: Final = (
     TableColumn("HELD-BY", "heldBy"),
     TableColumn("MEM", "memoryHeld", of="memory", form="memory"),
     TableColumn("CORES", "coresHeld"),
+    TableColumn("UTIL", "utilization", form="percent", missing=UNKNOWN),
+    TableColumn("IDLE", "idle", missing=UNKNOWN, sort="idleSeconds"),
     TableColumn("LARGEST-FREE", "largestFree", wide=True, form="memory"),
     TableColumn("PROFILES", "freeProfiles", wide=True),
     TableColumn("FABRIC", "ibCluster", wide=True),
@@ -50,16 +54,25 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
     """Report on these cards, as far as they are asked for by card, uuid or node; ``nodes`` None stands for all."""
     return Listing(
         tuple(
-            _item(card)
+            _item(card, question.measured.of(card.facts.uuid))
             for card in view.cards
             if (nodes is None or card.facts.node in nodes)
             and question.shows(card.facts.key, card.facts.uuid, card.facts.node)
+            and _is_idle_enough(card, question)
         ),
         view.notes,
     )
 
 
-def _item(card: CardView) -> Item:
+def _is_idle_enough(card: CardView, question: Question) -> bool:
+    """Whether claims hold it and it has done nothing for as long as was asked for."""
+    if not question.idle_seconds:
+        return True
+    idle = question.measured.of(card.facts.uuid).idle_seconds
+    return card.use != "free" and idle is not None and idle >= question.idle_seconds
+
+
+def _item(card: CardView, usage: CardUsage) -> Item:
     facts = card.facts
     item = {
         "card": facts.key,
@@ -73,9 +86,19 @@ def _item(card: CardView) -> Item:
         "memory": memory_text(facts.memory) if facts.memory else None,
         "memoryHeld": memory_text(card.memory_held),
         "coresHeld": card.cores_held,
+        "utilization": None if usage.utilization is None else round(usage.utilization, 4),
+        "idle": _idle_text(usage),
+        "idleSeconds": None if usage.idle_seconds is None else round(usage.idle_seconds),
         "largestFree": memory_text(card.largest_free),
         "freeProfiles": list(card.free_profiles),
         "ibCluster": facts.ib_cluster,
         "nvlinkDomain": facts.nvlink_domain,
     }
     return {key: value for key, value in item.items() if value not in (None, "", [])}
+
+
+def _idle_text(usage: CardUsage) -> str | None:
+    """How long it was idle; with ``>`` if it is not known since when."""
+    if usage.idle_seconds is None:
+        return None
+    return age(usage.idle_seconds) if usage.exact else f">{age(usage.idle_seconds)}"

@@ -9,7 +9,7 @@ from cli import live
 from cli.fleetview import CardView, FleetView, Holding, ViewBuilder
 from cli.fleetview.published import UNREADABLE
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn
+from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from controller.quotas import MEASURES, Quota, amount_text, quota_from
 from controller.reconcile import Reason
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, Api, Object
@@ -25,6 +25,7 @@ COLUMNS: Final = (
     TableColumn("LIMIT", "coresLimit"),
     TableColumn("WAITING", "waiting"),
     TableColumn("OVER-QUOTA", "overQuota"),
+    TableColumn("CARD-HOURS", "cardHours", form="hours", missing=UNKNOWN),
     TableColumn("BY-TYPE", "byType", wide=True),
     TableColumn("QUOTAS", "quotas", wide=True),
 )
@@ -99,8 +100,11 @@ class FoundNamespaces:
         for card in view.cards:
             for holding in card.holdings:
                 self._take(card, holding)
+        hours = question.hours or {}
+        for name in hours if not question.namespace else {question.namespace} & {*hours}:
+            self._of(name)
         names = [name for name in sorted(self._found) if chosen is None or name in chosen]
-        items = (_item(name, self._found[name]) for name in names if question.shows(name))
+        items = (_item(name, self._found[name], hours.get(name)) for name in names if question.shows(name))
         return Listing(tuple(items), (*view.notes, *self._notes))
 
     def _of(self, namespace: str) -> _Namespace:
@@ -126,7 +130,7 @@ def waiting_condition(pod: Object, names: Names) -> Mapping[str, Any] | None:
     return ours[0] if names.gate in gates and ours and ours[0].get("status") == "False" else None
 
 
-def _item(name: str, known: _Namespace) -> Item:
+def _item(name: str, known: _Namespace, hours: float | None) -> Item:
     item: dict[str, Any] = {"namespace": name}
     limits: dict[str, int] = {}
     for quota in known.quotas:
@@ -141,6 +145,8 @@ def _item(name: str, known: _Namespace) -> Item:
             item[f"{measure}Limit"] = amount_text(measure, limits[measure])
     by_type = sorted(of_type for of_type in {*limits, *known.used} if "." in of_type)
     item |= {"waiting": known.waiting, "overQuota": known.over_quota}
+    if hours is not None:
+        item["cardHours"] = round(hours, 3)
     if by_type:
         item["byType"] = [_of_type(one, known.used[one], limits.get(one)) for one in by_type]
     if known.quotas:

@@ -8,7 +8,7 @@ from cli.fleetview import CardView, FleetView, read_fleet
 from cli.fleetview.printed import memory_text
 from cli.top.cards import labelled_nodes
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn
+from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from driver.kube.api import Api
 
 COLUMNS: Final = (
@@ -21,6 +21,7 @@ COLUMNS: Final = (
     TableColumn("FREE", "free"),
     TableColumn("BAD", "bad"),
     TableColumn("MEM", "memoryHeld", of="memory", form="memory"),
+    TableColumn("UTIL", "utilization", form="percent", missing=UNKNOWN),
     TableColumn("LARGEST-FREE", "largestFree", form="memory"),
     TableColumn("UNHEALTHY", "unhealthy", wide=True),
     TableColumn("FOREIGN", "foreign", wide=True),
@@ -43,7 +44,7 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
     """Report on these nodes, as far as they are asked for by name; ``nodes`` None stands for all."""
     return Listing(
         tuple(
-            _item(node, cards)
+            _item(node, cards, question)
             for node, cards in view.by_node().items()
             if (nodes is None or node in nodes) and question.shows(node)
         ),
@@ -51,9 +52,11 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
     )
 
 
-def _item(node: str, cards: Sequence[CardView]) -> Item:
+def _item(node: str, cards: Sequence[CardView], question: Question) -> Item:
     """Each card counts once among whole, shared, cut, free and bad: bad are those that are closed and nobody holds."""
     uses = Counter(card.use if card.use != "free" or card.is_free else "bad" for card in cards)
+    known = [used for card in cards if (used := question.measured.of(card.facts.uuid).utilization) is not None]
+    mean = {"utilization": round(sum(known) / len(known), 4)} if known else {}
     closures = Counter(closure for card in cards for closure in card.closures)
     return {
         "node": node,
@@ -62,6 +65,7 @@ def _item(node: str, cards: Sequence[CardView]) -> Item:
         **{use: uses[use] for use in ("whole", "shared", "cut", "free", "bad")},
         "memory": memory_text(sum(card.facts.memory for card in cards)),
         "memoryHeld": memory_text(sum(card.memory_held for card in cards)),
+        **mean,
         "largestFree": memory_text(max(card.largest_free for card in cards)),
         **{closure: closures[closure] for closure in ("unhealthy", "foreign", "cordoned")},
         "ibClusters": sorted({card.facts.ib_cluster for card in cards if card.facts.ib_cluster}),

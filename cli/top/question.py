@@ -1,8 +1,13 @@
 """What ``lode top`` is asked for. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from cli.usage.measured import Measured
 from driver.names import Names
+
+NOTHING_MEASURED: Final = Measured()
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +18,18 @@ class Question:
         namespace: "" for all.
         selector: of labels, as the API server takes it; "" for all.
         only: names that are shown; empty for all.
+        measured: what cards did; nothing without Prometheus.
+        hours: hours of cards of each namespace; None if they were not asked for.
+        idle_seconds: only cards that claims hold and that were idle for so long; 0 for all.
     """
 
     names: Names = field(default_factory=Names)
     namespace: str = ""
     selector: str = ""
     only: tuple[str, ...] = ()
+    measured: Measured = NOTHING_MEASURED
+    hours: Mapping[str, float] | None = None
+    idle_seconds: int = 0
 
     def shows(self, *names: str) -> bool:
         """Return whether something that has one of these names is asked for."""

@@ -31,6 +31,7 @@ class TableColumn:
         of: the key of the total that stands behind it: ``12Gi/80Gi``.
         form: how the value is written: ``memory`` rounds to Mi or Gi, ``percent`` takes a ratio, and ``hours`` rounds.
         missing: what stands for no value.
+        sort: the key of the value that rows are sorted by; "" for the one that is shown.
     """
 
     header: str
@@ -39,6 +40,7 @@ class TableColumn:
     of: str = ""
     form: Literal["", "memory", "percent", "hours"] = ""
     missing: str = NOTHING
+    sort: str = ""
 
     def cell(self, item: Item, most: int = 0) -> str:
         """The value as text; several are joined by commas, at most so many of them unless it is 0."""
@@ -81,7 +83,9 @@ def ordered(report: Listing, columns: Sequence[TableColumn], by: str) -> Listing
     if column is None:
         known = ", ".join(one.key for one in columns)
         raise OperatorFault(f"--sort-by {by!r}: no column of that name; choose one of {known}")
-    return replace(report, items=tuple(sorted(report.items, key=lambda item: _place(item.get(column.key)))))
+    return replace(
+        report, items=tuple(sorted(report.items, key=lambda item: _place(item.get(column.sort or column.key))))
+    )
 
 
 def rendered(report: Listing, columns: Sequence[TableColumn], output: Format, *, headers: bool = True) -> str:

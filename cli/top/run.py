@@ -5,15 +5,18 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from cli import live
+from cli.durations import seconds_of
 from cli.exitcodes import FAILED
 from cli.top import cards, claims, gangs, namespaces, nodes
 from cli.top.question import Question
 from cli.top.report import Listing, TableColumn, ordered, rendered
-from driver.errors import LodeError
+from cli.usage import PrometheusServer, card_hours, measure
+from driver.errors import LodeError, OperatorFault
 from driver.kube.api import Api
 from driver.names import Names
 
@@ -73,9 +76,37 @@ def _question(arguments: argparse.Namespace, current: str) -> Question:
     )
 
 
+def measured(question: Question, arguments: argparse.Namespace) -> Question:
+    """Return the question with what Prometheus knows, if one is named.
+
+    Raises:
+        OperatorFault: an option needs one; a duration or the URL is none; it does not answer.
+    """
+    url, since, idle = (getattr(arguments, name, "") for name in ("prometheus", "since", "idle"))
+    if not url:
+        for option, value in (("--since", since), ("--idle", idle)):
+            if value:
+                raise OperatorFault(f"{option} needs --prometheus URL: nobody else knows what cards did")
+        return question
+    seconds = seconds_of("--since", since or "1h")
+    idle_seconds = seconds_of("--idle", idle) if idle else 0
+    server = PrometheusServer(url, _token(arguments.prometheus_token_file))
+    if arguments.subject == "namespaces":
+        return replace(question, hours=card_hours(server, seconds))
+    found = measure(server, max(seconds, idle_seconds), time.time())
+    return replace(question, measured=found, idle_seconds=idle_seconds)
+
+
+def _token(path: str) -> str:
+    try:
+        return Path(path).read_text().strip() if path else ""
+    except (OSError, ValueError) as error:
+        raise OperatorFault(f"--prometheus-token-file {path}: cannot be read: {error}; name another file") from error
+
+
 def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> Listing:
     columns, report = SUBJECTS[arguments.subject]
-    found = report(api, question)
+    found = report(api, measured(question, arguments))
     return ordered(found, columns, arguments.sort_by) if arguments.sort_by else found
 
 
@@ -100,6 +131,8 @@ def _print(found: Listing, question: Question, arguments: argparse.Namespace) ->
     text = rendered(found, SUBJECTS[arguments.subject][0], arguments.output, headers=not arguments.no_headers)
     if text:
         print(text)
+    elif getattr(arguments, "idle", ""):
+        sys.stderr.write("No card that claims hold has done nothing for so long.\n")
     else:
         where = f"in namespace {question.namespace}" if question.namespace else "in the cluster"
         verb = _VERBS.get(arguments.subject, "hold")

@@ -96,8 +96,8 @@ def test_nodes_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixtu
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
     assert top.main(["nodes"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["NODE", "TYPE", "CARDS", "WHOLE", "SHARED", "CUT", "FREE", "BAD", "MEM", "LARGEST-FREE"],
-        ["g", "T4", "2", "1", "0", "0", "1", "0", "15Gi/30Gi", "15Gi"],
+        ["NODE", "TYPE", "CARDS", "WHOLE", "SHARED", "CUT", "FREE", "BAD", "MEM", "UTIL", "LARGEST-FREE"],
+        ["g", "T4", "2", "1", "0", "0", "1", "0", "15Gi/30Gi", "-", "15Gi"],
     ]
 
 
@@ -105,9 +105,9 @@ def test_cards_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixtu
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
     assert top.main(["cards"]) == 0
     header, free, whole = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert header == ["CARD", "UUID", "TYPE", "STATE", "HELD-BY", "MEM", "CORES"]
-    assert [free[0], *free[2:]] == ["g/gpu-0", "T4", "free", "<none>", "0/15Gi", "0"]
-    assert [whole[0], *whole[2:]] == ["g/gpu-1", "T4", "whole", "default/p", "15Gi/15Gi", "100"]
+    assert header == ["CARD", "UUID", "TYPE", "STATE", "HELD-BY", "MEM", "CORES", "UTIL", "IDLE"]
+    assert [free[0], *free[2:]] == ["g/gpu-0", "T4", "free", "<none>", "0/15Gi", "0", "-", "-"]
+    assert [whole[0], *whole[2:]] == ["g/gpu-1", "T4", "whole", "default/p", "15Gi/15Gi", "100", "-", "-"]
 
 
 def test_only_nodes_with_the_labels_are_shown(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:

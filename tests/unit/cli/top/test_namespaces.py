@@ -122,9 +122,9 @@ def test_it_is_asked_as_other_subjects_are(cluster: User, capsys: pytest.Capture
     cluster.api.create(RESOURCE_QUOTAS, quota("default", cores="400"))
     assert top.main(["namespaces", "-A"]) == 0
     header, row = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert header == ["NAMESPACE", "CARDS", "MEMORY", "LIMIT", "CORES", "LIMIT", "WAITING", "OVER-QUOTA"]
+    assert header == ["NAMESPACE", "CARDS", "MEMORY", "LIMIT", "CORES", "LIMIT", "WAITING", "OVER-QUOTA", "CARD-HOURS"]
     assert row[0] == "default"
-    assert (row[1], row[4:]) == ("1", ["100", "400", "0", "0"])
+    assert (row[1], row[4:]) == ("1", ["100", "400", "0", "0", "-"])
     assert top.main(["namespaces", "-n", "default", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"][0]["quotas"] == ["q"]
 
