@@ -19,6 +19,7 @@ explanation        a live pod or claim explained, as the controller would decide
 | namespace_explanation  a namespace explained: what it holds, and who waits
 top                ``lode top``: its options, and in its modules the subjects
 fleetview          the cards of a cluster, and who holds what of them
+| prices           what cards cost: a table of prices by type
 | usage            what cards do, as Prometheus knows it
 cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 simulator          what the controller would do about a snapshot, step by step

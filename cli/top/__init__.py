@@ -4,6 +4,7 @@ run           reads a subject, prints its report, once or again and again
 nodes         the cards of each node, by what they are in
 | claims      which card each claim has, and how much of it
 | namespaces  what the claims of each namespace hold, what its quotas allow, and how many pods wait
+| costs       what the cards cost that each namespace or workload holds, and idle ones
 | gangs       how many members each gang has and needs, where they are, and why it waits
 cards         what each card is in, and who holds it
 question      what is asked for
@@ -24,7 +25,7 @@ class Subject:
 
     Attributes:
         names: what the names on the command line are.
-        labels: whose labels ``-l`` selects by.
+        labels: whose labels ``-l`` selects by; "" without ``-l``.
     """
 
     text: str
@@ -52,6 +53,9 @@ SUBJECTS: Final = {
         measured="CARD-HOURS",
     ),
     "gangs": Subject("how many members each gang has and needs, where they are, and why it waits", "GANG", "pods"),
+    "costs": Subject(
+        "what the cards cost that each namespace or workload holds, and those that nobody holds", "NAMESPACE", ""
+    ),
 }
 _WORDS: Final = {word: name for name in SUBJECTS for word in (name, name[:-1])} | {"no": "nodes", "ns": "namespaces"}
 """What may be written for a subject, as for kubectl."""
@@ -91,9 +95,12 @@ def _add_options(parser: argparse.ArgumentParser, subject: Subject) -> None:
     if subject.namespaced:
         parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
         parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
-    parser.add_argument(
-        "-l", "--selector", default="", metavar="LABELS", help=f"labels of {subject.labels}, as for kubectl"
-    )
+    if subject.labels:
+        selected = f"labels of {subject.labels}, as for kubectl"
+        parser.add_argument("-l", "--selector", default="", metavar="LABELS", help=selected)
+    else:
+        parser.add_argument("--prices", required=True, metavar="FILE", help="what a card costs for an hour, by type")
+        parser.add_argument("--by", choices=("namespace", "workload"), default="namespace", help="default: namespace")
     formats = ("table", "wide", "json", "yaml")
     parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
     parser.add_argument("--no-headers", action="store_true", help="without the line of headers")

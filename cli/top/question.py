@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from cli.prices import PriceTable
 from cli.usage.measured import Measured
 from driver.names import Names
 
 NOTHING_MEASURED: Final = Measured()
+NO_PRICES: Final = PriceTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Question:
         only: names that are shown; empty for all.
         measured: what cards did; nothing without Prometheus.
         hours: hours of cards of each namespace; None if they were not asked for.
+        prices: of cards by type.
+        by_workload: whether costs are those of workloads, and not of namespaces.
         idle_seconds: only cards that claims hold and that were idle for so long; 0 for all.
     """
 
@@ -30,6 +34,8 @@ class Question:
     measured: Measured = NOTHING_MEASURED
     hours: Mapping[str, float] | None = None
     idle_seconds: int = 0
+    prices: PriceTable = NO_PRICES
+    by_workload: bool = False
 
     def shows(self, *names: str) -> bool:
         """Return whether something that has one of these names is asked for."""

@@ -29,7 +29,8 @@ class TableColumn:
         key: of its value.
         wide: whether only ``-o wide`` shows it.
         of: the key of the total that stands behind it: ``12Gi/80Gi``.
-        form: how the value is written: ``memory`` rounds to Mi or Gi, ``percent`` takes a ratio, and ``hours`` rounds.
+        form: how the value is written: ``memory`` rounds to Mi or Gi, ``percent`` takes a ratio, and ``hours`` and
+            ``money`` round.
         missing: what stands for no value.
         sort: the key of the value that rows are sorted by; "" for the one that is shown.
     """
@@ -38,7 +39,7 @@ class TableColumn:
     key: str
     wide: bool = False
     of: str = ""
-    form: Literal["", "memory", "percent", "hours"] = ""
+    form: Literal["", "memory", "percent", "hours", "money"] = ""
     missing: str = NOTHING
     sort: str = ""
 
@@ -61,6 +62,8 @@ class TableColumn:
             return f"{value:.0%}"
         if self.form == "hours":
             return f"{value:.1f}"
+        if self.form == "money":
+            return f"{value:.2f}"
         return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -12,11 +12,12 @@ from typing import Final
 from cli import live
 from cli.durations import seconds_of
 from cli.exitcodes import FAILED
-from cli.top import cards, claims, gangs, namespaces, nodes
-from cli.top.question import Question
+from cli.prices import PriceTable, price_table
+from cli.top import cards, claims, costs, gangs, namespaces, nodes
+from cli.top.question import NO_PRICES, Question
 from cli.top.report import Listing, TableColumn, ordered, rendered
 from cli.usage import PrometheusServer, card_hours, measure
-from driver.errors import LodeError, OperatorFault
+from driver.errors import Fault, InvalidInput, LodeError, OperatorFault
 from driver.kube.api import Api
 from driver.names import Names
 
@@ -26,8 +27,9 @@ SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, Questio
     "claims": (claims.COLUMNS, claims.report),
     "namespaces": (namespaces.COLUMNS, namespaces.report),
     "gangs": (gangs.COLUMNS, gangs.report),
+    "costs": (costs.COLUMNS, costs.report),
 }
-_VERBS: Final = {"nodes": "publish", "cards": "are", "gangs": "ask for"}
+_VERBS: Final = {"nodes": "publish", "cards": "are", "gangs": "ask for", "costs": "are known of"}
 _PAUSE_SECONDS: Final = 5.0
 """Between two reports of ``--watch``, or as long as the last one took to read: half of the time nothing is asked."""
 _CLEAR: Final = "\x1b[H\x1b[2J"
@@ -71,9 +73,32 @@ def _question(arguments: argparse.Namespace, current: str) -> Question:
     return Question(
         names=Names(arguments.driver),
         namespace=(arguments.namespace or current) if spaced else "",
-        selector=arguments.selector,
+        selector=getattr(arguments, "selector", ""),
+        prices=read_prices(arguments.prices) if "prices" in arguments else NO_PRICES,
+        by_workload="by" in arguments and arguments.by == "workload",
         only=tuple(arguments.only),
     )
+
+
+def read_prices(path: str) -> PriceTable:
+    """Return the table of prices in a file.
+
+    Raises:
+        InvalidInput: the file cannot be read, or is no table of prices; carries every fault.
+    """
+    import yaml  # takes long to import, and other subjects need none
+
+    try:
+        raw = yaml.safe_load(Path(path).read_text())
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InvalidInput(f"prices in {path}", [Fault("", f"cannot be read: {error}; name a YAML file")]) from error
+    return price_table(raw, path)
+
+
+def columns_of(subject: str, question: Question) -> Sequence[TableColumn]:
+    """Return the columns of a subject; costs of namespaces have none of workloads."""
+    columns = SUBJECTS[subject][0]
+    return columns if question.by_workload else [one for one in columns if one.key != "workload"]
 
 
 def measured(question: Question, arguments: argparse.Namespace) -> Question:
@@ -105,8 +130,8 @@ def _token(path: str) -> str:
 
 
 def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> Listing:
-    columns, report = SUBJECTS[arguments.subject]
-    found = report(api, measured(question, arguments))
+    found = SUBJECTS[arguments.subject][1](api, measured(question, arguments))
+    columns = columns_of(arguments.subject, question)
     return ordered(found, columns, arguments.sort_by) if arguments.sort_by else found
 
 
@@ -128,7 +153,7 @@ def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: 
 def _print(found: Listing, question: Question, arguments: argparse.Namespace) -> None:
     for note in found.notes:
         sys.stderr.write(f"note: {note}\n")
-    text = rendered(found, SUBJECTS[arguments.subject][0], arguments.output, headers=not arguments.no_headers)
+    text = rendered(found, columns_of(arguments.subject, question), arguments.output, headers=not arguments.no_headers)
     if text:
         print(text)
     elif getattr(arguments, "idle", ""):

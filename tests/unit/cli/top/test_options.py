@@ -123,6 +123,8 @@ def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User, capsys
 
 
 def test_every_subject_has_the_options_of_kubectl() -> None:
-    for subject in top.SUBJECTS:
+    for subject, known in top.SUBJECTS.items():
+        if not known.labels:
+            continue
         found: Any = top.parser().parse_args([subject, "x", "-l", "a=b", "-o", "wide", "--sort-by", "x", "-w"])
         assert (found.only, found.selector, found.output, found.watch) == (["x"], "a=b", "wide", True)
