@@ -1,6 +1,7 @@
 """The ``lode`` command: a module for each subcommand, and the work of each, which is imported only when it is called.
 
 __main__           the command line: which subcommand is called
+completion         ``lode completion``, and what kubectl asks to complete its plugin
 demo               ``lode demo``: the whole system on this machine, over an API in memory
 | simulate         ``lode simulate``: its options
 | explain          ``lode explain``: its options

@@ -25,6 +25,7 @@ PROGRAMS = {
     "reset": ("cli.cards.commands:reset", "say how to reset a card by hand, unless somebody holds it"),
     "handover": ("cli.cards.commands:handover", "take a node from a device plugin while its pods run on, and back"),
     "uninstall": ("cli.uninstall", "take Lode out of a cluster: gates, programs, slices and policies, in this order"),
+    "completion": ("cli.completion", "print a script by which bash, zsh or fish completes this command"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }
 """Subcommand to the ``module`` whose ``main(argv) -> int`` it runs, or ``module:function``, and the help for it."""

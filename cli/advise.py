@@ -19,38 +19,7 @@ example: kubectl lode advise gang/train -n team-a"""
 
 def main(argv: Sequence[str]) -> int:
     """Advise; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
-        "lode advise",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[cluster_options()],
-    )
-    parser.add_argument(
-        "what",
-        nargs="?",
-        default="",
-        metavar="pod/NAME|gang/NAME",
-        help="default: those that wait, the first in turn first",
-    )
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        default=[],
-        metavar="FILE|FOLDER|-",
-        help="objects in YAML or JSON instead of the cluster; may be given several times",
-    )
-    parser.add_argument("--live", action="store_true", help="with -f: the cluster, and the files on top")
-    parser.add_argument(
-        "--most", type=int, default=5, metavar="N", help="pods and gangs that are looked at; default: 5"
-    )
-    parser.add_argument(
-        "-n", "--namespace", default="", help="only what waits in it; default with NAME: as for kubectl"
-    )
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
-    add_decision_settings(parser)
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     if arguments.most < 1:
         sys.stderr.write(f"lode advise: --most {arguments.most}: must be at least 1\n")
         return FAILED
@@ -59,3 +28,35 @@ def main(argv: Sequence[str]) -> int:
     from cli.advice.run import run
 
     return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        "lode advise",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options()],
+    )
+    made.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        metavar="pod/NAME|gang/NAME",
+        help="default: those that wait, the first in turn first",
+    )
+    made.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE|FOLDER|-",
+        help="objects in YAML or JSON instead of the cluster; may be given several times",
+    )
+    made.add_argument("--live", action="store_true", help="with -f: the cluster, and the files on top")
+    made.add_argument("--most", type=int, default=5, metavar="N", help="pods and gangs that are looked at; default: 5")
+    made.add_argument("-n", "--namespace", default="", help="only what waits in it; default with NAME: as for kubectl")
+    made.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    add_decision_settings(made)
+    return made

@@ -19,23 +19,28 @@ example: kubectl lode explain pod/train -n team-a"""
 
 def main(argv: Sequence[str]) -> int:
     """Explain; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
+    arguments = parser().parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.explain_run import run
+
+    return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
         "lode explain",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[cluster_options()],
     )
-    parser.add_argument(
+    made.add_argument(
         "what",
         metavar="pod/NAME|claim/NAME|gang/NAME|card/NODE/CARD|namespace/NAME|NAME",
         help="NAME alone is a pod or a claim",
     )
-    parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add_decision_settings(parser)
-    arguments = parser.parse_args(argv)
-    # Imported only here, so that --help and wrong options are answered at once.
-    from cli.explain_run import run
-
-    return run(arguments)
+    made.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
+    made.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_decision_settings(made)
+    return made

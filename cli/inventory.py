@@ -16,24 +16,27 @@ example, in the plugin's pod on the node (docs/operating.md says how to find it)
 
 def main(argv: Sequence[str]) -> int:
     """Print the inventory; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
+    arguments = parser().parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.inventory_run import run
+
+    return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
         "lode inventory",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--settings", default="", metavar="FILE", help="the plugin's settings; default: the defaults")
-    parser.add_argument(
+    made.add_argument("--settings", default="", metavar="FILE", help="the plugin's settings; default: the defaults")
+    made.add_argument(
         "--profile", default="", metavar="NAME|FILE", help="the simulated cards of a profile, instead of this node's"
     )
-    parser.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME")
-    parser.add_argument(
-        "--kubeconfig", default="", metavar="FILE", help="to read the Node's labels; default: as kubectl"
-    )
-    parser.add_argument("--record", default="", metavar="FILE", help="write a profile of the cards there; -: print it")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    arguments = parser.parse_args(argv)
-    # Imported only here, so that --help and wrong options are answered at once.
-    from cli.inventory_run import run
-
-    return run(arguments)
+    made.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME")
+    made.add_argument("--kubeconfig", default="", metavar="FILE", help="to read the Node's labels; default: as kubectl")
+    made.add_argument("--record", default="", metavar="FILE", help="write a profile of the cards there; -: print it")
+    made.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    return made

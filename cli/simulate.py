@@ -18,7 +18,7 @@ example: kubectl get resourceslices,deviceclasses,nodes -o yaml | lode simulate 
 
 def main(argv: Sequence[str]) -> int:
     """Simulate; the exit status, as the command's help says."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     if not arguments.file and not arguments.live:
         sys.stderr.write("lode simulate: nothing to read; give -f FILE, -f FOLDER, -f - (standard input) or --live\n")
         return FAILED
@@ -28,15 +28,16 @@ def main(argv: Sequence[str]) -> int:
     return run(arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
         "lode simulate",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[cluster_options("for --live; ")],
     )
-    parser.add_argument(
+    made.add_argument(
         "-f",
         "--file",
         action="append",
@@ -44,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE|FOLDER|-",
         help="objects in YAML or JSON, as kubectl get -o yaml prints them; may be given several times",
     )
-    parser.add_argument("--live", action="store_true", help="start from what is in the cluster; -f comes on top")
-    parser.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add_decision_settings(parser)
-    return parser
+    made.add_argument("--live", action="store_true", help="start from what is in the cluster; -f comes on top")
+    made.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
+    made.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_decision_settings(made)
+    return made

@@ -17,17 +17,22 @@ example: lode uninstall && helm uninstall lode"""
 
 def main(argv: Sequence[str]) -> int:
     """Uninstall; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
+    arguments = parser().parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.uninstall_run import run
+
+    return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
         "lode uninstall",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[cluster_options()],
     )
-    parser.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
-    add_driver(parser)
-    arguments = parser.parse_args(argv)
-    # Imported only here, so that --help and wrong options are answered at once.
-    from cli.uninstall_run import run
-
-    return run(arguments)
+    made.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
+    add_driver(made)
+    return made

@@ -38,10 +38,7 @@ _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 def cordon(argv: Sequence[str]) -> int:
     """Cordon; the exit status, as the command's help says."""
-    epilog = "exit status: 0 cordoned, 2 it failed\nexample: kubectl lode cordon node-1/gpu-3"
-    parser = _parser("cordon", _CORDON, epilog)
-    _add_dry_run(parser)
-    arguments = parser.parse_args(argv)
+    arguments = cordon_parser().parse_args(argv)
     # Imported only here, and below, so that --help and wrong options are answered at once.
     from cli.cards import work
 
@@ -50,12 +47,7 @@ def cordon(argv: Sequence[str]) -> int:
 
 def uncordon(argv: Sequence[str]) -> int:
     """Uncordon; the exit status, as the command's help says."""
-    epilog = """\
-exit status: 0 claims can get it again, 1 something else still keeps claims from it, 2 it failed
-example: kubectl lode uncordon node-1/gpu-3"""
-    parser = _parser("uncordon", _UNCORDON, epilog)
-    _add_dry_run(parser)
-    arguments = parser.parse_args(argv)
+    arguments = uncordon_parser().parse_args(argv)
     from cli.cards import work
 
     return work.uncordon(arguments)
@@ -63,6 +55,48 @@ example: kubectl lode uncordon node-1/gpu-3"""
 
 def drain(argv: Sequence[str]) -> int:
     """Drain; the exit status, as the command's help says."""
+    arguments = drain_parser().parse_args(argv)
+    from cli.cards import draining
+
+    return draining.run(arguments)
+
+
+def reset(argv: Sequence[str]) -> int:
+    """Print how to reset a card; the exit status, as the command's help says."""
+    arguments = reset_parser().parse_args(argv)
+    from cli.cards import work
+
+    return work.reset(arguments)
+
+
+def handover(argv: Sequence[str]) -> int:
+    """Hand a node over; the exit status, as the command's help says."""
+    arguments = handover_parser().parse_args(argv)
+    from cli.cards import handover as work
+
+    return work.run(arguments)
+
+
+def cordon_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of ``cordon``."""
+    epilog = "exit status: 0 cordoned, 2 it failed\nexample: kubectl lode cordon node-1/gpu-3"
+    parser = _parser("cordon", _CORDON, epilog)
+    _add_dry_run(parser)
+    return parser
+
+
+def uncordon_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of ``uncordon``."""
+    epilog = """\
+exit status: 0 claims can get it again, 1 something else still keeps claims from it, 2 it failed
+example: kubectl lode uncordon node-1/gpu-3"""
+    parser = _parser("uncordon", _UNCORDON, epilog)
+    _add_dry_run(parser)
+    return parser
+
+
+def drain_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of ``drain``."""
     epilog = """\
 exit status: 0 no claim holds it, 1 pods may not be evicted or were not evicted in time, 2 it failed
 example: kubectl lode drain node-1/gpu-3 --timeout 15m"""
@@ -95,25 +129,19 @@ example: kubectl lode drain node-1/gpu-3 --timeout 15m"""
         metavar="true|false",
         help="wait until no claim holds the card, not only until every eviction is accepted; default: true",
     )
-    arguments = parser.parse_args(argv)
-    from cli.cards import draining
-
-    return draining.run(arguments)
+    return parser
 
 
-def reset(argv: Sequence[str]) -> int:
-    """Print how to reset a card; the exit status, as the command's help says."""
+def reset_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of ``reset``."""
     epilog = """\
 exit status: 0 it can be reset, 1 not now, 2 it failed
 example: kubectl lode reset node-1/gpu-3"""
-    arguments = _parser("reset", _RESET, epilog, what="NODE/CARD").parse_args(argv)
-    from cli.cards import work
-
-    return work.reset(arguments)
+    return _parser("reset", _RESET, epilog, what="NODE/CARD")
 
 
-def handover(argv: Sequence[str]) -> int:
-    """Hand a node over; the exit status, as the command's help says."""
+def handover_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of ``handover``."""
     epilog = """\
 exit status: 0 done, 1 not in time, or claims hold cards, 2 it failed
 example: kubectl lode handover node-1"""
@@ -129,10 +157,7 @@ example: kubectl lode handover node-1"""
     parser.add_argument(
         "--timeout", type=seconds_of, default=0.0, metavar="TIME", help="such as 90s or 15m; default: 0, without an end"
     )
-    arguments = parser.parse_args(argv)
-    from cli.cards import handover as work
-
-    return work.run(arguments)
+    return parser
 
 
 def _parser(command: str, description: str, epilog: str, what: str = _CARD) -> argparse.ArgumentParser:

@@ -34,43 +34,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Convert; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
-        "lode convert", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        required=True,
-        metavar="FILE|FOLDER|-",
-        help="objects in YAML or JSON; may be given several times",
-    )
-    parser.add_argument("-R", "--recursive", action="store_true", help="read the folders in folders, too")
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--write", action="store_true", help="change the files in their places, each at once")
-    output.add_argument("--check", action="store_true", help="print which files would change, and nothing else")
-    parser.add_argument(
-        "--source",
-        action="append",
-        default=[],
-        choices=("nvidia", "hami", "volcano", "ascend"),
-        help="convert pods of this system only; may be given several times. Default: of all, by what each pod asks "
-        "for. With hami or nvidia, nvidia.com/gpu is read as this system reads it",
-    )
-    parser.add_argument(
-        "--plain",
-        action="append",
-        default=[],
-        metavar="RESOURCE=CLASS",
-        help="a resource of any other device plugin, and the device class of which a claim asks for as many",
-    )
-    parser.add_argument(
-        "--on-demand",
-        action="store_true",
-        help="name templates that the controller makes, as admission does, and write none",
-    )
-    add_driver(parser)
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     if arguments.write and "-" in arguments.file:
         sys.stderr.write("lode convert: --write needs files; leave it out to print what standard input becomes\n")
         return FAILED
@@ -78,3 +42,44 @@ def main(argv: Sequence[str]) -> int:
     from cli.convert.run import run
 
     return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        "lode convert", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        required=True,
+        metavar="FILE|FOLDER|-",
+        help="objects in YAML or JSON; may be given several times",
+    )
+    made.add_argument("-R", "--recursive", action="store_true", help="read the folders in folders, too")
+    output = made.add_mutually_exclusive_group()
+    output.add_argument("--write", action="store_true", help="change the files in their places, each at once")
+    output.add_argument("--check", action="store_true", help="print which files would change, and nothing else")
+    made.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        choices=("nvidia", "hami", "volcano", "ascend"),
+        help="convert pods of this system only; may be given several times. Default: of all, by what each pod asks "
+        "for. With hami or nvidia, nvidia.com/gpu is read as this system reads it",
+    )
+    made.add_argument(
+        "--plain",
+        action="append",
+        default=[],
+        metavar="RESOURCE=CLASS",
+        help="a resource of any other device plugin, and the device class of which a claim asks for as many",
+    )
+    made.add_argument(
+        "--on-demand",
+        action="store_true",
+        help="name templates that the controller makes, as admission does, and write none",
+    )
+    add_driver(made)
+    return made

@@ -29,24 +29,33 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Check and print; the exit status, as the command's help says."""
-    parser = argparse.ArgumentParser(
+    arguments = parser().parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.doctor.run import run
+
+    return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
         "lode doctor",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[cluster_options("cluster: ")],
     )
-    parser.add_argument("what", nargs="?", choices=("cluster", "node"), default="cluster", help="default: cluster")
-    parser.add_argument("--settings", default="", metavar="FILE", help="the settings; default: the defaults")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    of_cluster = parser.add_argument_group("cluster")
+    made.add_argument("what", nargs="?", choices=("cluster", "node"), default="cluster", help="default: cluster")
+    made.add_argument("--settings", default="", metavar="FILE", help="the settings; default: the defaults")
+    made.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    of_cluster = made.add_argument_group("cluster")
     of_cluster.add_argument(
         "-n", "--namespace", default=CONTROLLER_NAMESPACE, help="of the controller (default: %(default)s)"
     )
     of_cluster.add_argument(
         "--plugin-namespace", default=PLUGIN_NAMESPACE, metavar="NAMESPACE", help="default: %(default)s"
     )
-    of_node = parser.add_argument_group("node")
+    of_node = made.add_argument_group("node")
     of_node.add_argument(
         "--root", default="/", metavar="FOLDER", help="where the node's file system is mounted (kubectl debug: /host)"
     )
@@ -56,8 +65,4 @@ def main(argv: Sequence[str]) -> int:
         metavar="FOLDER",
         help="where the vendor's driver is installed on the node; default: / and nvidia.driverRoot of the settings",
     )
-    arguments = parser.parse_args(argv)
-    # Imported only here, so that --help and wrong options are answered at once.
-    from cli.doctor.run import run
-
-    return run(arguments)
+    return made

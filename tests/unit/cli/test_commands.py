@@ -28,6 +28,7 @@ HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
         ["uninstall", "--help"],
         ["cordon", "--help"],
         ["drain", "--help"],
+        ["completion", "--help"],
     ],
 )
 def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:

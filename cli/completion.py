@@ -1,0 +1,142 @@
+"""``lode completion``: a script by which a shell completes this command; and what kubectl asks to complete its plugin.
+Only home of ``shtab``.
+
+The options of commands are their parsers, so nothing is written twice. shtab makes scripts for bash, zsh and fish from
+parsers, and is kept up. For plugins, kubectl does not read such scripts: it runs ``kubectl_complete-lode`` with the
+words so far.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cli.exitcodes import FAILED
+
+PARSERS: Final = {
+    "simulate": "cli.simulate:parser",
+    "explain": "cli.explain:parser",
+    "convert": "cli.convert:parser",
+    "inventory": "cli.inventory:parser",
+    "doctor": "cli.doctor:parser",
+    "top": "cli.top:parser",
+    "advise": "cli.advise:parser",
+    "cordon": "cli.cards.commands:cordon_parser",
+    "uncordon": "cli.cards.commands:uncordon_parser",
+    "drain": "cli.cards.commands:drain_parser",
+    "reset": "cli.cards.commands:reset_parser",
+    "handover": "cli.cards.commands:handover_parser",
+    "uninstall": "cli.uninstall:parser",
+    "completion": "cli.completion:parser",
+}
+"""Command to the ``module:function`` that makes its parser. Programs that only run in a cluster have none."""
+SHELLS: Final = ("bash", "zsh", "fish")
+_NO_FILES: Final = ":4"
+"""Tells kubectl to offer no names of files (``ShellCompDirectiveNoFileComp`` of cobra)."""
+_FILES: Final = ":0"
+_MISSING: Final = "lode completion: the package shtab is not installed; pip install 'lode-dra[command]' has it\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the script of a shell; the exit status, as the command's help says."""
+    arguments = parser().parse_args(argv)
+    try:
+        import shtab  # takes long to import
+    except ImportError:
+        sys.stderr.write(_MISSING)
+        return FAILED
+    tree = command_tree()
+    for command in _commands_of(tree).values():
+        _mark_files(command, shtab.FILE)
+    print(shtab.complete(tree, arguments.shell))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        "lode completion",
+        description="Print a script by which a shell completes lode.",
+        epilog="example: lode completion bash > ~/.local/share/bash-completion/completions/lode",
+    )
+    made.add_argument("shell", choices=SHELLS, help="whose script is printed")
+    return made
+
+
+def kubectl() -> int:
+    """Print what may stand in the place of the last argument, as kubectl asks a plugin; returns 0."""
+    *words, current = sys.argv[1:] or [""]
+    found, files = candidates(words, current)
+    for word, text in found:
+        print(f"{word}\t{text}" if text else word)
+    print(_FILES if files else _NO_FILES)
+    return 0
+
+
+def command_tree() -> argparse.ArgumentParser:
+    """Return one parser of all commands for people."""
+    tree = argparse.ArgumentParser("lode")
+    commands = tree.add_subparsers(metavar="COMMAND")
+    for name, place in PARSERS.items():
+        module, _, function = place.partition(":")
+        made: argparse.ArgumentParser = getattr(importlib.import_module(module), function)()
+        text = " ".join((made.description or "").split()).partition(".")[0]
+        commands.add_parser(name, help=text, parents=[made], add_help=False)
+    return tree
+
+
+def candidates(words: Sequence[str], current: str) -> tuple[list[tuple[str, str]], bool]:
+    """Return what may come after these words, each with its help, and whether names of files may."""
+    at, awaited = command_tree(), None
+    for word in words:
+        if awaited is not None:
+            awaited = None
+        elif word.startswith("-"):
+            option = at._option_string_actions.get(word)
+            awaited = option if option is not None and option.nargs != 0 else None
+        else:
+            at = _commands_of(at).get(word, at)
+    offered = [one for one in _offers(at, awaited, current) if one[0].startswith(current)]
+    return offered, awaited is not None and _takes_files(awaited)
+
+
+def _offers(at: argparse.ArgumentParser, awaited: argparse.Action | None, current: str) -> Iterator[tuple[str, str]]:
+    """Yield the values of the option that awaits one, else options behind a dash, else commands and choices."""
+    if awaited is not None:
+        yield from ((str(value), "") for value in awaited.choices or ())
+        return
+    if current.startswith("-"):
+        for option in at._actions:
+            yield from ((word, _help(option)) for word in option.option_strings)
+        return
+    for action in at._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from ((choice.dest, _help(choice)) for choice in action._choices_actions)
+        elif not action.option_strings:
+            yield from ((str(value), "") for value in action.choices or ())
+
+
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
+
+
+def _help(action: argparse.Action) -> str:
+    return "" if action.help in (None, argparse.SUPPRESS) else " ".join(str(action.help).split())
+
+
+def _mark_files(command: argparse.ArgumentParser, files: object) -> None:
+    """Have the scripts offer names of files where an option takes one."""
+    for action in command._actions:
+        if _takes_files(action):
+            action.complete = files  # type: ignore[attr-defined]
+    for below in _commands_of(command).values():
+        _mark_files(below, files)
+
+
+def _takes_files(action: argparse.Action) -> bool:
+    return isinstance(action.metavar, str) and "FILE" in action.metavar
