@@ -77,6 +77,14 @@ def _pod(api: Api, namespace: str, name: str) -> Object | None:
 
 
 def _runs(pod: Object | None, uid: str, node_name: str) -> bool:
+    """Whether a container of the pod runs on the node; False if that cannot be decoded, because it proves nothing."""
+    try:
+        return _has_running_container(pod, uid, node_name)
+    except DEFECTS:
+        return False
+
+
+def _has_running_container(pod: Object | None, uid: str, node_name: str) -> bool:
     if pod is None or pod["metadata"]["uid"] != uid or pod["metadata"].get("deletionTimestamp"):
         return False
     status = pod.get("status") or {}

@@ -3,7 +3,7 @@ served."""
 
 from typing import Any, Final
 
-from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, Object, Resource
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall, Object, Resource
 from driver.kube.decorator import ApiDecorator
 from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
 from tests.unit.kubeletplugin.plugin_node import SHARE_A, PluginNode, opaque, prepare, result, share
@@ -72,3 +72,17 @@ def test_a_prepared_claim_is_unprepared_whatever_it_says_then_unless_its_pods_fo
         if answer is not None and "pods still run with it on this node" not in answer.message:
             wrong.append(f"{what}: {answer}")
     assert not wrong
+
+
+def test_a_pod_that_cannot_be_decoded_proves_nothing_and_the_other_pods_of_the_claim_count() -> None:
+    rig = PluginNode()
+    ref, _ = odd_claim(rig)
+    api = Serving(rig.api, PODS, "one")
+    plugin = rig.plugin(api=api)
+    prepare(plugin, ref)
+    for what, odd in all_odd(rig.api.get(PODS, "one", "team"), KEPT, FEW):
+        api.served = odd
+        answer = plugin.unprepare([ref])[ref.uid]
+        assert isinstance(answer, PrepareError), what
+        assert "pods still run with it on this node: " in answer.message, what
+        assert "two; it stays prepared" in answer.message, what
