@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.placement import Needs, needs_of
+from driver.adoption import SOURCES
 from driver.errors import Fault, InvalidInput
 from driver.wire import Json
 from driver.wire.fields import integer, text
@@ -17,6 +18,8 @@ PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 """Label of Jobs and pods: the name of their replicated job."""
 INDEX: Final = "jobset.sigs.k8s.io/job-index"
 """Label of Jobs and pods: the index of the Job in its replicated job."""
+_OF_OTHERS: Final = frozenset(name for source in SOURCES.values() for name in source.every_resource)
+"""Resources of which admission makes claims where pods are adopted."""
 MOST_IN_ORDER: Final = 256
 """Most replicated jobs of a JobSet with an order. Each member that comes or goes costs a look at all of them."""
 
@@ -270,6 +273,9 @@ def _part(raw: Json, label: str) -> Part:
 def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
     """The requests of pods that are made in a namespace from a template: ``metadata`` and ``spec`` of a pod.
 
+    Resources of other systems do not count. If the pods will be adopted, they ask for none of them, and it may be that
+    no node offers any.
+
     Raises:
         LodeError, KeyError, TypeError, ValueError: it cannot be decoded.
     """
@@ -277,8 +283,12 @@ def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
     needs = needs_of({"metadata": metadata, "spec": raw["spec"]})
     entries = raw["spec"].get("resourceClaims") or ()
     return PodTemplate(
-        # A volume that is made for the pod does not exist yet either.
-        replace(needs, volumes=tuple(volume for volume in needs.volumes if not volume.owner)),
+        replace(
+            needs,
+            requests={name: amount for name, amount in needs.requests.items() if name not in _OF_OTHERS},
+            # A volume that is made for the pod does not exist yet either.
+            volumes=tuple(volume for volume in needs.volumes if not volume.owner),
+        ),
         tuple(
             ClaimUse(text(one["name"]), text(one.get("resourceClaimName")), text(one.get("resourceClaimTemplateName")))
             for one in entries

@@ -218,3 +218,13 @@ def test_only_job_sets_with_an_order_keep_what_their_pods_ask_for() -> None:
     assert in_order.template
     assert in_order.template.needs.labels == (("rack", "a"),)
     assert [(use.entry, use.template) for use in in_order.template.claims] == [("gpu", "gpu")]
+
+
+def test_resources_that_admission_may_take_out_of_pods_do_not_count_before_they_exist() -> None:
+    """Where pods are adopted, no node may have such a resource; an InOrder JobSet would never start."""
+    names = ("nvidia.com/gpu", "nvidia.com/gpumem", "volcano.sh/vgpu-number", "huawei.com/Ascend910", "example.com/nic")
+    container = {"name": "main", "resources": {"requests": {"cpu": "2", **dict.fromkeys(names, 1)}}}
+    template = {"metadata": WITH_LABEL["metadata"], "spec": {"containers": [container]}}
+    made = job_set(part("a"), part("b", template=template), order="InOrder").parts["b"]
+    assert made.template
+    assert set(made.template.needs.requests) == {"cpu", "example.com/nic"}

@@ -120,6 +120,21 @@ def test_the_leader_takes_no_domain_in_which_its_workers_cannot_be(order: Any) -
     world.check_gang("train-leader-0-0", *workers, minimum=4)
 
 
+def test_workers_that_will_be_adopted_keep_no_leader_waiting() -> None:
+    """Their template asks for a resource that no node has, and their claims are not known before they exist."""
+    world = PartsWorld(b=2, spec=IN_ORDER)
+    asking = {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 1}}
+    pod = {"containers": [{"name": "main", "resources": asking}]}
+    job = {"parallelism": 3, "template": {"metadata": {"labels": {"lode.dev/gang": ""}}, "spec": pod}}
+    parts = [part("leader", 1), {"name": "workers", "replicas": 1, "template": {"spec": job}}]
+    world.api.patch(JOB_SETS, "train", {"spec": {"replicatedJobs": parts}}, namespace="default")
+    world.start_leader()
+    assert world.node_of("train-leader-0-0")
+    workers = world.make("workers", 3)
+    world.settle(5)
+    assert len(world.let_go(*workers)) == 3
+
+
 @either
 def test_room_for_the_workers_is_kept_until_they_come(order: Any) -> None:
     world = PartsWorld(a=1, b=2, **order)
