@@ -35,7 +35,7 @@ test: lint ## check style, types and imports; unit, system and contract tests (r
 	$(CLUSTERS) control-plane --helm >/dev/null
 	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
 	@# These wait more than they work; each process has control planes of its own.
-	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter and not kueue" $(ARGS)
+	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only
@@ -65,13 +65,14 @@ adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on
 	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ALL=1 ARGS="-k two_hands --timeout=7200"
 
 .PHONY: e2e-all
-e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue
+e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue, JobSet
 	.ci/cold
 	$(MAKE) e2e ALL=1 KUBERNETES=1.37
 	$(MAKE) e2e ALL=1 KUBERNETES=1.36
 	$(MAKE) e2e ALL=1 POD_GROUPS=1
 	$(MAKE) karpenter
 	$(MAKE) kueue
+	$(MAKE) jobset
 
 .PHONY: karpenter
 karpenter: $(VENV) ## real Karpenter makes nodes for pods at our gate, ten minutes (ARGS)
@@ -84,6 +85,12 @@ kueue: $(VENV) ## real Kueue counts our devices and holds jobs back, some minute
 	$(CLUSTERS) control-plane >/dev/null
 	$(CLUSTERS) build kueue >/dev/null
 	pytest --durations=20 tests/contract/kueue $(ARGS)
+
+.PHONY: jobset
+jobset: $(VENV) ## real JobSet makes the pods of JobSets in a namespace that adopts them, some minutes (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	$(CLUSTERS) build jobset >/dev/null
+	pytest --durations=20 tests/contract/jobset $(ARGS)
 
 .PHONY: kind
 kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
-_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter", "kueue")
+_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter", "kueue", "jobset")
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -120,6 +120,7 @@ def _build(arguments: argparse.Namespace) -> int:
                 programs.HELM,
                 programs.KARPENTER,
                 programs.KUEUE,
+                programs.JOBSET,
             ),
             strict=True,
         )

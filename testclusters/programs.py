@@ -163,6 +163,7 @@ HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
 KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")
+JOBSET = GoProgram(name="jobset", folder="jobset", module="sigs.k8s.io/jobset", manifests="config")
 
 
 def example_driver() -> Path:
@@ -187,6 +188,14 @@ def kueue_folder() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return KUEUE.build()
+
+
+def jobset_folder() -> Path:
+    """JobSet, the program `jobset` with its manifests in `config`, which is built if it is not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return JOBSET.build()
 
 
 def kubectl_program() -> Path:

@@ -1,7 +1,6 @@
 """Pods of other systems beside the whole controller: they get devices, whoever makes them, and old quotas count."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,19 +8,16 @@ import pytest
 from driver.kube.api import (
     DEVICE_CLASSES,
     EVENTS,
-    NAMESPACES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     Api,
-    NotFound,
     Object,
     Resource,
 )
-from testclusters import ControlPlane
 from tests.adoption_cases import claims_of
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
+from tests.contract.adopted import adopt, adopting_namespace, bound, devices_of, no_pods
+from tests.contract.conftest import eventually
 from tests.contract.running import installed, running_controller
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
@@ -36,9 +32,8 @@ def admin() -> Iterator[Api]:
     """The administrator of a cluster with two nodes of four cards, where pods of NVIDIA's plugin are adopted."""
     settings = {"templates": {"unusedSeconds": 1}}
     with installed({"n1": {}, "n2": {}}, settings, {"vendor": "nvidia"}) as (plane, api), running_controller(plane):
-        plane.kubectl("apply", "-f", "manifests/adopt/nvidia/policies.yaml")
         name_classes(api, "nvidia.com/gpu")
-        eventually(lambda: is_adopting(plane, api), 60)
+        adopt(plane, api, "nvidia")
         yield api
 
 
@@ -47,36 +42,12 @@ def name_classes(api: Api, resource: str) -> None:
     api.patch(DEVICE_CLASSES, "gpu.lode.dev", {"spec": {"extendedResourceName": resource}})
 
 
-def is_adopting(plane: ControlPlane, api: Api) -> bool:
-    namespace = "probe"
-    plane.kubectl("create", "namespace", namespace, check=False)
-    plane.kubectl("label", "namespace", namespace, "lode.dev/adopt-nvidia=on", "--overwrite")
-    eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", namespace))
-    created = api.create(PODS, {"metadata": {"name": "p", "namespace": namespace}, "spec": spec()})
-    api.delete(PODS, "p", namespace, grace_period_seconds=0)
-    return bool(claims_of(created))
-
-
 @pytest.fixture
 def namespace(admin: Api, unique: str) -> Iterator[str]:
     """One that opts in."""
-    admin.create(NAMESPACES, {"metadata": {"name": unique, "labels": {"lode.dev/adopt-nvidia": "on"}}})
-    eventually(lambda: admin.get(SERVICE_ACCOUNTS, "default", unique))
-    yield unique
-    for resource in (CRON_JOBS, JOBS, DEPLOYMENTS, STATEFUL_SETS):
-        for obj in admin.list(resource, namespace=unique).items:
-            with suppress(NotFound):  # the garbage collector may be first
-                admin.delete(resource, obj["metadata"]["name"], unique)
-    eventually(lambda: no_pods(admin, unique), 60)
-    eventually(lambda: not admin.list(RESOURCE_CLAIMS, namespace=unique).items, 60)
-
-
-def no_pods(api: Api, namespace: str) -> bool:
-    pods = api.list(PODS, namespace=namespace).items
-    for pod in pods:
-        with suppress(NotFound):
-            api.delete(PODS, pod["metadata"]["name"], namespace, grace_period_seconds=0)
-    return not pods
+    owners = (CRON_JOBS, JOBS, DEPLOYMENTS, STATEFUL_SETS)
+    with adopting_namespace(admin, unique, "nvidia", owners) as name:
+        yield name
 
 
 def spec(cards: int = 1, **fields: Any) -> Object:
@@ -120,21 +91,6 @@ def test_pods_of_a_workload_get_their_cards_and_the_workload_stays_as_it_is(
     assert len(held) == len(set(held)) == 4
     assert {name for pod in pods for name in claims_of(pod).values()} == {"lode-adopt.nvidia.n2"}
     assert admin.get(resource, "old", namespace)["spec"] == stored["spec"]
-
-
-def bound(api: Api, namespace: str, count: int) -> list[Object]:
-    """The pods, once so many are bound."""
-    pods = [pod for pod in api.list(PODS, namespace=namespace).items if pod["spec"].get("nodeName")]
-    return pods if len(pods) == count else []
-
-
-def devices_of(api: Api, pod: Object) -> list[tuple[str, str]]:
-    """The cards of a pod, with their nodes."""
-    claims = [status["resourceClaimName"] for status in pod["status"]["resourceClaimStatuses"]]
-    allocations = [
-        api.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])["status"]["allocation"] for name in claims
-    ]
-    return [(it["pool"], it["device"]) for one in allocations for it in one["devices"]["results"]]
 
 
 def test_no_template_is_left_when_the_pods_are_gone(admin: Api, namespace: str) -> None:

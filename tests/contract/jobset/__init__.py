@@ -1,0 +1,1 @@
+"""The controller beside the real controller of JobSets."""
