@@ -39,6 +39,7 @@ def installed(
     settings: Object,
     cards: Mapping[str, str] | None = None,
     flags: Mapping[str, Sequence[str]] | None = None,
+    slices: Sequence[Object] = (),
 ) -> Iterator[tuple[ControlPlane, Api]]:
     """The control plane and its administrator, with the driver and the CustomResourceDefinition of Volcano's PodGroup.
 
@@ -46,12 +47,15 @@ def installed(
         nodes: the labels of each node; each has four cards.
         settings: of the controller, its own section.
         cards: attributes of every card.
+        slices: what other nodes publish; once the policies are in force, only the plugin may.
     """
     with ControlPlane(flags=flags) as plane:
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         for name, labels in nodes.items():
             plane.add_node(name, labels)
             api.create(RESOURCE_SLICES, _cards(name, cards or {}))
+        for obj in slices:
+            api.create(RESOURCE_SLICES, obj)
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
         plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
