@@ -1,7 +1,7 @@
 """Pods of other systems and what becomes of them (tests/data/adoption), for admission, `adopt` and `lode convert`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ class AdoptionCase:
     @property
     def table(self) -> AdoptionSource:
         """The source; of ``plain`` with the classes that the operator names."""
-        return AdoptionSource(name=PLAIN, resources=self.classes) if self.source == PLAIN else SOURCES[self.source]
+        source = SOURCES[self.source]
+        return replace(source, resources=self.classes) if self.source == PLAIN else source
 
     def written(self) -> Object:
         """The whole pod, as a user writes it."""

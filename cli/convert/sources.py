@@ -34,5 +34,5 @@ def _is_for_hami(pod: Mapping[str, Any], asked: set[str]) -> bool:
     return (
         bool(asked & {*_HAMI.every_resource} - _BOTH)
         or any(key in annotations for key in _HAMI.annotations)
-        or pod["spec"].get("schedulerName") in _HAMI.schedulers
+        or pod["spec"].get("schedulerName") in {*_HAMI.schedulers} - {*_NVIDIA.schedulers}
     )

@@ -53,7 +53,8 @@ class AdoptionSource:
         outputs: an annotation that shows that the annotation of its value was written by the system, not the user.
         environment: resources that only set a variable of the container.
         refused: resources that nothing can stand for; a rule refuses each.
-        schedulers: names of schedulers that are set back to the default.
+        schedulers: names of schedulers that are set back to the default: that of the system, and Volcano's, whose jobs
+            ask for the resources of any system.
         rules: what is refused or noted.
     """
 
@@ -94,6 +95,7 @@ NVIDIA: Final = AdoptionSource(
     name="nvidia",
     resources={"nvidia.com/gpu": "n", **_MIG},
     refused=_SLICES,
+    schedulers=("volcano",),
     rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), *(Bound(name, 0, _SLICED) for name in _SLICES)),
 )
 
@@ -118,7 +120,7 @@ HAMI: Final = AdoptionSource(
         "hami.io/gpu-scheduler-policy": "sg",
     },
     environment={"nvidia.com/priority": "CUDA_TASK_PRIORITY"},
-    schedulers=("hami-scheduler",),
+    schedulers=("hami-scheduler", "volcano"),
     rules=(
         Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM),
         Bound("nvidia.com/gpumem", MOST_MIB, _BYTES),
@@ -234,7 +236,9 @@ ASCEND: Final = AdoptionSource(
     ),
 )
 
+_PLAIN: Final = AdoptionSource(name=PLAIN, resources={}, schedulers=("volcano",))
+
 SOURCES: Final[Mapping[str, AdoptionSource]] = {
-    source.name: source for source in (NVIDIA, HAMI, VOLCANO, ASCEND, AdoptionSource(name=PLAIN, resources={}))
+    source.name: source for source in (NVIDIA, HAMI, VOLCANO, ASCEND, _PLAIN)
 }
 """The sources by name. ``plain`` has no table of its own: the operator gives it one."""

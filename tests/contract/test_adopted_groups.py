@@ -5,7 +5,7 @@ make (tests/data/gangs), with the resources and the scheduler of the other syste
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,9 @@ VOLCANO_JOB = MadeBy(
     {"volcano.sh/vgpu-number": 2},
     "lode-adopt.volcano.n2",
 )
+VOLCANO_JOB_OF_GPUS = replace(
+    VOLCANO_JOB, source="nvidia", limits={"nvidia.com/gpu": 2}, template="lode-adopt.nvidia.n2"
+)
 ASCEND_JOB = MadeBy(
     Resource("mindxdl.gitee.com", "v1", "ascendjobs", "AscendJob", namespaced=True),
     "ascendjob.yaml",
@@ -92,7 +95,7 @@ def admin() -> Iterator[Api]:
             plane.add_node(node)
         for kind in ("volcano-job", "ascendjob"):
             plane.kubectl("apply", "-f", DATA / "crds" / f"{kind}.yaml")
-        for source in ("volcano", "ascend"):
+        for source in ("nvidia", "volcano", "ascend"):
             adopt(plane, api, source)
         yield api
 
@@ -121,6 +124,7 @@ def created(api: Api, resource: Resource, obj: Object) -> Object:
     "made",
     [
         pytest.param(VOLCANO_JOB, id="Volcano Job"),
+        pytest.param(VOLCANO_JOB_OF_GPUS, id="Volcano Job of NVIDIA's device plugin"),
         pytest.param(ASCEND_JOB, id="AscendJob"),
     ],
 )

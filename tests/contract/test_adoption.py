@@ -1,6 +1,7 @@
 """Pods of other systems in a real API server: the policies do as ``driver.adoption`` says."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.adoption_cases import ADOPTION_CASES, AdoptionCase, claims_of, env_of
 from tests.contract.adopting import PLAIN_CLASSES, adopting, create, gated
 from tests.contract.identity import Identity, Object, eventually
 
-TABLES = {**SOURCES, PLAIN: AdoptionSource(name=PLAIN, resources=PLAIN_CLASSES)}
+TABLES = {**SOURCES, PLAIN: replace(SOURCES[PLAIN], resources=PLAIN_CLASSES)}
 
 
 @pytest.fixture(scope="module")

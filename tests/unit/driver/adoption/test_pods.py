@@ -1,5 +1,6 @@
 """Pods of other systems: what is taken out, which claims they get, and what is refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,14 +95,30 @@ def test_what_the_old_scheduler_wrote_is_no_request() -> None:
     }
 
 
-def test_the_scheduler_is_set_back() -> None:
-    """Only one that belongs to the source."""
-    pod = _pod({"volcano.sh/gpu-number": 1})
-    schedulers = {}
-    for scheduler in ("volcano", "mine"):
+@pytest.mark.parametrize(
+    ("source", "of_the_source"),
+    [
+        ("nvidia", {"volcano"}),
+        ("hami", {"volcano", "hami-scheduler"}),
+        ("volcano", {"volcano"}),
+        ("ascend", {"volcano", "hami-scheduler"}),
+        ("plain", {"volcano"}),
+    ],
+)
+def test_the_scheduler_of_the_system_and_that_of_volcano_jobs_are_set_back(
+    source: str, of_the_source: set[str]
+) -> None:
+    table = SOURCES[source]
+    if source == "plain":
+        table = replace(table, resources={"amd.com/gpu": "gpu.example.com"})
+    pod = _pod({next(iter(table.resources)): 1})
+    back = set()
+    for scheduler in ("volcano", "hami-scheduler", "mine"):
         pod["spec"]["schedulerName"] = scheduler
-        schedulers[scheduler] = adopt(pod, _VOLCANO).pod["spec"]["schedulerName"]
-    assert schedulers == {"volcano": "default-scheduler", "mine": "mine"}
+        scheduled = adopt(pod, table).pod["spec"]["schedulerName"]
+        assert scheduled in (scheduler, "default-scheduler")
+        back |= {scheduler} if scheduled != scheduler else set()
+    assert back == of_the_source
 
 
 def test_a_priority_is_a_variable_of_the_container() -> None:
