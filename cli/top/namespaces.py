@@ -79,7 +79,7 @@ class FoundNamespaces:
             if said := waiting_condition(raw, self._names):
                 of = self._of(raw["metadata"]["namespace"])
                 of.waiting += 1
-                of.over_quota += said.get("reason") in _OVER_QUOTA
+                of.over_quota += str(said.get("reason")) in _OVER_QUOTA
 
     def add_quotas(self, quotas: Iterable[Object]) -> None:
         """Add the limits of quotas; one that cannot be read is left out with a note."""
@@ -123,7 +123,14 @@ class FoundNamespaces:
 
 
 def waiting_condition(pod: Object, names: Names) -> Mapping[str, Any] | None:
-    """Return the controller's condition on a pod that waits at our gate; None if it does not wait."""
+    """Return the controller's condition on a pod that waits at our gate; None if it does not wait or makes no sense."""
+    try:
+        return _waiting_condition(pod, names)
+    except UNREADABLE:
+        return None
+
+
+def _waiting_condition(pod: Object, names: Names) -> Mapping[str, Any] | None:
     gates = [gate.get("name") for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
     conditions: Sequence[Mapping[str, Any]] = (pod.get("status") or {}).get("conditions") or ()
     ours = [one for one in conditions if one.get("type") == f"{names.driver}/Allocated"]
