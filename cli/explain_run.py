@@ -77,14 +77,14 @@ def _decided(api: Api, arguments: argparse.Namespace, kind: str, name: str, name
 
 
 def _parse_target(target: str) -> tuple[str, str]:
-    """Kind ("" for a pod or a claim) and name.
+    """Kind ("" for a pod or a claim) and name. A gang of an owner has a slash in its name: ``Job/train``.
 
     Raises:
         OperatorFault: the target names nothing that can be explained.
     """
     word, slash, name = target.partition("/") if "/" in target else ("", "", target)
     kinds = [kind for kind, words in _KINDS.items() if word.split(".")[0].lower() in words]
-    if not name or (slash and not kinds) or ("/" in name and kinds != ["Card"]):
+    if not name or (slash and not kinds) or ("/" in name and kinds not in (["Card"], ["Gang"])):
         forms = "pod/NAME, claim/NAME, gang/NAME, card/NODE/CARD, namespace/NAME or NAME"
         raise OperatorFault(f"{target!r} names nothing; write {forms}")
     return (kinds[0] if kinds else ""), name

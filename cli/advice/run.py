@@ -78,9 +78,9 @@ def _advice(snapshot: ClusterSnapshot, arguments: argparse.Namespace, namespace:
 
 
 def _named(waiting: Sequence[WaitingPod | WaitingGang], what: str, namespace: str) -> WaitingPod | WaitingGang:
-    word, _, name = what.rpartition("/")
+    word, _, name = what.partition("/") if "/" in what else ("", "", what)
     kinds = {"pod": "Pod", "pods": "Pod", "po": "Pod", "gang": "Gang", "gangs": "Gang", "": ""}
-    if not name or word.lower() not in kinds:
+    if not name or word.lower() not in kinds or ("/" in name and kinds[word.lower()] != "Gang"):
         raise OperatorFault(f"{what!r} names nothing; write pod/NAME or gang/NAME")
     key, kind = f"{namespace}/{name}", kinds[word.lower()]
     for one in waiting:

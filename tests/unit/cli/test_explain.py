@@ -132,6 +132,7 @@ def test_a_pod_that_asks_for_nothing_of_ours_is_not_ours_to_explain(cluster: Use
         (["both"], "there is a pod and a claim both; write pod/both or claim/both"),
         (["node/g"], "'node/g' names nothing; write pod/NAME, claim/NAME, gang/NAME, card/NODE/CARD,"),
         (["pod/"], "'pod/' names nothing"),
+        (["pod/Job/train"], "'pod/Job/train' names nothing"),
         (["p", "--kubeconfig", "broken"], "name another in $KUBECONFIG"),
     ],
 )

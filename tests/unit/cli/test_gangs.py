@@ -210,6 +210,16 @@ def test_explain_shows_a_gang_and_the_verdict_on_every_domain(api: MemoryApi, ex
     assert explained("gang/none")[0] == 2
 
 
+def test_explain_finds_a_gang_of_a_job_by_the_name_that_messages_have(api: MemoryApi, explained: Explained) -> None:
+    claim = {"metadata": {"name": "cards", "namespace": "default"}, "spec": template("t")["spec"]["spec"]}
+    api.create(RESOURCE_CLAIMS, claim)
+    member = pod("train-0", "cards", schedulingGates=[{"name": "lode.dev/allocation"}])
+    member["metadata"] |= {"labels": {"lode.dev/gang": ""}, **OWNED}
+    api.create(PODS, member, "default")
+    assert "gang default/Job/train: " in explained("pod/train-0")[1]
+    assert "members: train-0" in explained("gang/Job/train")[1]
+
+
 # Tiers of Volcano, which the settings of the controller say
 
 

@@ -113,6 +113,8 @@ def test_a_gang_is_named_by_its_name_or_a_member(advise: Any) -> None:
     [
         (["pod/none"], 2, "no pod default/none waits for devices"),
         (["node/a"], 2, "'node/a' names nothing; write pod/NAME or gang/NAME"),
+        (["pod/Job/train"], 2, "'pod/Job/train' names nothing"),
+        (["gang/Job/train"], 2, "no gang default/Job/train waits for devices"),
         (["large", "-n", "other"], 2, "no pod or gang other/large waits"),
         (["--most", "0"], 2, "--most 0: must be at least 1"),
     ],
