@@ -36,7 +36,7 @@ from driver.names import Names
 from testclusters import ControlPlane, helm_program, kubectl_program
 from tests.contract.conftest import eventually
 from tests.contract.identity import PLUGIN, Identity
-from tests.contract.running import SETTINGS, running_controller
+from tests.contract.running import SETTINGS, let_run, running_controller
 from tests.unit.cli.cluster import slices
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ class Kubelet:
     def _step(self) -> None:
         pods = list(self._api.list(PODS).items)
         for pod in pods:
-            self._live(pod)
+            let_run(self._api, pod)
         here = [pod for pod in pods if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")]
         offered = any(self._is_of_daemon_set(pod) for pod in here)
         resource = self._system.resource
@@ -166,15 +166,6 @@ class Kubelet:
             offered = bool(found)
         if plugins := self._api.list(DAEMON_SETS, namespace="lode-plugin").items:
             self._publish(range(4) if offered else self._cards.values(), plugins[0])
-
-    def _live(self, pod: Object) -> None:
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        if pod["metadata"].get("deletionTimestamp"):
-            self._api.delete(PODS, name, namespace, grace_period_seconds=0)
-        elif pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
-            conditions = [*pod["status"].get("conditions", []), {"type": "Ready", "status": "True"}]
-            status = {"phase": "Running", "conditions": conditions}
-            self._api.patch(PODS, name, {"status": status}, namespace=namespace, subresource="status")
 
     def _is_of_daemon_set(self, pod: Object) -> bool:
         owners = pod["metadata"].get("ownerReferences") or ()

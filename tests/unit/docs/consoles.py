@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -10,6 +11,28 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
         for block in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
             command, _, printed = block.partition("\n")
             yield command, printed.rstrip("\n").split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a reader of a page does next: save a file, or call a command."""
+
+    text: str
+    """The content of the file, or what the command prints."""
+    file: str = ""
+    """Its name; "" for a command."""
+    command: str = ""
+
+
+def steps(text: str) -> Iterator[Step]:
+    """The steps of a page, in order: blocks ``yaml`` below a paragraph that names a file, and commands of consoles."""
+    for block in re.finditer(r"```(yaml|console)\n(.*?)```", text, re.DOTALL):
+        above = text[: block.start()].rstrip().rpartition("\n\n")[2]
+        if block[1] == "yaml":
+            (file,) = re.findall(r"`([\w-]+\.yaml)`", above)
+            yield Step(block[2], file=file)
+        for command, printed in commands(block[0]):
+            yield Step("\n".join(printed), command=command)
 
 
 def assert_printed(printed: str, told: list[str]) -> None:

@@ -11,6 +11,7 @@ PAGES = tuple(
             "*.md",
             "docs/*.md",
             "docs/migrating/*.md",
+            "docs/tutorials/*.md",
             "driver/cel/README.md",
             "testclusters/README.md",
             "tests/README.md",

@@ -2,23 +2,25 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import yaml
 
-from cli import explain
+from cli import explain, simulate
 from cli.shipped import device_classes
 from driver.cel import compile_selector
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
+from driver.kube.api import Object
 from driver.names import Names
 from driver.settings import Settings
 from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.cli.cluster import allocated, claim, node, slices, stored
+from tests.unit.cli.cluster import allocated, claim, listed, node, slices, stored
 from tests.unit.cli.simulated_api import serve
-from tests.unit.docs.consoles import assert_printed, commands
+from tests.unit.docs.consoles import assert_printed, commands, steps
 from tests.unit.docs.pages import ROOT, page
 
 CARDS = {"gpu-1": ("h100x8", "ib-a"), "gpu-2": ("a100x4", "ib-b"), "gpu-3": ("h100x8", "ib-a")}
@@ -41,22 +43,40 @@ def test_the_selector_in_the_readme_matches_an_h100() -> None:
     assert compile_selector(expression).matches(offered[0], names.driver)
 
 
-def test_a_command_prints_what_the_readme_shows(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def cluster() -> list[Object]:
     offer = {"gpu-2": EVERY_OFFER}
     cards = [
         part
-        for name, (profile, cluster) in CARDS.items()
-        for part in slices(name, profile, offer.get(name, ("whole",)), cluster)
+        for name, (profile, fabric) in CARDS.items()
+        for part in slices(name, profile, offer.get(name, ("whole",)), fabric)
     ]
     nodes = [stored(node(name)) for name in CARDS]
     nodes[-1]["spec"] = {"unschedulable": True}
     holder = allocated(claim("pretrain-gpus"), "gpu-1/gpu-0", "pretrain")
     (result,) = holder["status"]["allocation"]["devices"]["results"]
     holder["status"]["allocation"]["devices"]["results"] = [{**result, "device": f"gpu-{i}"} for i in range(8)]
+    return [*cards, *device_classes(), *nodes, holder]
+
+
+def test_a_refused_pod_is_explained_as_the_readme_shows(
+    cluster: list[Object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pod = yaml.safe_load_all((ROOT / "manifests/kind-examples/first-pod.yaml").read_text())
-    serve(monkeypatch, [*cards, *device_classes(), *nodes, holder, *pod])
-    ((command, told),) = commands(page("README.md"))
+    serve(monkeypatch, [*cluster, *pod])
+    (command, told), _ = commands(page("README.md"))
     explain.main(shlex.split(command)[3:])
     assert_printed(capsys.readouterr().out, told)
+
+
+def test_a_gang_is_simulated_as_the_readme_shows(
+    cluster: list[Object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--live`` is the cluster, and ``gang.yaml`` is that of the tutorial."""
+    _, (command, told) = commands(page("README.md"))
+    assert command == "lode simulate --live -f gang.yaml | tail -n 2"
+    (gang,) = [step.text for step in steps(page("docs/tutorials/gang.md")) if step.file == "gang.yaml"]
+    (tmp_path / "cluster.yaml").write_text(listed(*cluster))
+    (tmp_path / "gang.yaml").write_text(gang)
+    simulate.main(["-f", str(tmp_path)])
+    assert_printed("\n".join(capsys.readouterr().out.splitlines()[-2:]), told)
