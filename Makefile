@@ -173,6 +173,10 @@ bench-prepare: $(VENV) ## prepare latency and memory of the kubelet plugin, comp
 bench-memory: $(VENV) ## memory and start of the controller by size of the cluster, compared with an earlier commit (ARGS)
 	python -m benchmarks.memory $(ARGS)
 
+.PHONY: bench-scrape
+bench-scrape: $(VENV) ## time and size of a scrape of the controller with 40,000 cards, and what it costs decisions
+	python -m benchmarks.scrape
+
 .PHONY: bench-backlog
 bench-backlog: $(VENV) ## what 5,000 waiting pods cost, and whether others wait for them, with API latency (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

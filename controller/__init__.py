@@ -1,6 +1,7 @@
 """Decides which devices a claim gets and on which node its pod runs, and has that written.
 
 __main__      ``lode controller``: puts the controller together, with its threads
+fleetseries   serves the series of the fleet to those who monitor it
 loop          takes in changes, and decides about one pod, gang or claim at a time
 reporting     reports why pods wait: conditions and Events
 writing       carries decisions out, as many writes in flight
@@ -10,6 +11,7 @@ election      leader election with one Lease
 | waiting     the pods that wait, and the order in which they are served
 state         the state of the cluster, indexed
 | preemption  which pods have to go so that a pod of higher priority has a place
+| census      what the fleet has, who holds it and who waits, for monitoring
 gangs         pods that start together, in one domain of the topology
 placement     a plan: the node of each pod of a group
 allocation    devices of a node for claims, or the reasons why not

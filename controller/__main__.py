@@ -38,9 +38,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
+from controller.census import Snapshot
 from controller.election import Election, LeaseTerms
+from controller.fleetseries import FleetSeries
 from controller.loop import Controller, Ports
 from controller.policies import PolicyGuard, expected_policies
 from controller.state import StateDelta
@@ -63,11 +66,14 @@ _REPORTING = 4
 """The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
 """How long the main loop may take for one turn before the process counts as unhealthy."""
+_BUSY_SECONDS = 5.0
+"""How long a scrape waits for the main loop; without an answer it has no series of the fleet."""
 _LEASE_REMEDY = "run the controller with the service account, namespace and controller.leaseName of the manifests"
 COLLECTION_THRESHOLDS = (50_000, 20, 100)
 """Of the garbage collector. With Python's defaults it takes half of the start: it looks again and again at the objects
 of a page that is being decoded, and hardly any of them are part of a cycle."""
 
+_T = TypeVar("_T")
 Inbox = queue.SimpleQueue[StateDelta | WriteResult | None]
 """What other threads have for the main loop; None only wakes it."""
 
@@ -147,8 +153,8 @@ class ControllerProcess:
         self._failed = False
         self._ready = False
         self._term: int | None = None
-        self._questions: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
-        """From /debug/usage; the main loop answers them between two decisions."""
+        self._questions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        """From those who monitor; the main loop answers them between two decisions."""
         self._turned = clock.monotonic()
         identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
         namespace = environment.get("POD_NAMESPACE") or CONTROLLER_NAMESPACE
@@ -173,6 +179,8 @@ class ControllerProcess:
             deliver=self._inbox.put,
             unsafe=lambda: self._guard.problem,
         )
+        fleet = FleetSeries(self._fleet, settings.names, chosen.fleet_metrics, clock)
+        self.metrics.further = fleet.text
 
     def run(self) -> int:
         """Take part in the election, and work in every term that is won, until ``stop``; returns the exit status."""
@@ -295,20 +303,28 @@ class ControllerProcess:
         return self._controller.unready or lease or self._unhealthy()
 
     def _usage(self) -> str:
+        return json.dumps(self._ask(self._controller.in_use, _STUCK_SECONDS), sort_keys=True)
+
+    def _fleet(self) -> Snapshot | None:
+        return self._ask(self._controller.fleet_snapshot, _BUSY_SECONDS)
+
+    def _ask(self, question: Callable[[], _T], seconds: float) -> _T:
         """In a thread of the server. The main loop answers when it has time, so nobody can hold it up by asking."""
-        question: Future[str] = Future()
-        self._questions.put(question)
+        answer: Future[_T] = Future()
+
+        def reply() -> None:
+            try:
+                answer.set_result(question())
+            except Exception as error:  # noqa: BLE001 - whoever asked gets it, and the loop goes on
+                answer.set_exception(error)
+
+        self._questions.put(reply)
         self._inbox.put(None)
-        return question.result(_STUCK_SECONDS)
+        return answer.result(seconds)
 
     def _answer(self) -> None:
-        questions = []
         while not self._questions.empty():
-            questions.append(self._questions.get())
-        if questions:
-            answer = json.dumps(self._controller.in_use(), sort_keys=True)
-            for question in questions:
-                question.set_result(answer)
+            self._questions.get()()
 
 
 def take_in(inbox: Inbox, seconds: float, handle: Callable[[StateDelta | WriteResult], None], clock: Clock) -> None:

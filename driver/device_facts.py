@@ -6,6 +6,7 @@ docs/device-facts.md has the schema.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from driver.limits import MAX_ATTRIBUTE_BYTES
@@ -79,6 +80,7 @@ def _facts(result: Result, allocation: Allocation, names: Names, device: Device 
     }
 
 
+@lru_cache(maxsize=1 << 12)  # cards have the same names on all nodes
 def card_of(device: str) -> str:
     """Return the card that a device is part of. Names of devices begin with that of the card, such as ``gpu-0``."""
     return "-".join(device.split("-")[:2])

@@ -7,9 +7,10 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+import zlib
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from prometheus_client import (
@@ -62,13 +63,22 @@ def logger(component: str) -> Logger:
 
 
 _without_creation_times: Callable[[], None] = disable_created_metrics
+SHORT: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Buckets of calls and decisions."""
+LONG: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
+"""Buckets of what may wait for others."""
 _without_creation_times()  # a second series for each counter and bucket, with the time of its first use
 
 
 class Metrics:
-    """The metrics of one program, in a separate registry. Names get the prefix ``lode_`` and contain the unit."""
+    """The metrics of one program, in a separate registry. Names get the prefix ``lode_`` and contain the unit.
+
+    Attributes:
+        further: returns series that are too many for the registry, as text in the format of Prometheus.
+    """
 
     def __init__(self) -> None:
+        self.further: Callable[[], bytes] = bytes
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -91,10 +101,13 @@ class Metrics:
         """A gauge."""
         return Gauge(f"lode_{name}", what, labels, registry=self.registry)
 
-    def histogram(self, name: str, what: str, *labels: str) -> Histogram:
-        """A histogram of seconds from 1 ms to 60 s."""
-        buckets = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+    def histogram(self, name: str, what: str, *labels: str, buckets: Sequence[float] = SHORT) -> Histogram:
+        """A histogram of seconds, by default from 1 ms to 60 s."""
         return Histogram(f"lode_{name}", what, labels, registry=self.registry, buckets=buckets)
+
+    def text(self) -> bytes:
+        """All metrics as text in the format of Prometheus."""
+        return generate_latest(self.registry) + self.further()
 
 
 Checks = Mapping[str, Callable[[], str]]
@@ -109,6 +122,16 @@ MAX_CONNECTIONS = 32
 """The most open connections. The oldest is closed for a new one, so silent clients keep nobody out."""
 IDLE_SECONDS = 5.0
 """Seconds that a connection may be silent before it is closed."""
+
+
+LEAST_COMPRESSED = 1 << 16
+"""Bytes from which on an answer is compressed for those who accept that."""
+
+
+def compressed(body: bytes) -> bytes:
+    """The body in the format of gzip, quickly rather than small. Other threads run meanwhile."""
+    packer = zlib.compressobj(level=1, wbits=31)
+    return packer.compress(body) + packer.flush()
 
 
 class ObserveServer:
@@ -188,7 +211,7 @@ def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPReq
 
         def do_GET(self) -> None:
             if self.path == "/metrics":
-                self._answer(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
+                self._answer(200, metrics.text(), CONTENT_TYPE_LATEST)
             elif check := checks.get(self.path):
                 problem = check()
                 self._answer(503 if problem else 200, f"{problem or 'ok'}\n".encode())
@@ -200,6 +223,9 @@ def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPReq
         def _answer(self, status: int, body: bytes, content_type: str = "text/plain") -> None:
             self.send_response(status)
             self.send_header("Content-Type", content_type)
+            if len(body) >= LEAST_COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", ""):
+                body = compressed(body)
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

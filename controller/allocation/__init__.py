@@ -46,7 +46,7 @@ drivers         the drivers that selectors can select: ours, or others
 """
 
 from controller.allocation.devices.card_parts import CARD, Card
-from controller.allocation.devices.pools import NodeSlot
+from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import DeviceUse
 from controller.allocation.drivers import Drivers
 from controller.allocation.fleet import Fleet, Place
@@ -77,6 +77,7 @@ __all__ = [
     "NodeScore",
     "NodeSlot",
     "Place",
+    "PublishedPool",
     "SearchEnded",
     "Shortage",
     "Summary",

@@ -7,9 +7,9 @@ from dataclasses import replace
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP
-from controller.allocation.devices.pools import PoolKey
+from controller.allocation.devices.pools import PoolKey, PublishedPool
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
-from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Slice, Taint, TaintRule
+from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule
 from driver.names import Names
 
 
@@ -179,6 +179,20 @@ class KnownDevices:
         """The device as it is published; None if no slice publishes it."""
         found = self._index.device(device)
         return found.spec if found else None
+
+    def published_and_part(self, result: Result) -> tuple[Device | None, int]:
+        """The device of a result as it is published, and how much of its card it takes, in parts of ``CARD``."""
+        found = self._index.device(result.device)
+        return (found.spec if found else None), card_parts(found, result)
+
+    def published_pools(self, driver: str) -> Sequence[PublishedPool]:
+        """All pools of the driver as they are now, for other threads."""
+        self._index.settle()
+        return [
+            PublishedPool(pool.key[1], pool.one_node, pool.slices, not pool.problem, dict(pool.tainted))
+            for pool in self._index.pools.values()
+            if pool.key[0] == driver
+        ]
 
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""

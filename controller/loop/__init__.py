@@ -9,6 +9,7 @@ contact            follows which kinds of objects are still kept up to date
 gangholds          holds nodes back for gangs
 | podsync          decides about one pod, and has that carried out
 | fitchecks        answers the AdmissionChecks of Kueue
+fleetview          what claims hold, and a copy of the fleet for monitoring
 podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed
@@ -17,13 +18,16 @@ preempting         evicts pods for others, and keeps what is freed
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 nodewishes         finds the pods that ask autoscalers for a node
+| helps            the change that helps pods which wait, by what they wait for
 | inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
 | reflectors       reads every kind of object that decisions need
+| ports            what a controller reaches the outside world by
 | queue            keys with due times
 | timeline         time stamps of objects, on the clock of this program
 """
 
-from controller.loop.controller import Controller, Ports
+from controller.loop.controller import Controller
+from controller.loop.ports import Ports
 
 __all__ = ["Controller", "Ports"]

@@ -8,26 +8,28 @@ Its state is kept up to date all the time. It decides only in a term of leadersh
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import DeviceUse, Fleet
 from controller.allocation.metering import TURN_STEPS
+from controller.census import Snapshot
 from controller.election import Deposed
 from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.fitchecks import FitChecks
+from controller.loop.fleetview import FleetView
 from controller.loop.gangsync import GangSync
 from controller.loop.inuse import devices_in_use
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
+from controller.loop.ports import Ports
 from controller.loop.preempting import Preempting
 from controller.loop.protecting import Protecting
 from controller.loop.queue import Key
-from controller.loop.reflectors import reflectors_of
+from controller.loop.reflectors import ages_of, reflectors_of
 from controller.loop.shared import Shared, limits_of
 from controller.loop.templatesync import TemplateSync
 from controller.loop.timeline import Timeline
@@ -37,9 +39,8 @@ from controller.reconcile import Reason, RefusalMemory
 from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
-from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
+from controller.writing import WriteResult, WriteSequence, WritesOfTerm
 from controller.writing.steps import AnnotateNode, ReadPage, Target
-from driver.clock import Clock
 from driver.kube.api import (
     DEVICE_TAINT_RULES,
     EVENTS,
@@ -47,10 +48,8 @@ from driver.kube.api import (
     KUEUE_WORKLOADS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
-    Api,
 )
 from driver.model import DeviceId
-from driver.observe import Logger, Metrics
 from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
@@ -61,22 +60,6 @@ _READ_AGAIN_SECONDS = 1.0
 """Pause before the claims are read anew at the start of a term, after a failure."""
 _MOST_LOGGED: Final = 100
 """Most unreadable objects of a kind, or quotas, that are logged and reported on the object; a metric counts all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The outside world of a controller.
-
-    Attributes:
-        api: read by the reflectors; nothing else goes through it.
-        writes: carries decisions out; its owner passes every result on to ``Controller.handle``.
-    """
-
-    api: Api
-    writes: Writes
-    clock: Clock
-    metrics: Metrics
-    log: Logger
 
 
 class Controller:
@@ -119,6 +102,7 @@ class Controller:
             self._state.follow_budgets()
         if settings.controller.kueue.enabled:
             self._state.follow_queues()
+        self._fleet_view = FleetView(self._state, ports.clock, shown=settings.controller.fleet_metrics != "none")
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)
@@ -127,7 +111,8 @@ class Controller:
         self._metrics.count_unreadable(
             {resource.plural for resource in self._state.resources}, self._state.unreadable.count
         )
-        self.reflectors = reflectors_of(ports.api, self._state, deliver or self.handle)
+        self.reflectors = reflectors_of(ports.api, self._state, deliver or self.handle, ports.clock.monotonic)
+        self._metrics.watch_ages(ages_of(self.reflectors, ports.clock.monotonic))
         self._forget()
         self._metrics.count(
             lambda: self._queue.due(self._clock.monotonic()),
@@ -212,6 +197,7 @@ class Controller:
         if self._deciding or not (self._caught_up and self._state.complete):
             return
         self._deciding = True
+        self._fleet_view.begin()
         for found in self._state.unreadable.of()[:_MOST_LOGGED]:
             self._reporter.report_unreadable(found)
         for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
@@ -386,6 +372,15 @@ class Controller:
         """Return the devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
         return self._fleet.usage_snapshot()
 
+    def fleet_snapshot(self) -> Snapshot | None:
+        """Return a copy of what is known of the fleet; None if this controller does not decide."""
+        if not self._deciding:
+            return None
+        began = self._clock.monotonic()
+        snapshot = self._fleet_view.snapshot(self._waits)
+        self._metrics.copied_fleet(self._clock.monotonic() - began)
+        return snapshot
+
     def in_use(self) -> dict[str, str]:
         """Return the devices of ours in use, and who holds them, as ``devices_in_use``."""
         return devices_in_use(self._state)
@@ -394,6 +389,7 @@ class Controller:
 
     def _requeue(self, changes: Changes) -> None:
         now = self._clock.monotonic()
+        self._fleet_view.note(changes)
         for found in changes.unreadable:
             if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
                 self._log.error(

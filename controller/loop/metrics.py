@@ -5,7 +5,7 @@ from enum import StrEnum
 from functools import partial
 
 from controller.reconcile import Reason
-from driver.observe import Metrics
+from driver.observe import LONG, Metrics
 
 
 class DecisionOutcome(StrEnum):
@@ -49,6 +49,18 @@ class ControllerMetrics:
         self._unreadable = metrics.gauge(
             "controller_unreadable_objects", "Objects that cannot be decoded, by kind of object.", "resource"
         )
+        self._watch_age = metrics.gauge(
+            "controller_watch_age_seconds", "Time since the API last told of this kind of object.", "resource"
+        )
+        self._to_allocation = metrics.histogram(
+            "pod_to_allocation_seconds",
+            "Time from the creation of a pod, or the end of the gates of others, until its devices were allocated.",
+            buckets=LONG,
+        )
+        self._copying = metrics.histogram(
+            "controller_fleet_copy_seconds", "Time that copying the fleet for a scrape took of the thread that decides."
+        )
+        self._preemptions = metrics.counter("preemptions", "Pods that were evicted for others.")
         self._known: set[str] = set()
 
     def decided(self, outcome: DecisionOutcome | Reason) -> None:
@@ -84,6 +96,23 @@ class ControllerMetrics:
         """Count from now on the objects of each kind that cannot be decoded, when the metrics are read."""
         for plural in plurals:
             self._unreadable.labels(plural).set_function(partial(count, plural))
+
+    def watch_ages(self, ages: Mapping[str, Callable[[], float]]) -> None:
+        """Show from now on how long ago the API last told of each kind, found when the metrics are read."""
+        for plural, age in ages.items():
+            self._watch_age.labels(plural).set_function(age)
+
+    def placed_after(self, seconds: float) -> None:
+        """Record how long a pod waited for its devices."""
+        self._to_allocation.observe(seconds)
+
+    def copied_fleet(self, seconds: float) -> None:
+        """Record how long the fleet was copied for a scrape."""
+        self._copying.observe(seconds)
+
+    def preempted(self) -> None:
+        """Count a pod that was evicted for another."""
+        self._preemptions.inc()
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
         """Set the number of allocated devices by kind; kinds that are gone are set to 0."""

@@ -280,6 +280,8 @@ class PodSync:
                 if admit:
                     retry.attempts = 0
                     self._reporter.forget(key)
+                if allocations and (pod := self._state.pods.get(key)):
+                    self._metrics.placed_after(max(0.0, now - self._asked_at(pod)))
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
                 devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
                 self._log.info(what, pod=key, node=node, devices=devices)
@@ -287,6 +289,7 @@ class PodSync:
                 if victim is None:
                     return
                 retry.attempts = 0
+                self._metrics.preempted()
                 self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
                 if pod := self._state.pods.get(key):
                     self._reporter.report_eviction(victim, pod, room.node)
@@ -302,6 +305,10 @@ class PodSync:
                 if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
                     self._reporter.report_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)
+
+    def _asked_at(self, pod: PodView) -> float:
+        """Return from when on the pod could have been placed (monotonic seconds)."""
+        return self._state.at(self._state.pods.openings.opened(pod) or pod.created)
 
     def _retry(self, key: str, retry: _RetryState, error: Exception, pause: float, changes: Changes) -> None:
         """Try the pod again after ``pause`` seconds."""

@@ -1,10 +1,11 @@
 """The pods that wait: wakes them, has their reasons reported, and holds nodes back for them."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from controller.loop.helps import HELPS
 from controller.loop.shared import Shared
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
@@ -35,18 +36,6 @@ from controller.waiting import (
 )
 from driver.kube.api import Conflict
 
-_HELP: Final = {
-    Reason.AMBIGUOUS_CLASS: Help.CLUSTER,
-    Reason.INVALID_CLAIM: Help.CLUSTER,
-    Reason.INVALID_PARAMETERS: Help.CLUSTER,
-    Reason.MIXED_CLAIM: Help.CLUSTER,
-    Reason.UNKNOWN_CLASS: Help.CLUSTER,
-    Reason.NODE_UNUSABLE: Help.NODES,
-    Reason.QUOTA_EXCEEDED: Help.QUOTA,
-    Reason.QUOTA_INVALID: Help.QUOTA,
-    Reason.REFUSED: Help.NODES,
-}
-"""The change that helps pods which wait for these reasons; for all others, a change of the pod or of its claims."""
 _REPORT_AGAIN_SECONDS: Final = 10.0
 _CHANGED_SECONDS: Final = 1.0  # by then, the watch has most likely told of the change that a report met
 _TERMS: Final = "terms of other pods"
@@ -64,6 +53,7 @@ class _Waiting:
 
     since: float
     """Time from which the pod waits (monotonic seconds)."""
+    reason: Reason
     answer: Unallocatable | None = None
     """The last answer if the pod waits for a node."""
     reported_at: int = -1
@@ -132,6 +122,10 @@ class PodWaits:
 
     # Waiting
 
+    def waiting(self) -> Iterator[tuple[str, Reason, float]]:
+        """Yield the pods that wait, each with what it waits for and since when it does (monotonic seconds)."""
+        return ((key, one.reason, one.since) for key, one in self._waiting.items())
+
     def wait(self, pod: PodView, wait: Wait, *, event: bool = True, wish: str = "") -> Reason:
         """Let the pod wait for something else than a node of its own; arguments as of ``Reporter.report_wait``."""
         now = self._clock.monotonic()
@@ -143,8 +137,8 @@ class PodWaits:
                 self._reporter.set_wish(pod, "")
         else:
             self._end_hold(pod.key)
-            helps = _HELP.get(wait.reason, Help.OWN)
-            self._park(pod, None, helps, wait.group)
+            helps = HELPS.get(wait.reason, Help.OWN)
+            self._park(pod, wait.reason, None, helps, wait.group)
             if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
                 gang = self._state.gangs.of(pod.key)
                 self._queue.add(("gang", gang) if gang else ("pod", pod.key), now + _OTHER_DEVICES_SECONDS)
@@ -154,13 +148,13 @@ class PodWaits:
     def wait_in_gang(self, answer: Unallocatable) -> None:
         """Park the pod; when a node can take it, its gang is woken."""
         if pod := self._state.pods.get(answer.pod):
-            self._park(pod, answer, Help.NODES)
+            self._park(pod, answer.reason, answer, Help.NODES)
 
     def wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
         """Let the pod wait until a node can take it. The reasons are costly to find, so they are found later."""
         now = self._clock.monotonic()
         self._memory.remember(answer, self._state.nodes.generation)
-        self._park(pod, answer, Help.NODES)
+        self._park(pod, answer.reason, answer, Help.NODES)
         if answer.after is not None:
             self._queue.add(("pod", pod.key), now + answer.after)
         self._unexplained.setdefault(pod.namespace, {})[pod.key] = None
@@ -235,9 +229,11 @@ class PodWaits:
             pause = _CHANGED_SECONDS if isinstance(error, Conflict) else _REPORT_AGAIN_SECONDS
             self._queue.add(("pod", pod), self._clock.monotonic() + pause)
 
-    def _park(self, pod: PodView, answer: Unallocatable | None, by: Help, together: Hashable = None) -> None:
-        waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))
-        waiting.answer = answer
+    def _park(
+        self, pod: PodView, reason: Reason, answer: Unallocatable | None, by: Help, together: Hashable = None
+    ) -> None:
+        waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic(), reason))
+        waiting.answer, waiting.reason = answer, reason
         # A node that is held back is closed to one pod and open to another that ends sooner.
         group = (answer.group, pod.limit_seconds) if answer else (pod.namespace, together or pod.key)
         self._try_soon(self._parked.park(rank_of(self._state, pod), by, group))

@@ -1,6 +1,7 @@
 """The reflectors that feed the state: what of each kind is listed, and in pages of which size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from controller.state import OPTIONAL_RESOURCES, State, StateDelta
@@ -23,9 +24,11 @@ _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 
 
-def reflectors_of(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:
+def reflectors_of(
+    api: Api, state: State, deliver: Callable[[StateDelta], None], now: Callable[[], float]
+) -> Sequence[Reflector]:
     """Return a reflector for each kind that the state needs, which passes decoded reports to ``deliver``."""
-    return tuple(
+    reflectors = tuple(
         Reflector(
             api,
             resource,
@@ -36,3 +39,18 @@ def reflectors_of(api: Api, state: State, deliver: Callable[[StateDelta], None])
         )
         for resource in state.resources
     )
+    for reflector in reflectors:
+        reflector.now, reflector.heard = now, now()
+    return reflectors
+
+
+def ages_of(reflectors: Iterable[Reflector], now: Callable[[], float]) -> Mapping[str, Callable[[], float]]:
+    """Return, by plural, how long ago the API last told of the kind; the longest if several kinds have one plural."""
+    alike: dict[str, list[Reflector]] = {}
+    for reflector in reflectors:
+        alike.setdefault(reflector.resource.plural, []).append(reflector)
+
+    def age(ones: Iterable[Reflector]) -> float:
+        return now() - min(one.heard for one in ones)
+
+    return {plural: partial(age, ones) for plural, ones in alike.items()}

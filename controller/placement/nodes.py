@@ -171,6 +171,19 @@ class Nodes(Mapping[str, NodeView]):
         """The node that ``pod`` (namespace/name) counts on; "" for none."""
         return self._node_of.get(pod, "")
 
+    def placements(self) -> Mapping[str, str]:
+        """The node of each pod that counts on one, as it is now, for other threads."""
+        return self._node_of.copy()
+
+    def open_nodes(self) -> frozenset[str]:
+        """The nodes that exist, are ready and not cordoned; what pods require besides does not count."""
+        facts = (view.facts for view in self._views.values())
+        return frozenset(
+            one.name
+            for one in facts
+            if one is not None and one.ready and not (one.unschedulable or one.deleting or one.closing_conditions)
+        )
+
     def named_by(self, needs: Needs) -> Collection[str] | None:
         """Nodes that a pod names in its node selector or required affinity; None if it does not name its nodes."""
         host = next((value for key, value in needs.labels if key == HOSTNAME), None)

@@ -187,6 +187,10 @@ class Gangs:
     def __iter__(self) -> Iterator[str]:
         return iter(self._gangs)
 
+    def memberships(self) -> Mapping[str, Membership]:
+        """Return what is known of each member, by pod, as it is now, for other threads."""
+        return self._memberships.copy()
+
     # Changes
 
     def put(self, pod: PodView, changes: Changes) -> None:

@@ -107,6 +107,10 @@ class Reflector:
         self._field_selector = field_selector
         self._page_size = page_size
         self._optional = optional
+        self.now: Callable[[], float] = lambda: 0.0
+        """The time of ``heard``; the owner may set another clock."""
+        self.heard = 0.0
+        """When the API last told of this kind: a page of a list, a change, or a bookmark, which come every minute."""
         self._version = ""
         self._highest = 0
         """The highest version that was reported."""
@@ -147,11 +151,11 @@ class Reflector:
                 if not self._optional or (self._known and self._missing < MISSING_LISTS):
                     raise
                 self._sink(Missing(self.resource))
-                self._known, self.synced = False, True
+                self._known, self.synced, self.heard = False, True, self.now()
             except Forbidden:
                 if self._optional:
                     self._sink(Unreadable(self.resource))
-                    self.synced = True
+                    self.synced, self.heard = True, self.now()
                 raise
             self.error = self.forbidden = None
             return
@@ -164,6 +168,7 @@ class Reflector:
             self._version = ""
 
     def _take(self, event: WatchEvent) -> None:
+        self.heard = self.now()
         if event.type == "DELETED":
             self._sink(Removed(self.resource, event.object))
         elif event.type != "BOOKMARK":
@@ -180,6 +185,7 @@ class Reflector:
             page = self._api.list(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
             )
+            self.heard = self.now()
             if _number(page.resource_version) < self._highest:
                 self._sink(Restored(self.resource))
                 self._highest = 0

@@ -12,6 +12,7 @@ program_slots            the programs, one call at a time: started, killed, stal
 hardware_checks          invariants of the cards of a node
 late_writes              writes that hang, and are carried out late or never
 state_checks             invariants of what a controller knows
+| fleet_checks           invariants of what monitoring is shown
 write_checks             invariants of every write
 gang_search              whether a gang fits, found by trying every node for every member
 gang_write_checks        invariants of writes about gangs

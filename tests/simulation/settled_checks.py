@@ -22,6 +22,7 @@ from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
 from tests.simulation.closed_nodes import closing_conditions, closing_violations
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.fleet_checks import fleet_differences
 from tests.simulation.node_checks import claim_files, node_violations
 from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
 from tests.simulation.template_checks import template_violations
@@ -256,6 +257,9 @@ def _state_violations(cluster: SimulatedCluster, restarted: Restarted) -> Iterat
         state = program.controller.state
         yield from (f"a controller differs: {one}" for one in differences(state, restarted.state))
         yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, restarted))
+        yield from (
+            f"monitoring is shown otherwise: {one}" for one in fleet_differences(program.controller, restarted.state)
+        )
 
 
 def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:

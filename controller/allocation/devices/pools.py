@@ -6,6 +6,7 @@ with events only; questions read it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from controller.allocation.devices.blueprint import CounterName, PoolBlueprints
 from controller.allocation.devices.layout import Draws
@@ -46,6 +47,22 @@ class PoolDevice:
     def node_local(self) -> bool:
         """True if an allocation of the device binds its claim to one node."""
         return bool(self.scope.node_name) or self.spec.binds_to_node
+
+
+class PublishedPool(NamedTuple):
+    """A pool as it is at one moment; it does not change.
+
+    Attributes:
+        node: of the whole pool; "" if it has not one.
+        is_usable: whether its devices can be allocated at all.
+        tainted: its devices with each set of taints, as bits in the order of slices and devices.
+    """
+
+    name: str
+    node: str
+    slices: Sequence[Slice]
+    is_usable: bool
+    tainted: Mapping[tuple[Taint, ...], int]
 
 
 class NodeSlot:

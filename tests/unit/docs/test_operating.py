@@ -1,4 +1,4 @@
-"""docs/operating.md lists every setting with its default, every metric, and the memory that the manifest requests."""
+"""docs/operating.md lists every setting with its default, and the memory that the manifest requests."""
 
 import re
 from typing import Any
@@ -30,20 +30,6 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
 def test_a_setting_is_listed_with_its_default(name: str, default: Any) -> None:
     text = f"[{', '.join(default)}]" if isinstance(default, tuple) else str(default) or '""'
     assert f"| `{name}` | `{text}` |" in PAGE
-
-
-def metrics_in_code() -> set[str]:
-    created = re.compile(r'\.(counter|gauge|histogram)\(\s*"(\w+)"')
-    return {
-        f"lode_{name}{'_total' if kind == 'counter' else ''}"
-        for package in ("driver", "controller", "kubeletplugin")
-        for path in (ROOT / package).rglob("*.py")
-        for kind, name in created.findall(path.read_text())
-    }
-
-
-def test_exactly_the_metrics_that_exist_are_listed() -> None:
-    assert set(re.findall(r"^\| `(lode_\w+)` \|", PAGE, re.MULTILINE)) == metrics_in_code()
 
 
 def megabytes(column: int) -> dict[str, int]:

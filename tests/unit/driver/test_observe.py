@@ -3,6 +3,7 @@
 import socket
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -101,3 +102,23 @@ def test_metrics_have_no_series_with_the_time_of_their_first_use(server: Observe
     assert status == 200
     assert "lode_claims_prepared_total" in text
     assert "_created" not in text
+
+
+def test_a_long_answer_is_compressed_for_those_who_accept_it() -> None:
+    metrics = Metrics()
+    metrics.further = lambda: b"# many series\n" * 10_000
+    server = ObserveServer("127.0.0.1:0", metrics, {})
+    try:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        plain = urllib.request.urlopen(url, timeout=5)
+        asked = urllib.request.Request(url, headers={"Accept-Encoding": "gzip;q=1.0,identity"})
+        packed = urllib.request.urlopen(asked, timeout=5)
+        with plain, packed:
+            assert packed.headers["Content-Encoding"] == "gzip"
+            assert plain.headers["Content-Encoding"] is None
+            body = packed.read()
+            assert len(body) < 10_000
+            assert zlib.decompress(body, wbits=31).endswith(metrics.further())
+            assert plain.read().endswith(metrics.further())
+    finally:
+        server.close()

@@ -1,4 +1,4 @@
-"""Every decision is counted under a label value that docs/operating.md explains."""
+"""Every decision is counted under a label value that docs/metrics.md explains."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from controller.reconcile import Reason
 from driver.observe import Metrics
 from tests.unit.controller.loop.world import ControllerWorld
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "operating.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "metrics.md"
 
 
 def counted(world: ControllerWorld) -> set[str]:

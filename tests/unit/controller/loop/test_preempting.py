@@ -37,6 +37,7 @@ def test_both_are_told_in_the_words_of_kube_scheduler() -> None:
     assert world.events("important", "Preempting") == ["evicted pod default/a from node n1"]
     [mark] = [one for one in world.pod("a")["status"]["conditions"] if one["type"] == "DisruptionTarget"]
     assert mark["reason"] == "EvictionByEvictionAPI"
+    assert world.metrics.registry.get_sample_value("lode_preemptions_total") == 1
 
 
 @pytest.mark.parametrize(

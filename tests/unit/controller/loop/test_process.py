@@ -111,6 +111,16 @@ def test_who_holds_what_is_told_on_the_debug_address_alone() -> None:
         assert get(public, "/debug/usage")[0] == 404
 
 
+def test_the_leader_serves_the_fleet() -> None:
+    world = blocking()
+    (public,) = (f"127.0.0.1:{port}" for port in free_ports(1))
+    with running(world.api, Settings.model_validate({"observeAddress": public, "controller": CONTROLLER})) as (
+        process,
+        _,
+    ):
+        eventually(lambda: leads(process) and 'lode_card_info{node="n1",card="gpu-0"' in get(public, "/metrics")[1])
+
+
 def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]

@@ -1,0 +1,40 @@
+"""What the fleet has, who holds it and who waits, for monitoring. Pure.
+
+The thread that decides keeps ``Holdings`` up to date and copies a ``Snapshot`` when it is asked. All other work is done
+from that copy, in another thread.
+
+text            a snapshot as Prometheus reads it
+counting        what a snapshot comes to: states of cards, totals by type, namespace and gang
+| families      the names of all series, and what each means
+snapshot        a copy of what is counted
+| cards         the cards that the slices of a pool publish
+escaping        labels as Prometheus reads them
+| holdings        what each claim holds of which card, kept up to date change by change
+card_seconds    how long namespaces have held parts of cards
+"""
+
+from controller.census.card_seconds import CardSeconds, Use
+from controller.census.cards import KnownCards, PublishedCard
+from controller.census.counting import Census, CountedCard, count
+from controller.census.families import FAMILIES, Detail
+from controller.census.holdings import HeldDevice, Holding, Holdings
+from controller.census.snapshot import Snapshot, WaitingPod
+from controller.census.text import exposition
+
+__all__ = [
+    "FAMILIES",
+    "CardSeconds",
+    "Census",
+    "CountedCard",
+    "Detail",
+    "HeldDevice",
+    "Holding",
+    "Holdings",
+    "KnownCards",
+    "PublishedCard",
+    "Snapshot",
+    "Use",
+    "WaitingPod",
+    "count",
+    "exposition",
+]

@@ -1,0 +1,157 @@
+"""What a snapshot comes to: states of cards, and totals by type, namespace and gang. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.allocation import PublishedPool
+from controller.census.cards import KnownCards, KnownPool, PublishedCard, is_closed_by
+from controller.census.holdings import HeldDevice, Holding
+from controller.census.snapshot import Snapshot
+from driver.device_facts import card_of
+from driver.kinds import SHARE_KINDS, UNKNOWN_KIND, WHOLE_KINDS
+from driver.names import Names
+
+STATES: Final = ("free", "whole", "shared", "partitioned", "cordoned", "unhealthy", "foreign")
+"""Of a card, each card has one: what is later in this list goes before what is held."""
+PAUSE_EVERY: Final = 256
+"""Cards or claims after which another thread may run."""
+
+Group = tuple[str, str]
+"""Type and IB cluster of cards."""
+
+
+@dataclass(slots=True)
+class CountedCard:
+    """A card with what is held of it.
+
+    Attributes:
+        memory: bytes that are held.
+        cores: the part of its compute that is held, from 0 to 1.
+        tenants: claims that hold a part of it.
+    """
+
+    card: PublishedCard
+    state: str = "free"
+    memory: int = 0
+    cores: float = 0.0
+    tenants: int = 0
+
+
+@dataclass(slots=True)
+class Census:
+    """What a snapshot comes to.
+
+    Attributes:
+        cards: by pool and name.
+        states: cards by type, IB cluster and state.
+        largest_free: the most free cards of one node, by type and IB cluster.
+        largest: the most cards of one node.
+        held_memory: bytes by namespace and type.
+        held_parts: parts of ``CARD`` by namespace, type and kind.
+        unreserved: claims with devices and without a consumer, by namespace.
+        waiting: pods by namespace and reason.
+        oldest: seconds by namespace.
+        members: of gangs, by gang and whether they have a place.
+    """
+
+    cards: dict[tuple[str, str], CountedCard] = field(default_factory=dict)
+    states: Counter[tuple[Group, str]] = field(default_factory=Counter)
+    largest_free: dict[Group, int] = field(default_factory=dict)
+    largest: dict[Group, int] = field(default_factory=dict)
+    held_memory: Counter[tuple[str, str]] = field(default_factory=Counter)
+    held_parts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    unreserved: Counter[str] = field(default_factory=Counter)
+    waiting: Counter[tuple[str, str]] = field(default_factory=Counter)
+    oldest: dict[str, float] = field(default_factory=dict)
+    members: Counter[tuple[str, bool]] = field(default_factory=Counter)
+
+
+def count(
+    snapshot: Snapshot, known: KnownCards, age: Callable[[str], float], pause: Callable[[], None] = lambda: None
+) -> Census:
+    """Count a snapshot.
+
+    Args:
+        known: the cards of pools, which it keeps for the next time.
+        age: returns the seconds since an RFC 3339 time stamp.
+        pause: called often, so that the thread that decides need not wait.
+    """
+    census = Census()
+    pools = known.of(snapshot.pools)
+    for _, cards in pools.values():
+        for card in cards.cards.values():
+            census.cards[cards.pool, card.name] = CountedCard(card)
+    for number, holding in enumerate(snapshot.holdings.values()):
+        _hold(census, holding)
+        if number % PAUSE_EVERY == 0:
+            pause()
+    for number, (pool, cards) in enumerate(pools.values()):
+        _judge(census, pool, cards, known.names, is_open=pool.node in snapshot.open)
+        if number % PAUSE_EVERY == 0:
+            pause()
+    for pod in snapshot.waiting:
+        census.waiting[pod.namespace, pod.reason] += 1
+        seconds = max(pod.seconds, age(pod.since) if pod.since else 0.0)
+        census.oldest[pod.namespace] = max(seconds, census.oldest.get(pod.namespace, 0.0))
+    census.members.update((one.gang, pod in snapshot.placed) for pod, one in snapshot.members.items() if one.gang)
+    return census
+
+
+def _hold(census: Census, holding: Holding) -> None:
+    if not holding.is_reserved:
+        census.unreserved[holding.namespace] += 1
+    seen = set()
+    for held in holding.devices:
+        census.held_memory[holding.namespace, held.type] += held.memory
+        census.held_parts[holding.namespace, held.type, held.kind] += held.parts
+        place = (held.pool, card_of(held.device))
+        counted = census.cards.get(place)
+        if counted is not None:
+            counted.memory += held.memory
+            counted.cores += held.cores
+            counted.tenants += place not in seen
+            counted.state = _state_of(held)
+            seen.add(place)
+
+
+def _state_of(held: HeldDevice) -> str:
+    if held.kind in SHARE_KINDS:
+        return "shared"
+    return "whole" if held.kind in (*WHOLE_KINDS, UNKNOWN_KIND) else "partitioned"
+
+
+def _judge(census: Census, pool: PublishedPool, known: KnownPool, names: Names, *, is_open: bool) -> None:
+    """Find the states of a node's cards, and count them."""
+    free: Counter[Group] = Counter()
+    there: Counter[Group] = Counter()
+    marks = dict(_marks(pool, names)) if pool.tainted else {}
+    for card in known.cards.values():
+        counted = census.cards[known.pool, card.name]
+        found = [state for state, devices in marks.items() if card.devices & devices]
+        if counted.state == "free" and not (is_open and pool.is_usable):
+            found.append("cordoned")
+        if "cordoned" in found and counted.state != "free":
+            found.remove("cordoned")
+        if found:
+            counted.state = max(found, key=STATES.index)
+        group = card.type, card.ib_cluster
+        census.states[group, counted.state] += 1
+        there[group] += 1
+        free[group] += counted.state == "free"
+    for group, number in there.items():
+        census.largest[group] = max(number, census.largest.get(group, 0))
+        census.largest_free[group] = max(free[group], census.largest_free.get(group, 0))
+
+
+def _marks(pool: PublishedPool, names: Names) -> Iterator[tuple[str, int]]:
+    """Yield states that taints put cards into, each with the devices that have such a taint."""
+    found: Counter[str] = Counter()
+    of_key: Mapping[str, str] = {names.unhealthy: "unhealthy", names.attribute("other-driver"): "foreign"}
+    for taints, devices in pool.tainted.items():
+        for taint in taints:
+            state = of_key.get(taint.key) or ("cordoned" if is_closed_by(taint) else "")
+            if state:
+                found[state] |= devices
+    yield from found.items()

@@ -1,0 +1,136 @@
+"""What each claim holds of which card, kept up to date change by change. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.allocation import CARD
+from controller.census.card_seconds import CardSeconds, Use
+from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
+from driver.model import Allocation, Claim, Device, Result
+from driver.names import Names
+from driver.quantity import NANO, Quantity
+
+_WHOLE: Final = Quantity.of(100)
+"""Cores of a device that publishes none."""
+
+FindHeld = Callable[[Result], tuple[Device | None, int]]
+"""Returns the device of a result as it is published, None if no slice has it, and how much of its card the result
+takes, in parts of ``CARD``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """One device of a claim."""
+
+    request: str
+    pool: str
+    device: str
+    kind: str
+    type: str
+    memory: int
+    """Bytes."""
+    cores: float
+    """Of the card's compute, from 0 to 1."""
+    parts: int
+    """Of ``CARD``: the larger one of its parts of memory and cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one claim holds.
+
+    Attributes:
+        node: that the allocation is bound to; "" if it is not bound to one.
+        pods: that it is reserved for; other consumers have no pods yet.
+        is_reserved: whether it has any consumer.
+    """
+
+    namespace: str
+    claim: str
+    node: str
+    pods: tuple[str, ...]
+    is_reserved: bool
+    devices: tuple[HeldDevice, ...]
+
+
+class Holdings:
+    """The holdings of all claims with devices of our driver, by key, and the time for which they were held.
+
+    Attributes:
+        seconds: of cards, by namespace, type and kind.
+    """
+
+    def __init__(self, names: Names, find: FindHeld):
+        self._driver = names.driver
+        self._type, self._kind = names.attribute("type"), names.attribute(KIND_ATTRIBUTE)
+        self._find = find
+        self._known: dict[str, Holding] = {}
+        self._allocations: dict[str, Allocation] = {}
+        self.seconds = CardSeconds()
+
+    def note(self, key: str, claim: Claim | None, now: float) -> None:
+        """Take in a claim as it is at ``now``, or that it is gone (None)."""
+        before = self._known.get(key)
+        after = self._holding(key, claim, before) if claim is not None and claim.allocation else None
+        if before == after:
+            return
+        for holding, sign in ((before, -1), (after, 1)):
+            for held in holding.devices if holding else ():
+                use = Use(key.partition("/")[0], held.type, held.kind)
+                self.seconds.change(use, sign * held.parts, now)
+        if after is None:
+            self._known.pop(key, None)
+            self._allocations.pop(key, None)
+        else:
+            self._known[key] = after
+
+    def copy(self) -> Mapping[str, Holding]:
+        """Return what is held now, by claim."""
+        return self._known.copy()
+
+    def _holding(self, key: str, claim: Claim, before: Holding | None) -> Holding | None:
+        allocation = claim.allocation
+        ours = [one for one in allocation.results if one.device.driver == self._driver] if allocation else []
+        if not ours or allocation is None:
+            return None
+        same = before is not None and self._allocations.get(key) == allocation
+        self._allocations[key] = allocation
+        known = {(one.request, one.pool, one.device): one for one in before.devices} if before and same else {}
+        return Holding(
+            namespace=claim.namespace,
+            claim=claim.name,
+            node=allocation.node_name,
+            pods=tuple(one.name for one in claim.reserved_for if one.resource == "pods" and not one.api_group),
+            is_reserved=bool(claim.reserved_for),
+            devices=tuple(self._held(one, known) for one in ours if not one.admin_access),
+        )
+
+    def _held(self, result: Result, known: Mapping[tuple[str, str, str], HeldDevice]) -> HeldDevice:
+        device, parts = self._find(result)
+        place = (result.request, result.device.pool, result.device.device)
+        if device is None and place in known:
+            # It is published no longer. What was taken of it is still taken.
+            return known[place]
+        return HeldDevice(
+            *place,
+            kind=_text(device, self._kind) or UNKNOWN_KIND,
+            type=_text(device, self._type),
+            memory=max(0, _amount(result, device, "memory") // NANO),
+            cores=min(1.0, max(0.0, _amount(result, device, "cores") / _WHOLE.nanos)),
+            parts=min(parts, CARD),
+        )
+
+
+def _text(device: Device | None, attribute: str) -> str:
+    value = device.attributes.get(attribute) if device else None
+    return value if isinstance(value, str) else ""
+
+
+def _amount(result: Result, device: Device | None, name: str) -> int:
+    """Return the nano-units of the capacity that the result takes."""
+    if result.share_id:
+        return result.consumed[name].nanos if name in result.consumed else 0
+    if device is not None and name in device.capacity:
+        return device.capacity[name].value.nanos
+    return _WHOLE.nanos if name == "cores" else 0

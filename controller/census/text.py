@@ -1,0 +1,147 @@
+"""A snapshot as Prometheus reads it. Pure.
+
+The text is written here, not by a library: a fleet has hundreds of thousands of lines.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from controller.allocation import CARD
+from controller.census.cards import KnownCards
+from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group, count
+from controller.census.escaping import label, labels
+from controller.census.families import FAMILIES, Detail
+from controller.census.holdings import HeldDevice, Holding
+from controller.census.snapshot import Snapshot
+from driver.device_facts import card_of
+
+Lines = Mapping[str, list[str]]
+"""The lines of each family."""
+
+
+def exposition(
+    snapshot: Snapshot,
+    known: KnownCards,
+    detail: Detail,
+    age: Callable[[str], float],
+    pause: Callable[[], None] = lambda: None,
+) -> str:
+    """Return all series of a snapshot up to a level of detail; arguments as of ``count``."""
+    if detail is Detail.NONE:
+        return ""
+    census = count(snapshot, known, age, pause)
+    lines: Lines = {name: [] for name, family in FAMILIES.items() if family.detail <= detail}
+    _write_fleet(lines, census)
+    _write_namespaces(lines, census, snapshot)
+    if detail >= Detail.CARDS:
+        _write_cards(lines, census.cards.values(), pause)
+    if detail >= Detail.CLAIMS:
+        _write_gangs(lines, census)
+        _write_claims(lines, census, snapshot.holdings.values(), pause)
+    return "".join(text for name, found in lines.items() for text in _family(name, found))
+
+
+def _family(name: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        family = FAMILIES[name]
+        yield f"# HELP {name} {family.help}\n# TYPE {name} {family.type}\n"
+        yield "".join(lines)
+
+
+def _write(lines: Lines, name: str, named: str, value: float) -> None:
+    lines[name].append(f"{name}{{{named}}} {value!r}\n")
+
+
+def _write_fleet(lines: Lines, census: Census) -> None:
+    free: Counter[Group] = Counter()
+    for (group, state), number in sorted(census.states.items()):
+        free[group] += number * (state == "free")
+        _write(lines, "lode_fleet_cards", f"{_group(group)},state={label(state)}", number)
+    memory: Counter[Group] = Counter()
+    for counted in census.cards.values():
+        memory[counted.card.type, counted.card.ib_cluster] += counted.card.memory
+    for name, values in (
+        ("lode_free_cards", free),
+        ("lode_largest_free_group_cards", census.largest_free),
+        ("lode_largest_node_cards", census.largest),
+        ("lode_fleet_memory_bytes", memory),
+    ):
+        for group, value in sorted(values.items()):
+            _write(lines, name, _group(group), value)
+
+
+def _group(group: Group) -> str:
+    return labels(type=group[0], ib_cluster=group[1])
+
+
+def _write_namespaces(lines: Lines, census: Census, snapshot: Snapshot) -> None:
+    for (namespace, kind_of), memory in sorted(census.held_memory.items()):
+        named = labels(namespace=namespace, type=kind_of)
+        _write(lines, "lode_namespace_memory_allocated_bytes", named, memory)
+    for (namespace, kind_of, kind), parts in sorted(census.held_parts.items()):
+        named = labels(namespace=namespace, type=kind_of, kind=kind)
+        _write(lines, "lode_namespace_allocated_cards", named, parts / CARD)
+    for use, seconds in sorted(snapshot.card_seconds.items()):
+        named = labels(namespace=use.namespace, type=use.type, kind=use.kind)
+        _write(lines, "lode_namespace_card_seconds_total", named, seconds)
+    for (namespace, reason), pods in sorted(census.waiting.items()):
+        _write(lines, "lode_waiting_pods", labels(namespace=namespace, reason=reason), pods)
+    for namespace, seconds in sorted(census.oldest.items()):
+        _write(lines, "lode_oldest_waiting_pod_seconds", labels(namespace=namespace), seconds)
+    for namespace, claims in sorted(census.unreserved.items()):
+        _write(lines, "lode_unreserved_claims", labels(namespace=namespace), claims)
+
+
+def _write_gangs(lines: Lines, census: Census) -> None:
+    for (gang, placed), members in sorted(census.members.items()):
+        namespace, _, name = gang.partition("/")
+        state = "placed" if placed else "waiting"
+        _write(lines, "lode_gang_members", labels(namespace=namespace, gang=name, state=state), members)
+
+
+def _write_cards(lines: Lines, cards: Iterable[CountedCard], pause: Callable[[], None]) -> None:
+    info, memory = lines["lode_card_info"], lines["lode_card_memory_bytes"]
+    held, cores = lines["lode_card_memory_allocated_bytes"], lines["lode_card_cores_allocated_ratio"]
+    tenants, state = lines["lode_card_tenants"], lines["lode_card_state"]
+    for number, counted in enumerate(cards):
+        card = counted.card
+        place = card.place
+        info.append(f"lode_card_info{{{place},{card.facts}}} 1\n")
+        memory.append(f"lode_card_memory_bytes{{{place}}} {card.memory}\n")
+        held.append(f"lode_card_memory_allocated_bytes{{{place}}} {counted.memory}\n")
+        cores.append(f"lode_card_cores_allocated_ratio{{{place}}} {counted.cores:.4g}\n")
+        tenants.append(f"lode_card_tenants{{{place}}} {counted.tenants}\n")
+        state.append(f'lode_card_state{{{place},state="{counted.state}"}} 1\n')
+        if number % PAUSE_EVERY == 0:
+            pause()
+
+
+def _write_claims(lines: Lines, census: Census, holdings: Iterable[Holding], pause: Callable[[], None]) -> None:
+    info = lines["lode_allocation_info"]
+    memory, cores = lines["lode_allocation_memory_bytes"], lines["lode_allocation_cores_ratio"]
+    for number, holding in enumerate(holdings):
+        whose, claim = f"namespace={label(holding.namespace)},", f"claim={label(holding.claim)},"
+        for held in _each_once(holding.devices):
+            card = card_of(held.device)
+            counted = census.cards.get((held.pool, card))
+            node, uuid = (counted.card.node, counted.card.uuid) if counted else (holding.node, "")
+            place = f"{claim}request={label(held.request)},node={label(node)},device={label(held.device)}"
+            where = f"{place},card={label(card)},uuid={label(uuid)},kind={label(held.kind)}"
+            for pod in holding.pods or ("",):
+                info.append(f"lode_allocation_info{{{whose}pod={label(pod)},{where}}} 1\n")
+            memory.append(f"lode_allocation_memory_bytes{{{whose}{place}}} {held.memory}\n")
+            cores.append(f"lode_allocation_cores_ratio{{{whose}{place}}} {held.cores:.4g}\n")
+        if number % PAUSE_EVERY == 0:
+            pause()
+
+
+def _each_once(devices: Sequence[HeldDevice]) -> Iterable[HeldDevice]:
+    """The devices, with the sum of what is held of one that a request has more than once, as several shares."""
+    found: dict[tuple[str, str, str], HeldDevice] = {}
+    for held in devices:
+        place = (held.request, held.pool, held.device)
+        if (before := found.get(place)) is not None:
+            held = replace(held, memory=before.memory + held.memory, cores=before.cores + held.cores)
+        found[place] = held
+    return found.values()
