@@ -2,6 +2,7 @@
 
 import shutil
 
+from charts import monitoring
 from charts.adoption import FOLDER
 from charts.adoption import files as adoption_files
 from charts.generate import CHART, GENERATED, MANIFESTS, generated
@@ -10,7 +11,7 @@ from charts.generate import CHART, GENERATED, MANIFESTS, generated
 def main() -> None:
     """Write the files."""
     shutil.rmtree(MANIFESTS / FOLDER, ignore_errors=True)
-    for name, content in adoption_files().items():
+    for name, content in {**adoption_files(), **monitoring.files()}.items():
         path = MANIFESTS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from charts.adoption import FOLDER
+from charts.monitoring import rules_text
 from charts.template import PROGRAMS, Case, of_setting, of_source, template
 from driver.adoption import SOURCES
 from testclusters import kubectl_program
@@ -22,6 +23,7 @@ GENERATED = ("templates/generated", "files/settings")
 """The folders of the chart in which every file is generated."""
 
 SOURCES_DIGEST = "files/sources.sha256"
+_RULES_OF_CHART = "files/rules.yaml"
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 _SWITCHED = {
@@ -34,7 +36,7 @@ _SWITCHED = {
 """The kustomize components that the chart has where a setting is on, with the condition in the chart."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
 _ADOPTING = tuple(f"{FOLDER}/{name}" for name in (*SOURCES, "everywhere"))
-_SOURCES = ("base", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED, *_ADOPTING)
+_SOURCES = ("base", "monitoring", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED, *_ADOPTING)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
@@ -89,6 +91,7 @@ def generated() -> dict[str, str]:
         for obj in built("controller-allocated", f"{FOLDER}/{source}"):
             if (key := _key(obj)) not in keys:
                 files[f"templates/generated/{key[0]}-{key[2]}.yaml".lower()] = of_source(source, obj, everywhere[key])
+    files[_RULES_OF_CHART] = rules_text()
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

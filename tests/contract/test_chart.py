@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from charts import CHART, built, generated
+from charts.monitoring import MANIFESTS
 from controller.policies import PolicyGuard, expected_policies
 from driver.kube.client import KubeClient
 from driver.observe import Metrics, logger
@@ -189,6 +190,7 @@ image: {repository: registry.example/lode, digest: "sha256:%s", pullPolicy: Alwa
 imagePullSecrets: [{name: registry}]
 createNamespaces: false
 podMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: prometheus}, runbooks: "https://wiki.example.com/lode/"}
 kubeletplugin:
   tolerations: [{key: a, operator: Exists}]
   resources: {limits: {memory: 1Gi}}
@@ -199,12 +201,26 @@ controller:
 """ % ("0" * 64)
 
 
+def test_without_a_controller_no_alert_misses_it() -> None:
+    objects = rendered("--set=prometheusRule.enabled=true", "--set=allocator=kube-scheduler")
+    groups = only(objects, "PrometheusRule")["spec"]["groups"]
+    assert [group["name"] for group in groups] == ["lode-plugin.alerts"]
+    assert "docs/runbooks/LodePluginDown.md" in str(groups)
+
+
 def test_values_replace_the_fields_that_they_name(tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(VALUES)
     objects = rendered(f"--values={file}")
     assert not [obj for obj in objects if obj["kind"] == "Namespace"]
-    assert len([obj for obj in objects if obj["kind"] == "PodMonitor"]) == 2
+    monitors = [obj for obj in objects if obj["kind"] == "PodMonitor"]
+    component = yaml.safe_load_all((MANIFESTS / "monitoring/podmonitors.yaml").read_text())
+    expected = [{**one["spec"], "namespaceSelector": {"any": True}} for one in component]
+    assert [one["spec"] for one in monitors] == expected
+    rule = only(objects, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    text = (MANIFESTS / "monitoring/rules.yaml").read_text().replace("docs/runbooks/", "https://wiki.example.com/lode/")
+    assert rule["spec"] == yaml.safe_load(text)
     plugin, controller = (only(objects, kind)["spec"]["template"]["spec"] for kind in ("DaemonSet", "Deployment"))
     for pod in (plugin, controller):
         assert pod["containers"][0]["image"] == "registry.example/lode@sha256:" + "0" * 64

@@ -12,6 +12,7 @@ PAGES = tuple(
             "docs/*.md",
             "docs/migrating/*.md",
             "docs/tutorials/*.md",
+            "docs/runbooks/*.md",
             "driver/cel/README.md",
             "testclusters/README.md",
             "tests/README.md",

@@ -38,8 +38,8 @@ def test_the_programs_accept_every_settings_file(file: Path) -> None:
     assert settings_from(file.read_text(), str(file)).observe_address.endswith(":8080")
 
 
-APPLIED_ALONE = ("first-pod.yaml",)
-"""By README."""
+APPLIED_ALONE = ("first-pod.yaml", "rules.yaml")
+"""By README, and by Prometheus without its operator."""
 
 
 @pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
