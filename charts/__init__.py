@@ -6,9 +6,9 @@ The Helm chart follows from the kustomize manifests, and the components in `mani
 
 __main__    `python -m charts`: writes what is generated, and removes what no longer is
 generate    what is generated of the chart: a template for each object of the manifests, and the settings files
-| monitoring  the rules of Prometheus as an object for its operator
 template    an object as the text of a Helm template
-adoption    the policies that adopt pods of other systems
+monitoring  the rules of Prometheus as an object for its operator
+| adoption  the policies that adopt pods of other systems
 """
 
 from charts.generate import CHART, SOURCES_DIGEST, built, generated, sources_digest
