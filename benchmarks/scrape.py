@@ -15,12 +15,13 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.allocation.table import lines
 from benchmarks.fleet import models, node, node_name, slices
 from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
-from controller.census import Detail, Snapshot
+from controller.census import Detail, Snapshot, exposition
 from controller.fleetseries import FleetSeries
 from controller.loop.fleetview import FleetView
 from controller.state import Changes, State
@@ -222,7 +223,8 @@ def measure(world: World, detail: Detail) -> Scrape:
 def _scrapes(world: World, deciding: _Deciding, detail: Detail) -> tuple[Sequence[float], bytes]:
     """The seconds of CPU of each scrape, and the last answer."""
     metrics, clock = Metrics(), _Impatient()
-    metrics.further = FleetSeries(lambda: deciding.ask(world), _NAMES, detail.name, clock).text
+    write = partial(exposition, detail)
+    metrics.further["/metrics"] = FleetSeries(lambda: deciding.ask(world), write, _NAMES, clock).text
     server = ObserveServer("127.0.0.1:0", metrics, {})
     try:
         took, sent = [], b""

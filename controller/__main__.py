@@ -43,7 +43,7 @@ from uuid import uuid4
 
 from controller.census import Snapshot
 from controller.election import Election, LeaseTerms
-from controller.fleetseries import FleetSeries
+from controller.fleetseries import series_by_path
 from controller.loop import Controller, Ports
 from controller.policies import PolicyGuard, expected_policies
 from controller.state import StateDelta
@@ -179,8 +179,7 @@ class ControllerProcess:
             deliver=self._inbox.put,
             unsafe=lambda: self._guard.problem,
         )
-        fleet = FleetSeries(self._fleet, settings.names, chosen.fleet_metrics, clock)
-        self.metrics.further = fleet.text
+        self.metrics.further.update(series_by_path(self._fleet, settings, clock))
 
     def run(self) -> int:
         """Take part in the election, and work in every term that is won, until ``stop``; returns the exit status."""

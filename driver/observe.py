@@ -70,15 +70,20 @@ LONG: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 864
 _without_creation_times()  # a second series for each counter and bucket, with the time of its first use
 
 
+METRICS: Final = "/metrics"
+"""The path of a program's own metrics."""
+
+
 class Metrics:
     """The metrics of one program, in a separate registry. Names get the prefix ``lode_`` and contain the unit.
 
     Attributes:
-        further: returns series that are too many for the registry, as text in the format of Prometheus.
+        further: by path, functions that return series as text in the format of Prometheus: those of ``/metrics`` are
+            too many for the registry, and those of other paths have the names of other systems.
     """
 
     def __init__(self) -> None:
-        self.further: Callable[[], bytes] = bytes
+        self.further: dict[str, Callable[[], bytes]] = {}
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -105,9 +110,12 @@ class Metrics:
         """A histogram of seconds, by default from 1 ms to 60 s."""
         return Histogram(f"lode_{name}", what, labels, registry=self.registry, buckets=buckets)
 
-    def text(self) -> bytes:
-        """All metrics as text in the format of Prometheus."""
-        return generate_latest(self.registry) + self.further()
+    def text(self, path: str) -> bytes | None:
+        """All metrics of a path as text in the format of Prometheus; None if there is no such path."""
+        further = self.further.get(path)
+        if path == METRICS:
+            return generate_latest(self.registry) + (further() if further else b"")
+        return further() if further else None
 
 
 Checks = Mapping[str, Callable[[], str]]
@@ -210,8 +218,8 @@ def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPReq
         timeout = IDLE_SECONDS
 
         def do_GET(self) -> None:
-            if self.path == "/metrics":
-                self._answer(200, metrics.text(), CONTENT_TYPE_LATEST)
+            if (text := metrics.text(self.path)) is not None:
+                self._answer(200, text, CONTENT_TYPE_LATEST)
             elif check := checks.get(self.path):
                 problem = check()
                 self._answer(503 if problem else 200, f"{problem or 'ok'}\n".encode())

@@ -211,6 +211,9 @@ class ControllerSettings(_Section):
     fleet_metrics: Literal["none", "totals", "cards", "claims"] = "cards"
     """What the leader's /metrics has of the fleet: sums by type and namespace; also each card; also each claim, which
     names the claims, pods and gangs of every namespace to whoever may read the metrics."""
+    peer_metrics: tuple[Literal["volcano", "hami"], ...] = ()
+    """The systems under whose names the leader serves cards and pods, too, under /metrics/volcano and /metrics/hami.
+    They name the pods of every namespace to whoever may read the metrics."""
     volcano_tiers: dict[int | str, TierLevel] = {}
     """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
     closing_node_conditions: list[Annotated[str, Field(min_length=1)]] = []

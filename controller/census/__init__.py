@@ -4,6 +4,7 @@ The thread that decides keeps ``Holdings`` up to date and copies a ``Snapshot`` 
 from that copy, in another thread.
 
 text            a snapshot as Prometheus reads it
+| peers         the fleet under the names of other systems
 counting        what a snapshot comes to: states of cards, totals by type, namespace and gang
 | families      the names of all series, and what each means
 snapshot        a copy of what is counted
@@ -18,11 +19,13 @@ from controller.census.cards import KnownCards, PublishedCard
 from controller.census.counting import Census, CountedCard, count
 from controller.census.families import FAMILIES, Detail
 from controller.census.holdings import HeldDevice, Holding, Holdings
+from controller.census.peers import PEERS, peer_exposition
 from controller.census.snapshot import Snapshot, WaitingPod
 from controller.census.text import exposition
 
 __all__ = [
     "FAMILIES",
+    "PEERS",
     "CardSeconds",
     "Census",
     "CountedCard",
@@ -37,4 +40,5 @@ __all__ = [
     "WaitingPod",
     "count",
     "exposition",
+    "peer_exposition",
 ]

@@ -21,9 +21,9 @@ Lines = Mapping[str, list[str]]
 
 
 def exposition(
+    detail: Detail,
     snapshot: Snapshot,
     known: KnownCards,
-    detail: Detail,
     age: Callable[[str], float],
     pause: Callable[[], None] = lambda: None,
 ) -> str:

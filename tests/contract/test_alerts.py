@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.census import KnownCards, peer_exposition
 from testclusters import ProgramMissing, promtool
+from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, claim, pool
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "manifests/monitoring/rules.yaml"
 CASES: Mapping[str, Any] = yaml.safe_load((ROOT / "tests/data/monitoring/alerts.yaml").read_text())
+HAMI: Mapping[str, list[str]] = yaml.safe_load((ROOT / "tests/data/monitoring/hami-board.yaml").read_text())
 ALLOCATION = {"namespace": "team", "claim": "c", "node": "n1", "card": "gpu-0", "kind": "gpu"}
 
 
@@ -114,6 +118,18 @@ def test_cards_of_pods_are_as_busy_as_both_vendors_exporters_say(program: Path, 
     test = {"expr": record, "eval_time": "5m", "exp_samples": samples}
     said = check(program, tmp_path, [{"interval": "1m", "input_series": series(inputs), "promql_expr_test": [test]}])
     assert not said
+
+
+@pytest.mark.parametrize("query", HAMI["answered"])
+def test_prometheus_has_data_for_what_hamis_board_asks(program: Path, tmp_path: Path, query: str) -> None:
+    fleet = SmallFleet(pool("n1", [card("gpu-0")]))
+    fleet.put(claim("a", "n1", "gpu-0"))
+    text = peer_exposition("hami", fleet.snapshot(), KnownCards(NAMES), lambda _: 0.0)
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    inputs = {name: f"{value}x5" for name, _, value in lines}
+    test = {"expr": query, "eval_time": "2m", "exp_samples": []}
+    said = check(program, tmp_path, [{"interval": "1m", "input_series": series(inputs), "promql_expr_test": [test]}])
+    assert re.search(r"got:\s*\S*\{.*\} [\d.e+]+", said), said
 
 
 def test_card_hours_and_the_part_of_the_fleet_that_is_held_are_recorded(program: Path, tmp_path: Path) -> None:

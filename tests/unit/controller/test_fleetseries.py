@@ -2,9 +2,13 @@
 
 import threading
 from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
 
-from controller.census import Snapshot
-from controller.fleetseries import LEAST_SECONDS, FleetSeries
+import pytest
+
+from controller.census import Detail, Snapshot, exposition
+from controller.fleetseries import LEAST_SECONDS, FleetSeries, series_by_path
+from driver.settings import Settings
 from simulation.clock import VirtualClock
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, pool
 
@@ -25,8 +29,8 @@ class Asked:
             raise self.answer
         return self.answer
 
-    def series(self, detail: str = "cards") -> FleetSeries:
-        return FleetSeries(self, NAMES, detail, self.clock)
+    def series(self) -> FleetSeries:
+        return FleetSeries(self, partial(exposition, Detail.CARDS), NAMES, self.clock)
 
 
 FLEET = SmallFleet(pool("n1", [card("gpu-0")])).snapshot()
@@ -36,10 +40,25 @@ def test_the_series_are_text_for_prometheus() -> None:
     assert b'lode_card_info{node="n1",card="gpu-0"' in Asked(FLEET).series().text()
 
 
-def test_nobody_is_asked_if_nothing_is_shown() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "paths"),
+    [
+        ({}, {"/metrics"}),
+        ({"peerMetrics": ["hami", "volcano"]}, {"/metrics", "/metrics/hami", "/metrics/volcano"}),
+        ({"fleetMetrics": "none", "peerMetrics": ["hami"]}, set()),
+    ],
+)
+def test_names_of_others_have_paths_of_their_own_and_nothing_is_served_that_is_not_chosen(
+    chosen: dict[str, object], paths: set[str]
+) -> None:
     asked = Asked(FLEET)
-    assert asked.series("none").text() == b""
-    assert asked.times == 0
+    served = series_by_path(asked, Settings.model_validate({"controller": chosen}), asked.clock)
+    assert served.keys() == paths
+    for path, text in served.items():
+        prefix = {"/metrics": b"lode_", "/metrics/hami": b"hami_", "/metrics/volcano": b"volcano_"}[path]
+        lines = [line for line in text().splitlines() if not line.startswith(b"#")]
+        assert lines
+        assert all(line.startswith(prefix) for line in lines)
 
 
 def test_a_controller_that_does_not_lead_or_answer_shows_nothing() -> None:
@@ -67,7 +86,7 @@ def test_those_who_ask_together_get_one_answer() -> None:
         go.wait(10)
         return asked()
 
-    series = FleetSeries(slowly, NAMES, "cards", asked.clock)
+    series = FleetSeries(slowly, partial(exposition, Detail.CARDS), NAMES, asked.clock)
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append(series.text())) for _ in range(5)]
     for thread in threads:

@@ -106,7 +106,8 @@ def test_metrics_have_no_series_with_the_time_of_their_first_use(server: Observe
 
 def test_a_long_answer_is_compressed_for_those_who_accept_it() -> None:
     metrics = Metrics()
-    metrics.further = lambda: b"# many series\n" * 10_000
+    many = b"# many series\n" * 10_000
+    metrics.further["/metrics"] = lambda: many
     server = ObserveServer("127.0.0.1:0", metrics, {})
     try:
         url = f"http://127.0.0.1:{server.port}/metrics"
@@ -118,7 +119,19 @@ def test_a_long_answer_is_compressed_for_those_who_accept_it() -> None:
             assert plain.headers["Content-Encoding"] is None
             body = packed.read()
             assert len(body) < 10_000
-            assert zlib.decompress(body, wbits=31).endswith(metrics.further())
-            assert plain.read().endswith(metrics.further())
+            assert zlib.decompress(body, wbits=31).endswith(many)
+            assert plain.read().endswith(many)
+    finally:
+        server.close()
+
+
+def test_series_with_names_of_others_have_a_path_of_their_own() -> None:
+    metrics = Metrics()
+    metrics.further["/metrics/others"] = lambda: b"their_name 1\n"
+    server = ObserveServer("127.0.0.1:0", metrics, {})
+    try:
+        assert get(server.port, "/metrics/others") == (200, "their_name 1\n")
+        assert "their_name" not in get(server.port, "/metrics")[1]
+        assert get(server.port, "/metrics/nobody")[0] == 404
     finally:
         server.close()

@@ -13,7 +13,7 @@ NAMES = Names()
 GIB = 2**30
 
 
-def card(name: str, kind: str = "gpu", memory: str = "80Gi", **more: Any) -> Object:
+def card(name: str, kind: str = "gpu", memory: str = "80Gi", *, index: int = 0, **more: Any) -> Object:
     """A device that is a card, or a part of one."""
     own = {"kind": kind, "type": "h100", "vendor": "nvidia", "model": "H100", "ibCluster": "a"}
     texts = {**own, "uuid": f"uuid-{name.removesuffix('-share')}", **more}
@@ -21,7 +21,7 @@ def card(name: str, kind: str = "gpu", memory: str = "80Gi", **more: Any) -> Obj
     cores = {"value": "100"}
     return {
         "name": name,
-        "attributes": {key: {"string": value} for key, value in texts.items()},
+        "attributes": {"index": {"int": index}, **{key: {"string": value} for key, value in texts.items()}},
         "capacity": {"memory": {"value": memory}, "cores": cores, **({"slots": {"value": "10"}} if share else {})},
         **({"allowMultipleAllocations": True} if share else {}),
     }

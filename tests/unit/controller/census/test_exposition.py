@@ -19,7 +19,7 @@ TAINT = {"effect": "NoSchedule"}
 
 
 def text_of(snapshot: Snapshot, detail: Detail = Detail.CLAIMS, age: float = 0.0) -> str:
-    return exposition(snapshot, KnownCards(NAMES), detail, lambda _: age)
+    return exposition(detail, snapshot, KnownCards(NAMES), lambda _: age)
 
 
 def series(snapshot: Snapshot, name: str, *labels: str, **options: Any) -> Mapping[Any, float]:
@@ -31,8 +31,8 @@ def series(snapshot: Snapshot, name: str, *labels: str, **options: Any) -> Mappi
     return {key[0] if len(key) == 1 else key: value for key, value in found.items()}
 
 
-def shared(name: str, **more: str) -> Object:
-    return card(f"{name}-share", "gpu-share", **more)
+def shared(name: str) -> Object:
+    return card(f"{name}-share", "gpu-share")
 
 
 def tainted(device: Object, key: str, effect: str = "NoSchedule") -> Object:
@@ -238,7 +238,7 @@ def test_cards_are_read_anew_when_their_slice_changes_and_forgotten_with_it() ->
     fleet, known = SmallFleet(pool("n1", [card("gpu-0")])), KnownCards(NAMES)
 
     def uuids() -> list[str]:
-        text = exposition(fleet.snapshot(), known, Detail.CARDS, lambda _: 0.0)
+        text = exposition(Detail.CARDS, fleet.snapshot(), known, lambda _: 0.0)
         return re.findall(r'lode_card_info\{.*uuid="(.*?)"', text)
 
     assert uuids() == ["uuid-gpu-0"]

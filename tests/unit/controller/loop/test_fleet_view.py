@@ -102,12 +102,12 @@ def test_a_copy_stays_as_it_was() -> None:
     before = shown(world)
 
     def text() -> str:
-        return exposition(before, KnownCards(NAMES), Detail.CLAIMS, lambda _: 0.0)
+        return exposition(Detail.CLAIMS, before, KnownCards(NAMES), lambda _: 0.0)
 
     was = text()
     add(world, "a")
     world.settle()
-    assert text() == was != exposition(shown(world), KnownCards(NAMES), Detail.CLAIMS, lambda _: 0.0)
+    assert text() == was != exposition(Detail.CLAIMS, shown(world), KnownCards(NAMES), lambda _: 0.0)
 
 
 def test_the_time_from_a_pod_to_its_devices_is_measured() -> None:
