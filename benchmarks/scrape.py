@@ -23,7 +23,7 @@ from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
 from controller.census import Detail, Snapshot, exposition
 from controller.fleetseries import FleetSeries
-from controller.loop.fleetview import FleetView
+from controller.loop.fleetcopies import FleetCopies
 from controller.state import Changes, State
 from driver.clock import SystemClock
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object, Resource
@@ -88,7 +88,7 @@ class World:
                 self._put(resource, obj)
         for resource in self.state.resources:
             self.state.apply(Synced(resource, frozenset(self._keys.get(resource, ())), str(self._version)))
-        self.view = FleetView(self.state, SystemClock(), shown=True)
+        self.view = FleetCopies(self.state, SystemClock(), shown=True)
         self.view.note(Changes())
         self.fleet.index()
 

@@ -7,7 +7,7 @@ from typing import Final
 from cli import live
 from cli.cards.card import cards_of, find, parse
 from cli.cards.rules import KnownRule, known_rules
-from cli.fleetview import CardView, Closure, Holding, ViewBuilder
+from cli.fleetview import CardHolding, CardView, Closure, ViewBuilder
 from cli.fleetview.printed import holder_json, memory_text
 from cli.tables import since_text, table
 from driver.errors import OperatorFault
@@ -156,7 +156,7 @@ def _closures(
             yield closure, f"{named}; lode uncordon {card.facts.key} removes what lode cordon has made"
 
 
-def _row(one: Holding, now: float) -> tuple[str, ...]:
+def _row(one: CardHolding, now: float) -> tuple[str, ...]:
     return (
         one.namespace,
         one.claim,

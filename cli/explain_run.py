@@ -26,7 +26,7 @@ _KINDS: Final = {
 }
 
 
-class Explanation(Protocol):
+class PrintableExplanation(Protocol):
     """What is said about an object."""
 
     @property
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return WAITS if explanation.waits else PLACED
 
 
-def _explanation(arguments: argparse.Namespace) -> Explanation:
+def _explanation(arguments: argparse.Namespace) -> PrintableExplanation:
     kind, name = _parse_target(arguments.what)
     names = Names(arguments.driver)
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
@@ -71,7 +71,7 @@ def _explanation(arguments: argparse.Namespace) -> Explanation:
         return _decided(api, arguments, kind, name, arguments.namespace or namespace)
 
 
-def _decided(api: Api, arguments: argparse.Namespace, kind: str, name: str, namespace: str) -> Explanation:
+def _decided(api: Api, arguments: argparse.Namespace, kind: str, name: str, namespace: str) -> PrintableExplanation:
     settings = settings_in(arguments.settings)
     return Explainer(api, Names(arguments.driver), namespace, time.time(), settings).explain(kind, name)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cli import live
-from cli.fleetview import CardView, Holding, ViewBuilder
+from cli.fleetview import CardHolding, CardView, ViewBuilder
 from cli.fleetview.printed import holder_json, memory_text
 from cli.tables import since_text, table
 from cli.top.namespaces import FoundNamespaces, waiting_condition
@@ -42,7 +42,7 @@ class ExplainedNamespace:
 
     name: str
     row: Mapping[str, Any]
-    held: tuple[tuple[CardView, Holding], ...]
+    held: tuple[tuple[CardView, CardHolding], ...]
     waiting: tuple[WaitingForDevices, ...]
     notes: tuple[str, ...] = ()
 
@@ -136,7 +136,7 @@ def _waiting(pods: Sequence[Object], names: Names) -> Iterator[WaitingForDevices
             )
 
 
-def _row(card: CardView, one: Holding, now: float) -> tuple[str, ...]:
+def _row(card: CardView, one: CardHolding, now: float) -> tuple[str, ...]:
     return (
         one.claim,
         ",".join(one.users) or "<none>",

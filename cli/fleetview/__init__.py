@@ -9,18 +9,18 @@ rules       the cards that DeviceTaintRules close
 cards       a card with its amounts: what is held, what is free, and what closes it
 """
 
-from cli.fleetview.cards import CardFacts, CardView, Closure, Holding, Part, Use
+from cli.fleetview.cards import CardHolding, CardUse, CardView, Closure, FleetCard, OfferedPart
 from cli.fleetview.fleet import FleetView, ViewBuilder
 from cli.fleetview.reading import read_cards, read_fleet
 
 __all__ = [
-    "CardFacts",
+    "CardHolding",
+    "CardUse",
     "CardView",
     "Closure",
+    "FleetCard",
     "FleetView",
-    "Holding",
-    "Part",
-    "Use",
+    "OfferedPart",
     "ViewBuilder",
     "read_cards",
     "read_fleet",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Use = Literal["free", "whole", "shared", "cut"]
+CardUse = Literal["free", "whole", "shared", "cut"]
 """What a card is in: nobody holds it, or claims hold the whole card, shares or partitions of it."""
 Closure = Literal["unhealthy", "foreign", "cordoned", "releasing", "unpublished"]
 """Why no claim gets anything of a card: it does not work, another program has it, an operator has closed it, an earlier
@@ -16,7 +16,7 @@ Draws = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OfferedPart:
     """A device that a card is offered as.
 
     Attributes:
@@ -27,7 +27,7 @@ class Part:
     """
 
     suffix: str
-    use: Use
+    use: CardUse
     profile: str = ""
     memory: int = 0
     cores: int = 0
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class CardFacts:
+class FleetCard:
     """A card as its node publishes it.
 
     Attributes:
@@ -53,7 +53,7 @@ class CardFacts:
     vendor: str = ""
     ib_cluster: str = ""
     nvlink_domain: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OfferedPart, ...] = ()
     counters: Draws = ()
     taints: frozenset[str] = frozenset()
 
@@ -73,14 +73,14 @@ class CardFacts:
         amounts = dict(self.counters)
         return any(amount > amounts.get(name, amount) for part in self.parts for name, amount in part.draws)
 
-    def part(self, device: str) -> Part | None:
+    def part(self, device: str) -> OfferedPart | None:
         """Return what it offers under this name of a device."""
         suffix = device.removeprefix(self.name)
         return next((part for part in self.parts if part.suffix == suffix), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class CardHolding:
     """What a claim holds of a card.
 
     Attributes:
@@ -95,7 +95,7 @@ class Holding:
     namespace: str
     claim: str
     device: str
-    use: Use
+    use: CardUse
     users: tuple[str, ...] = ()
     memory: int | None = None
     cores: int | None = None
@@ -112,12 +112,12 @@ class Holding:
 class CardView:
     """A card, what claims hold of it, and what closes it."""
 
-    facts: CardFacts
-    holdings: tuple[Holding, ...] = ()
+    facts: FleetCard
+    holdings: tuple[CardHolding, ...] = ()
     closures: tuple[Closure, ...] = ()
 
     @property
-    def use(self) -> Use:
+    def use(self) -> CardUse:
         """What it is in."""
         return next((one.use for one in self.holders), "free")
 
@@ -133,7 +133,7 @@ class CardView:
         return ",".join([*([] if use == "free" and self.closures else [use]), *self.closures])
 
     @property
-    def holders(self) -> Iterator[Holding]:
+    def holders(self) -> Iterator[CardHolding]:
         """What claims hold of it, without those that only look at it."""
         return (one for one in self.holdings if not one.looks_on)
 
@@ -147,7 +147,7 @@ class CardView:
         """Percent of its compute that claims hold."""
         return sum(one.cores or 0 for one in self.holders)
 
-    def fraction(self, holding: Holding) -> float:
+    def fraction(self, holding: CardHolding) -> float:
         """Return the part of the card that a claim holds, from 0 to 1: the larger one of memory and cores."""
         if holding.looks_on:
             return 0.0
@@ -170,7 +170,7 @@ class CardView:
         """Profiles of the partitions that a claim can still get of it, each once, sorted."""
         return () if self.closures else tuple(sorted({part.profile for part in self._free_parts() if part.profile}))
 
-    def _free_parts(self) -> Iterator[Part]:
+    def _free_parts(self) -> Iterator[OfferedPart]:
         """The parts that fit beside what is held."""
         use, left = self.use, self._left()
         for part in self.facts.parts:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cli.cards.rules import known_rules
-from cli.fleetview.cards import CardFacts, CardView, Closure, Holding
+from cli.fleetview.cards import CardHolding, CardView, Closure, FleetCard
 from cli.fleetview.holding import Place, holdings_of, with_amounts
 from cli.fleetview.published import UNREADABLE, PublishedCards
 from cli.fleetview.rules import ClosedByRules
@@ -37,7 +37,7 @@ class ViewBuilder:
     def __init__(self, names: Names):
         self._names = names
         self._published = PublishedCards(names)
-        self._held: dict[Place, list[Holding]] = {}
+        self._held: dict[Place, list[CardHolding]] = {}
         self._rules: list[Object] = []
         self._closed_nodes: set[str] = set()
         self._notes: list[str] = []
@@ -82,12 +82,12 @@ class ViewBuilder:
         cards.sort(key=lambda card: card.facts.node)
         return FleetView(tuple(cards), (*self._published.notes, *self._notes))
 
-    def _card(self, card: CardFacts, rules: ClosedByRules) -> CardView:
+    def _card(self, card: FleetCard, rules: ClosedByRules) -> CardView:
         held = self._held.get((card.node, card.name), ())
         holdings = tuple(with_amounts(one, card) for one in held)
         return CardView(card, holdings, tuple(self._closures(card, rules)))
 
-    def _closures(self, card: CardFacts, rules: ClosedByRules) -> Iterator[Closure]:
+    def _closures(self, card: FleetCard, rules: ClosedByRules) -> Iterator[Closure]:
         if self._names.unhealthy in card.taints:
             yield "unhealthy"
         if self._names.attribute("other-driver") in card.taints or (card.counters and card.is_partly_taken):
@@ -99,5 +99,5 @@ class ViewBuilder:
 
     def _lost(self, place: Place) -> CardView:
         """A card that claims hold and no node publishes."""
-        facts = CardFacts(*place)
+        facts = FleetCard(*place)
         return CardView(facts, tuple(with_amounts(one, facts) for one in self._held[place]), ("unpublished",))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from cli.fleetview.cards import ALL_CORES, CardFacts, Holding, Use
+from cli.fleetview.cards import ALL_CORES, CardHolding, CardUse, FleetCard
 from driver.device_facts import card_of
 from driver.kube.api import Object
 from driver.model import Consumer, Result
@@ -16,7 +16,7 @@ Place = tuple[str, str]
 _SHARE: Final = "-share"
 
 
-def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, Holding]]:
+def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, CardHolding]]:
     """Yield what the claim holds of cards of the driver. Amounts are those of the allocation, which has few.
 
     Raises:
@@ -29,7 +29,7 @@ def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, Holding]]:
         if device.driver == names.driver and device.pool.endswith(ending):
             yield (
                 (device.pool.removesuffix(ending), card_of(device.device)),
-                Holding(
+                CardHolding(
                     namespace=claim.namespace,
                     claim=claim.name,
                     device=device.device,
@@ -42,7 +42,7 @@ def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, Holding]]:
             )
 
 
-def with_amounts(holding: Holding, card: CardFacts) -> Holding:
+def with_amounts(holding: CardHolding, card: FleetCard) -> CardHolding:
     """Return the holding with the amounts that its device is published with: those of ``controller.quotas.price``."""
     if holding.use == "shared" or holding.looks_on:
         return holding
@@ -62,7 +62,7 @@ def _amounts(result: Result) -> Mapping[str, int | None]:
     return {name: result.consumed[name].value if name in result.consumed else 0 for name in ("memory", "cores")}
 
 
-def _use_of(device: str) -> Use:
+def _use_of(device: str) -> CardUse:
     if device == card_of(device):
         return "whole"
     return "shared" if device.endswith(_SHARE) else "cut"

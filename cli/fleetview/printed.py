@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cli.fleetview.cards import CardView, Holding
+from cli.fleetview.cards import CardHolding, CardView
 from driver.quantity import Quantity
 
 
@@ -12,12 +12,12 @@ def memory_text(amount: int) -> str:
     return str(Quantity.of(amount, "BinarySI"))
 
 
-def holder_texts(holding: Holding) -> Iterator[str]:
+def holder_texts(holding: CardHolding) -> Iterator[str]:
     """Yield who holds it, with the namespace: its pods, or the claim if nobody uses that."""
     yield from (f"{holding.namespace}/{user}" for user in holding.users or (f"claim/{holding.claim}",))
 
 
-def holder_json(card: CardView, holding: Holding) -> dict[str, Any]:
+def holder_json(card: CardView, holding: CardHolding) -> dict[str, Any]:
     """Return what a claim holds of the card, for JSON."""
     found: dict[str, Any] = {
         "namespace": holding.namespace,

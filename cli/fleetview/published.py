@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from cli.fleetview.cards import CardFacts, Draws, Part, Use
+from cli.fleetview.cards import CardUse, Draws, FleetCard, OfferedPart
 from driver.device_facts import card_of
 from driver.errors import LodeError
 from driver.kinds import KIND_ATTRIBUTE, SHARE_KINDS, WHOLE_KINDS
@@ -32,7 +32,7 @@ class _Card:
     """A card of which slices are still to come."""
 
     texts: Mapping[str, str]
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, OfferedPart] = field(default_factory=dict)
     taints: frozenset[str] | None = None
 
 
@@ -54,10 +54,10 @@ class PublishedCards:
     def __init__(self, names: Names):
         self._names = names
         self._pools: dict[str, _Pool] = {}
-        self._parts: dict[Part, Part] = {}
-        self._seen: dict[str, list[tuple[object, Part]]] = {}
+        self._parts: dict[OfferedPart, OfferedPart] = {}
+        self._seen: dict[str, list[tuple[object, OfferedPart]]] = {}
         """By the name of a device, what it was made of and the part: to compare is ten times faster than to make."""
-        self._lists: dict[tuple[Part, ...], tuple[Part, ...]] = {}
+        self._lists: dict[tuple[OfferedPart, ...], tuple[OfferedPart, ...]] = {}
         self.notes: list[str] = []
         """What was left out, and why."""
 
@@ -69,7 +69,7 @@ class PublishedCards:
             name = str((raw.get("metadata") or {}).get("name") or "")
             self.notes.append(f"ResourceSlice {name} is left out, it cannot be read: {error!r}"[:1024])
 
-    def cards(self) -> Iterator[CardFacts]:
+    def cards(self) -> Iterator[FleetCard]:
         """Yield the cards: node by node, and by number."""
         for name, pool in sorted(self._pools.items(), key=lambda item: item[1].node):
             if pool.found < pool.wanted:
@@ -103,7 +103,7 @@ class PublishedCards:
             known.parts[part.suffix] = part
             known.taints = taints if known.taints is None else known.taints & taints
 
-    def _part(self, raw: Object) -> tuple[Part, frozenset[str]]:
+    def _part(self, raw: Object) -> tuple[OfferedPart, frozenset[str]]:
         attributes = raw.get("attributes") or {}
         source = raw.get("capacity"), raw.get("consumesCounters"), attributes.get("kind"), attributes.get("profile")
         variants = self._seen.setdefault(raw["name"], [])
@@ -117,10 +117,10 @@ class PublishedCards:
         closing = frozenset(taint["key"] for taint in taints if taint.get("effect") in _CLOSING) if taints else _NONE
         return part, closing
 
-    def _made(self, raw: Object) -> Part:
+    def _made(self, raw: Object) -> OfferedPart:
         name, capacity = raw["name"], raw.get("capacity") or {}
         memory, cores = (capacity[it]["value"] if it in capacity else "0" for it in ("memory", "cores"))
-        return Part(
+        return OfferedPart(
             suffix=name.removeprefix(card_of(name)),
             use=_use_of(self._text(raw, KIND_ATTRIBUTE)),
             profile=self._text(raw, "profile"),
@@ -137,9 +137,9 @@ class PublishedCards:
         found = attributes.get(name) or attributes.get(self._names.attribute(name)) or {}
         return _readable(found.get("string"))
 
-    def _facts(self, pool: _Pool, name: str, card: _Card) -> CardFacts:
+    def _facts(self, pool: _Pool, name: str, card: _Card) -> FleetCard:
         parts = tuple(card.parts.values())
-        return CardFacts(
+        return FleetCard(
             node=pool.node,
             name=name,
             uuid=card.texts["uuid"],
@@ -153,7 +153,7 @@ class PublishedCards:
         )
 
 
-def _use_of(kind: str) -> Use:
+def _use_of(kind: str) -> CardUse:
     return "whole" if kind in WHOLE_KINDS else "shared" if kind in SHARE_KINDS else "cut"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from cli.cards.rules import KnownRule
-from cli.fleetview.cards import CardFacts
+from cli.fleetview.cards import FleetCard
 from driver.names import Names
 
 
@@ -18,7 +18,7 @@ class ClosedByRules:
             if one.closes and one.rule.driver in ("", names.driver):
                 self._by_place.add((one.rule.pool, one.rule.device))
 
-    def closes(self, card: CardFacts) -> bool:
+    def closes(self, card: FleetCard) -> bool:
         """Return whether no device of the card is given to a claim that tolerates nothing."""
         if not self._by_place:
             return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli import live
-from cli.fleetview import CardView, FleetView, Holding, read_fleet
+from cli.fleetview import CardHolding, CardView, FleetView, read_fleet
 from cli.prices import HOURS_PER_MONTH, PriceTable
 from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
@@ -116,7 +116,7 @@ def _parts(
 
 
 def _owners(
-    one: Holding, part: float, question: Question, workloads: Mapping[tuple[str, str], str]
+    one: CardHolding, part: float, question: Question, workloads: Mapping[tuple[str, str], str]
 ) -> Iterator[tuple[_Owner, float]]:
     if not question.by_workload:
         yield (one.namespace, ""), part

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli import live
-from cli.fleetview import CardView, FleetView, Holding, ViewBuilder
+from cli.fleetview import CardHolding, CardView, FleetView, ViewBuilder
 from cli.fleetview.published import UNREADABLE
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
@@ -110,7 +110,7 @@ class FoundNamespaces:
     def _of(self, namespace: str) -> _Namespace:
         return self._found.setdefault(namespace, _Namespace())
 
-    def _take(self, card: CardView, holding: Holding) -> None:
+    def _take(self, card: CardView, holding: CardHolding) -> None:
         """Count what a claim holds as ``controller.quotas.price`` does."""
         of = self._of(holding.namespace)
         of.holds = True

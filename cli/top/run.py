@@ -37,17 +37,17 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
+class WatchPauses:
     """The time between reports: a clock in seconds, and how to wait."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
-_REAL_PAUSES: Final = Pauses()
+_REAL_PAUSES: Final = WatchPauses()
 
 
-def run(arguments: argparse.Namespace, pauses: Pauses = _REAL_PAUSES) -> int:
+def run(arguments: argparse.Namespace, pauses: WatchPauses = _REAL_PAUSES) -> int:
     """Print what the command's arguments ask for; the exit status."""
     # A fleet is millions of objects without cycles. The search for cycles would take half the time.
     collecting = gc.isenabled()
@@ -135,7 +135,7 @@ def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> Lis
     return ordered(found, columns, arguments.sort_by) if arguments.sort_by else found
 
 
-def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: Pauses) -> None:
+def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: WatchPauses) -> None:
     """Print the report again and again; on a terminal in the place of the one before. Ends when it is interrupted."""
     try:
         while True:

@@ -14,13 +14,13 @@ escaping        labels as Prometheus reads them
 card_seconds    how long namespaces have held parts of cards
 """
 
-from controller.census.card_seconds import CardSeconds, Use
-from controller.census.cards import KnownCards, PublishedCard
+from controller.census.card_seconds import CardSeconds, CountedUse
+from controller.census.cards import DescribedCard, KnownCards
 from controller.census.counting import Census, CountedCard, count
 from controller.census.families import FAMILIES, Detail
-from controller.census.holdings import HeldDevice, Holding, Holdings
+from controller.census.holdings import CountedHolding, HeldDevice, Holdings
 from controller.census.peers import PEERS, peer_exposition
-from controller.census.snapshot import Snapshot, WaitingPod
+from controller.census.snapshot import CountedPod, Snapshot
 from controller.census.text import exposition
 
 __all__ = [
@@ -29,15 +29,15 @@ __all__ = [
     "CardSeconds",
     "Census",
     "CountedCard",
+    "CountedHolding",
+    "CountedPod",
+    "CountedUse",
+    "DescribedCard",
     "Detail",
     "HeldDevice",
-    "Holding",
     "Holdings",
     "KnownCards",
-    "PublishedCard",
     "Snapshot",
-    "Use",
-    "WaitingPod",
     "count",
     "exposition",
     "peer_exposition",

@@ -10,7 +10,7 @@ FORGET_SECONDS: Final = 3600.0
 """How long a sum is kept of which nothing is held: namespaces come and go without end."""
 
 
-class Use(NamedTuple):
+class CountedUse(NamedTuple):
     """Whose time is summed up: that of a namespace with cards of one type, held as one kind of device."""
 
     namespace: str
@@ -35,9 +35,9 @@ class CardSeconds:
     """Sums up the time for which parts of cards are held. Every change is counted when it is made."""
 
     def __init__(self) -> None:
-        self._meters: dict[Use, _Meter] = {}
+        self._meters: dict[CountedUse, _Meter] = {}
 
-    def change(self, use: Use, parts: int, now: float) -> None:
+    def change(self, use: CountedUse, parts: int, now: float) -> None:
         """Count from ``now`` on that so many parts of ``CARD`` more are held, or less."""
         meter = self._meters.setdefault(use, _Meter(since=now))
         meter.total, meter.since = meter.read(now), now
@@ -47,7 +47,7 @@ class CardSeconds:
         """Begin all sums anew at 0; what is held is held still."""
         self._meters = {use: _Meter(meter.held, now) for use, meter in self._meters.items() if meter.held}
 
-    def totals(self, now: float) -> Mapping[Use, float]:
+    def totals(self, now: float) -> Mapping[CountedUse, float]:
         """Return the seconds of each use until ``now``; forget those of which nothing was held for long."""
         gone = [use for use, one in self._meters.items() if not one.held and now - one.since > FORGET_SECONDS]
         for use in gone:

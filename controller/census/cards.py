@@ -12,7 +12,7 @@ from driver.quantity import NANO
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedCard:
+class DescribedCard:
     """A card as its devices describe it.
 
     Attributes:
@@ -40,7 +40,7 @@ class KnownPool:
 
     pool: str
     slices: Sequence[Slice]
-    cards: Mapping[str, PublishedCard]
+    cards: Mapping[str, DescribedCard]
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class KnownCards:
             cards[name] = self._card(pool.node, name, parts[0], memory, bits[name])
         return KnownPool(pool.name, pool.slices, cards)
 
-    def _card(self, node: str, name: str, device: Device, memory: int, bits: int) -> PublishedCard:
+    def _card(self, node: str, name: str, device: Device, memory: int, bits: int) -> DescribedCard:
         def text(attribute: str) -> str:
             value = device.attributes.get(self.names.attribute(attribute))
             return value if isinstance(value, str) else ""
@@ -92,7 +92,7 @@ class KnownCards:
             "ib_cluster": text("ibCluster"),
         }
         index = device.attributes.get(self.names.attribute("index"))
-        return PublishedCard(
+        return DescribedCard(
             node=node,
             name=name,
             uuid=facts["uuid"],

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation import PublishedPool
-from controller.census.cards import KnownCards, KnownPool, PublishedCard, is_closed_by
-from controller.census.holdings import HeldDevice, Holding
+from controller.census.cards import DescribedCard, KnownCards, KnownPool, is_closed_by
+from controller.census.holdings import CountedHolding, HeldDevice
 from controller.census.snapshot import Snapshot
 from driver.device_facts import card_of
 from driver.kinds import SHARE_KINDS, UNKNOWN_KIND, WHOLE_KINDS
@@ -32,7 +32,7 @@ class CountedCard:
         tenants: claims that hold a part of it.
     """
 
-    card: PublishedCard
+    card: DescribedCard
     state: str = "free"
     memory: int = 0
     cores: float = 0.0
@@ -99,7 +99,7 @@ def count(
     return census
 
 
-def _hold(census: Census, holding: Holding) -> None:
+def _hold(census: Census, holding: CountedHolding) -> None:
     if not holding.is_reserved:
         census.unreserved[holding.namespace] += 1
     seen = set()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import CARD
-from controller.census.card_seconds import CardSeconds, Use
+from controller.census.card_seconds import CardSeconds, CountedUse
 from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
 from driver.model import Allocation, Claim, Device, Result
 from driver.names import Names
@@ -37,7 +37,7 @@ class HeldDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class CountedHolding:
     """What one claim holds.
 
     Attributes:
@@ -65,7 +65,7 @@ class Holdings:
         self._driver = names.driver
         self._type, self._kind = names.attribute("type"), names.attribute(KIND_ATTRIBUTE)
         self._find = find
-        self._known: dict[str, Holding] = {}
+        self._known: dict[str, CountedHolding] = {}
         self._allocations: dict[str, Allocation] = {}
         self.seconds = CardSeconds()
 
@@ -77,7 +77,7 @@ class Holdings:
             return
         for holding, sign in ((before, -1), (after, 1)):
             for held in holding.devices if holding else ():
-                use = Use(key.partition("/")[0], held.type, held.kind)
+                use = CountedUse(key.partition("/")[0], held.type, held.kind)
                 self.seconds.change(use, sign * held.parts, now)
         if after is None:
             self._known.pop(key, None)
@@ -85,11 +85,11 @@ class Holdings:
         else:
             self._known[key] = after
 
-    def copy(self) -> Mapping[str, Holding]:
+    def copy(self) -> Mapping[str, CountedHolding]:
         """Return what is held now, by claim."""
         return self._known.copy()
 
-    def _holding(self, key: str, claim: Claim, before: Holding | None) -> Holding | None:
+    def _holding(self, key: str, claim: Claim, before: CountedHolding | None) -> CountedHolding | None:
         allocation = claim.allocation
         ours = [one for one in allocation.results if one.device.driver == self._driver] if allocation else []
         if not ours or allocation is None:
@@ -97,7 +97,7 @@ class Holdings:
         same = before is not None and self._allocations.get(key) == allocation
         self._allocations[key] = allocation
         known = {(one.request, one.pool, one.device): one for one in before.devices} if before and same else {}
-        return Holding(
+        return CountedHolding(
             namespace=claim.namespace,
             claim=claim.name,
             node=allocation.node_name,

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.allocation import PublishedPool
-from controller.census.card_seconds import Use
-from controller.census.holdings import Holding
+from controller.census.card_seconds import CountedUse
+from controller.census.holdings import CountedHolding
 from controller.gangs import Membership
 
 
-class WaitingPod(NamedTuple):
+class CountedPod(NamedTuple):
     """A pod that cannot be placed at present.
 
     Attributes:
@@ -39,8 +39,8 @@ class Snapshot:
 
     pools: Sequence[PublishedPool] = ()
     open: Collection[str] = ()
-    holdings: Mapping[str, Holding] = field(default_factory=dict)
-    card_seconds: Mapping[Use, float] = field(default_factory=dict)
-    waiting: Sequence[WaitingPod] = ()
+    holdings: Mapping[str, CountedHolding] = field(default_factory=dict)
+    card_seconds: Mapping[CountedUse, float] = field(default_factory=dict)
+    waiting: Sequence[CountedPod] = ()
     members: Mapping[str, Membership] = field(default_factory=dict)
     placed: Mapping[str, str] = field(default_factory=dict)

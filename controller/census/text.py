@@ -12,7 +12,7 @@ from controller.census.cards import KnownCards
 from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group, count
 from controller.census.escaping import label, labels
 from controller.census.families import FAMILIES, Detail
-from controller.census.holdings import HeldDevice, Holding
+from controller.census.holdings import CountedHolding, HeldDevice
 from controller.census.snapshot import Snapshot
 from driver.device_facts import card_of
 
@@ -117,7 +117,7 @@ def _write_cards(lines: Lines, cards: Iterable[CountedCard], pause: Callable[[],
             pause()
 
 
-def _write_claims(lines: Lines, census: Census, holdings: Iterable[Holding], pause: Callable[[], None]) -> None:
+def _write_claims(lines: Lines, census: Census, holdings: Iterable[CountedHolding], pause: Callable[[], None]) -> None:
     info = lines["lode_allocation_info"]
     memory, cores = lines["lode_allocation_memory_bytes"], lines["lode_allocation_cores_ratio"]
     for number, holding in enumerate(holdings):

@@ -9,7 +9,7 @@ contact            follows which kinds of objects are still kept up to date
 gangholds          holds nodes back for gangs
 | podsync          decides about one pod, and has that carried out
 | fitchecks        answers the AdmissionChecks of Kueue
-fleetview          what claims hold, and a copy of the fleet for monitoring
+fleetcopies        what claims hold, and a copy of the fleet for monitoring
 podwaits           the pods that wait: wakes them, and holds nodes back for them
 shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed

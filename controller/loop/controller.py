@@ -18,7 +18,7 @@ from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.fitchecks import FitChecks
-from controller.loop.fleetview import FleetView
+from controller.loop.fleetcopies import FleetCopies
 from controller.loop.gangsync import GangSync
 from controller.loop.inuse import devices_in_use
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
@@ -102,7 +102,7 @@ class Controller:
             self._state.follow_budgets()
         if settings.controller.kueue.enabled:
             self._state.follow_queues()
-        self._fleet_view = FleetView(self._state, ports.clock, shown=settings.controller.fleet_metrics != "none")
+        self._fleet_copies = FleetCopies(self._state, ports.clock, shown=settings.controller.fleet_metrics != "none")
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)
@@ -197,7 +197,7 @@ class Controller:
         if self._deciding or not (self._caught_up and self._state.complete):
             return
         self._deciding = True
-        self._fleet_view.begin()
+        self._fleet_copies.begin()
         for found in self._state.unreadable.of()[:_MOST_LOGGED]:
             self._reporter.report_unreadable(found)
         for quota in [*self._state.quotas.invalid][:_MOST_LOGGED]:
@@ -377,7 +377,7 @@ class Controller:
         if not self._deciding:
             return None
         began = self._clock.monotonic()
-        snapshot = self._fleet_view.snapshot(self._waits)
+        snapshot = self._fleet_copies.snapshot(self._waits)
         self._metrics.copied_fleet(self._clock.monotonic() - began)
         return snapshot
 
@@ -389,7 +389,7 @@ class Controller:
 
     def _requeue(self, changes: Changes) -> None:
         now = self._clock.monotonic()
-        self._fleet_view.note(changes)
+        self._fleet_copies.note(changes)
         for found in changes.unreadable:
             if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
                 self._log.error(

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import CARD
-from controller.census import Detail, Holding, KnownCards, Snapshot, Use, count, exposition
+from controller.census import CountedHolding, CountedUse, Detail, KnownCards, Snapshot, count, exposition
 from controller.loop import Controller
-from controller.loop.fleetview import FleetView
+from controller.loop.fleetcopies import FleetCopies
 from controller.state import Changes, State
 from driver.device_facts import card_of
 from driver.model import DeviceId
@@ -26,7 +26,7 @@ def fleet_differences(controller: Controller, restarted: State) -> Iterator[str]
     shown = controller.fleet_snapshot()
     if shown is None:
         return
-    view = FleetView(restarted, VirtualClock(), shown=True)
+    view = FleetCopies(restarted, VirtualClock(), shown=True)
     view.note(Changes(claims=dict.fromkeys(restarted.claims)), listed=True)
     right = view.snapshot(_Nobody())
     known = _published(shown, restarted)
@@ -49,7 +49,7 @@ def _states(snapshot: Snapshot, cards: KnownCards) -> Mapping[tuple[str, str], s
     return {key: card.state for key, card in count(snapshot, cards, age=lambda _: 0.0).cards.items()}
 
 
-def _published(snapshot: Snapshot, state: State) -> Mapping[str, Holding]:
+def _published(snapshot: Snapshot, state: State) -> Mapping[str, CountedHolding]:
     """The holdings whose devices are published; of others, a controller shows what it knew of them before."""
     driver, device_of = state.names.driver, state.devices.published_device
     return {
@@ -66,7 +66,7 @@ def _implausible(shown: Snapshot) -> Iterator[str]:
             yield f"{use} has held cards for {seconds} s"
     for holding in shown.holdings.values():
         for held in holding.devices:
-            if Use(holding.namespace, held.type, held.kind) not in shown.card_seconds:
+            if CountedUse(holding.namespace, held.type, held.kind) not in shown.card_seconds:
                 yield f"nobody counts the time of {holding}"
             if not 0 <= held.parts <= CARD or not card_of(held.device):
                 yield f"{holding.claim} holds {held.parts} parts of a card"

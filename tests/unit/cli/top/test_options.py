@@ -93,7 +93,7 @@ def test_watching_prints_again_until_it_is_interrupted(cluster: User, capsys: py
         else:
             raise KeyboardInterrupt
 
-    assert running.run(watched(["nodes", "--watch", "--no-headers"]), running.Pauses(lambda: 0.0, sleep)) == 0
+    assert running.run(watched(["nodes", "--watch", "--no-headers"]), running.WatchPauses(lambda: 0.0, sleep)) == 0
     first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert (first[3], second[3]) == ("0", "1")
     assert pauses == [5.0, 5.0]
@@ -107,7 +107,7 @@ def test_watching_asks_at_most_half_of_the_time(cluster: User) -> None:
         pauses.append(seconds)
         raise KeyboardInterrupt
 
-    assert running.run(watched(["nodes", "-w"]), running.Pauses(lambda: next(times), sleep)) == 0
+    assert running.run(watched(["nodes", "-w"]), running.WatchPauses(lambda: next(times), sleep)) == 0
     assert pauses == [40.0]
 
 
@@ -118,7 +118,7 @@ def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User, capsys
         del seconds
         cluster.error = Unavailable("down")
 
-    assert running.run(watched(["nodes", "-w"]), running.Pauses(sleep=sleep)) == 2
+    assert running.run(watched(["nodes", "-w"]), running.WatchPauses(sleep=sleep)) == 2
     assert "gave no usable answer: down" in capsys.readouterr().err
 
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import CARD
-from controller.census import CardSeconds, Use
+from controller.census import CardSeconds, CountedUse
 from controller.census.card_seconds import FORGET_SECONDS
 from tests.unit.controller.census.fleets import SmallFleet, card, claim, pool
 
-USE = Use("team", "h100", "gpu")
+USE = CountedUse("team", "h100", "gpu")
 
 
 def test_a_card_counts_from_the_moment_it_is_held_until_it_is_free() -> None:
@@ -34,8 +34,8 @@ def test_the_sum_is_that_of_the_parts_however_they_overlap(held: list[tuple[int,
 def test_a_new_term_counts_from_nothing_and_forgets_nobody_who_holds() -> None:
     seconds = CardSeconds()
     seconds.change(USE, CARD, 0)
-    seconds.change(Use("gone", "h100", "gpu"), CARD, 0)
-    seconds.change(Use("gone", "h100", "gpu"), -CARD, 5)
+    seconds.change(CountedUse("gone", "h100", "gpu"), CARD, 0)
+    seconds.change(CountedUse("gone", "h100", "gpu"), -CARD, 5)
     seconds.restart(50)
     assert seconds.totals(60) == {USE: 10}
 
@@ -61,7 +61,7 @@ def test_what_is_published_late_counts_as_its_type_from_then_on() -> None:
     fleet.put(claim("a", "n1", "gpu-0"), 0)
     fleet.publish(pool("n1", [card("gpu-0")]))
     fleet.put(claim("a", "n1", "gpu-0"), 10)
-    assert fleet.snapshot(15).card_seconds == {Use("team", "", "unknown"): 10, USE: 5}
+    assert fleet.snapshot(15).card_seconds == {CountedUse("team", "", "unknown"): 10, USE: 5}
 
 
 def test_devices_that_are_published_no_longer_are_held_as_before() -> None:

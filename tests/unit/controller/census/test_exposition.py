@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.census import FAMILIES, Detail, KnownCards, Snapshot, WaitingPod, exposition
+from controller.census import FAMILIES, CountedPod, Detail, KnownCards, Snapshot, exposition
 from controller.census.counting import STATES
 from controller.gangs import Membership, MemberTerms, Source
 from driver.kube.api import Object
@@ -142,9 +142,9 @@ def test_free_cards_and_the_largest_group_of_them_are_told_by_type_and_ib_cluste
 
 def test_pods_that_wait_are_told_by_reason_and_the_oldest_by_age() -> None:
     waiting = (
-        WaitingPod("a", "Unallocatable", "2026-01-01T00:00:00Z", 5),
-        WaitingPod("a", "QuotaExceeded", "", 7),
-        WaitingPod("b", "Unallocatable", "", 9),
+        CountedPod("a", "Unallocatable", "2026-01-01T00:00:00Z", 5),
+        CountedPod("a", "QuotaExceeded", "", 7),
+        CountedPod("b", "Unallocatable", "", 9),
     )
     snapshot = Snapshot(waiting=waiting)
     assert series(snapshot, "lode_waiting_pods", "namespace", "reason") == {
@@ -174,7 +174,7 @@ def full() -> Snapshot:
     fleet.put(claim("a", "n1", "gpu-0"))
     fleet.put(claim("b", "n1", "gpu-1", pods=()))
     member = Membership("team/gang", MemberTerms(Source.CLAIM))
-    return fleet.snapshot(waiting=(WaitingPod("team", "Unallocatable"),), members={"team/x": member})
+    return fleet.snapshot(waiting=(CountedPod("team", "Unallocatable"),), members={"team/x": member})
 
 
 @pytest.mark.parametrize("detail", list(Detail))

@@ -7,12 +7,12 @@ some milliseconds for 40,000 cards.
 from collections.abc import Iterator
 from typing import Protocol
 
-from controller.census import Holdings, Snapshot, WaitingPod
+from controller.census import CountedPod, Holdings, Snapshot
 from controller.state import Changes, State
 from driver.clock import Clock
 
 
-class Waiting(Protocol):
+class WaitSource(Protocol):
     """The pods that wait (``PodWaits``)."""
 
     def waiting(self) -> Iterator[tuple[str, str, float]]:
@@ -20,7 +20,7 @@ class Waiting(Protocol):
         ...
 
 
-class FleetView:
+class FleetCopies:
     """The fleet as others are shown it.
 
     Args:
@@ -49,7 +49,7 @@ class FleetView:
         """Begin the counters anew: those of another leader have counted until now."""
         self._holdings.seconds.restart(self._clock.monotonic())
 
-    def snapshot(self, waits: Waiting) -> Snapshot:
+    def snapshot(self, waits: WaitSource) -> Snapshot:
         """Return a copy of what is counted."""
         state = self._state
         return Snapshot(
@@ -62,9 +62,9 @@ class FleetView:
             placed=state.nodes.placements(),
         )
 
-    def _waiting(self, waits: Waiting) -> Iterator[WaitingPod]:
+    def _waiting(self, waits: WaitSource) -> Iterator[CountedPod]:
         now, pods = self._clock.monotonic(), self._state.pods
         for key, reason, since in waits.waiting():
             said = pods[key].allocated if key in pods else None
             told = said.since if said and said.status == "False" else ""
-            yield WaitingPod(key.partition("/")[0], reason, told, now - since)
+            yield CountedPod(key.partition("/")[0], reason, told, now - since)
