@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Final
 
 from driver.errors import Fault, InvalidInput
@@ -57,4 +56,4 @@ def price_table(raw: Any, origin: str) -> PriceTable:
 
 
 def _is_price(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and 0 <= value <= _MOST
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST

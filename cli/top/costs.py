@@ -5,6 +5,7 @@ and cores, and what is left is idle. So namespaces and idle cards together cost 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,7 +14,9 @@ from cli.fleetview import CardHolding, CardView, FleetView, read_fleet
 from cli.prices import HOURS_PER_MONTH, PriceTable
 from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
+from driver.errors import SENSELESS
 from driver.kube.api import PODS, Api, Object
+from driver.kube.objects import name_key
 
 IDLE: Final = "__idle__"
 """The namespace of what nobody holds, as in reports of OpenCost."""
@@ -50,10 +53,17 @@ def report(api: Api, question: Question) -> Listing:
         OperatorFault: see ``read_fleet``.
     """
     view = read_fleet(api, question.names)
-    workloads = {}
-    if question.by_workload:
-        workloads = {_key(pod): workload_of(pod) for pod in live.each(api, PODS, question.namespace)}
-    return report_on(view, question, workloads)
+    pods = live.each(api, PODS, question.namespace) if question.by_workload else ()
+    return report_on(view, question, workloads_of(pods))
+
+
+def workloads_of(pods: Iterable[Object]) -> Mapping[tuple[str, str], str]:
+    """Return what made each pod, by namespace and name; a pod that makes no sense is left out and counts as its own."""
+    found = {}
+    for pod in pods:
+        with suppress(*SENSELESS):
+            found[name_key(pod)] = workload_of(pod)
+    return found
 
 
 def report_on(view: FleetView, question: Question, workloads: Mapping[tuple[str, str], str]) -> Listing:
@@ -93,10 +103,6 @@ def workload_of(pod: Object) -> str:
     if kind == "replicaset" and name.endswith(ending):
         return f"deployment/{name.removesuffix(ending)}"
     return f"{kind}/{name}"
-
-
-def _key(pod: Object) -> tuple[str, str]:
-    return pod["metadata"].get("namespace") or "", pod["metadata"]["name"]
 
 
 def _parts(

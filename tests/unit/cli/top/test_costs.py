@@ -18,6 +18,7 @@ from tests.unit.cli.cluster import pod, slices
 from tests.unit.cli.fleetview.views import NAMES, held, view_of
 from tests.unit.cli.user import User, add, hold
 
+OWNER = {"kind": "Job", "name": "train", "uid": "u", "controller": True}
 GIB = 1024**3
 PRICES = PriceTable({"A100": 4.0, "default": 1.0}, "EUR")
 
@@ -122,6 +123,12 @@ def test_a_pod_belongs_to_what_made_it(owner: Any, labels: dict[str, str], workl
     assert costs.workload_of({"metadata": {"name": "p", "labels": labels, "ownerReferences": owners}}) == workload
 
 
+def test_a_pod_that_makes_no_sense_hides_the_workload_of_no_other() -> None:
+    odd = {"metadata": {"name": "odd", "namespace": "team", "labels": ["x"], "ownerReferences": [OWNER]}}
+    good = {"metadata": {"name": "good", "namespace": "team", "ownerReferences": [OWNER]}}
+    assert costs.workloads_of([odd, {"metadata": 7}, good]) == {("team", "good"): "job/train"}
+
+
 def test_cards_without_a_price_and_those_of_others_are_left_out_with_a_note() -> None:
     parts = slices("b", "t4x2", ("whole",))
     parts[0]["spec"]["devices"][0]["taints"] = [{"key": "lode.dev/other-driver", "effect": "NoSchedule"}]
@@ -148,6 +155,8 @@ def test_cards_without_a_price_and_those_of_others_are_left_out_with_a_note() ->
             ["perHour[T4]: 'cheap'", "perHour[7]", "perHour[A2]: -1", "perHour[A3]: True", "currency: 5", "perDay"],
         ),
         ({"perHour": {"T4": float("nan")}}, ["perHour[T4]: nan"]),
+        ({"perHour": {"T4": float("inf")}}, ["perHour[T4]: inf"]),
+        ({"perHour": {"T4": 10**400}}, ["perHour[T4]: 1000"]),
     ],
 )
 def test_every_fault_of_a_table_is_named_at_once(raw: Any, faults: list[str]) -> None:
