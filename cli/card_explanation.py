@@ -8,7 +8,7 @@ from cli import live
 from cli.cards.card import cards_of, find, parse
 from cli.cards.rules import KnownRule, known_rules
 from cli.fleetview import CardHolding, CardView, Closure, ViewBuilder
-from cli.fleetview.printed import holder_json, memory_text
+from cli.fleetview.printed import amount_texts, holder_json, memory_text
 from cli.tables import since_text, table
 from driver.errors import OperatorFault
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
@@ -162,7 +162,6 @@ def _row(one: CardHolding, now: float) -> tuple[str, ...]:
         one.claim,
         ",".join(one.users) or "<none>",
         one.device,
-        "<none>" if one.memory is None else memory_text(one.memory),
-        "<none>" if one.cores is None else str(one.cores),
+        *amount_texts(one),
         since_text(one.since, now),
     )

@@ -1,6 +1,6 @@
 """Reads the objects of a cluster with the rights of the user. Only ``get`` and ``list`` are used."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -118,6 +118,17 @@ def each(
         raise fault_of_forbidden(error, MissingRight("list", resource, namespace)) from error
     except ApiError as error:
         raise fault_of_api_error(error) from error
+
+
+def labelled(api: Api, resource: Resource, label_selector: str) -> Collection[str] | None:
+    """Return the names of the objects of the kind that have these labels; None if no labels are asked for.
+
+    Raises:
+        NoRights, OperatorFault: as ``each``.
+    """
+    if not label_selector:
+        return None
+    return {one["metadata"]["name"] for one in each(api, resource, label_selector=label_selector)}
 
 
 def get_one(api: Api, resource: Resource, name: str, namespace: str) -> Object | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cli import live
 from cli.fleetview import CardHolding, CardView, ViewBuilder
-from cli.fleetview.printed import holder_json, memory_text
+from cli.fleetview.printed import amount_texts, holder_json
 from cli.tables import since_text, table
 from cli.top.namespaces import FoundNamespaces, waiting_condition
 from cli.top.question import Question
@@ -142,8 +142,7 @@ def _row(card: CardView, one: CardHolding, now: float) -> tuple[str, ...]:
         ",".join(one.users) or "<none>",
         card.facts.key,
         one.device,
-        "<none>" if one.memory is None else memory_text(one.memory),
-        "<none>" if one.cores is None else str(one.cores),
+        *amount_texts(one),
         since_text(one.since, now),
     )
 

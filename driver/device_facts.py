@@ -68,8 +68,8 @@ def _facts(result: Result, allocation: Allocation, names: Names, device: Device 
     facts = {
         "node": allocation.node_name,
         "card": card_of(result.device.device),
-        **{field: _readable(attributes.get(names.attribute(name))) for field, name in _TEXTS},
-        "pciBusID": _readable(bus),
+        **{field: readable(attributes.get(names.attribute(name))) for field, name in _TEXTS},
+        "pciBusID": readable(bus),
     }
     return {
         "apiVersion": names.parameters_api_version,
@@ -86,7 +86,7 @@ def card_of(device: str) -> str:
     return "-".join(device.split("-")[:2])
 
 
-def _readable(value: object) -> str:
+def readable(value: object) -> str:
     """Return the text if it can be one of the API's attributes and printed, else ""."""
     if not isinstance(value, str) or len(value) > MAX_ATTRIBUTE_BYTES or not value.isprintable():
         return ""

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from driver.limits import listed
 
 _MOST_TEXT = 4096
 """Characters of the text of all faults: what is written is part of it, and may be long."""
+
+
+SENSELESS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading raises about content that makes no sense, and that no program of ours has written."""
 
 
 class LodeError(Exception):

@@ -94,6 +94,10 @@ class CounterConsumption:
     compatibility_groups: tuple[str, ...] = ()
 
 
+EXCLUDING_EFFECTS: Final = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep a device from claims that do not tolerate them (resource.k8s.io/v1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """A device taint (slice or DeviceTaintRule)."""
@@ -102,6 +106,11 @@ class Taint:
     value: str = ""
     effect: str = "NoSchedule"
     time_added: str = ""
+
+    @property
+    def excludes(self) -> bool:
+        """Whether it keeps its device from claims that do not tolerate it."""
+        return self.effect in EXCLUDING_EFFECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +323,11 @@ class Consumer:
     api_group: str = ""
     unknown: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
     """Fields of a later version of the API. They are written as they were read."""
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether it is a pod."""
+        return self.resource == "pods" and not self.api_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from driver.device_facts import card_of
-from driver.errors import OperatorFault
+from driver.errors import SENSELESS, OperatorFault
 from driver.kube.api import Object
 from driver.model import Device, Slice, Taint
 from driver.names import Names
@@ -13,7 +13,6 @@ from driver.wire import slice_from
 
 _MOST_NAMED: Final = 20
 """Candidates that a message names."""
-_SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _is_of(part: Slice, node: str, names: Names) -> bool:
 def _decoded(raw: Object) -> Slice | None:
     try:
         return slice_from(raw)
-    except _SENSELESS:
+    except SENSELESS:
         return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from driver.errors import OperatorFault
+from driver.errors import SENSELESS, OperatorFault
 from driver.kube.api import Object
 from driver.kube.objects import is_terminal, object_key
 from kubeletplugin.hardware.vendors import vendor_of_resource
@@ -23,7 +23,6 @@ _SOCKETS: Final = "/device-plugins"
 """The end of the folder in which device plugins find the kubelet."""
 _SHARED_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 """Domains of labels that say what a node is. They are never changed."""
-_SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 Phase = Literal["taken", "closing", "back"]
 
@@ -83,7 +82,7 @@ def record_of(node: Object) -> Record | None:
         texts = (found.daemon_set, found.label, found.value or "")
         if all(isinstance(it, str) for it in texts) and found.phase in get_args(Phase):
             return found
-    except (*_SENSELESS, RecursionError):  # of an annotation that is nested deeply
+    except SENSELESS:  # of an annotation that is nested deeply
         pass
     raise OperatorFault(
         f"node {node['metadata']['name']}: the annotation {RECORD} is not one that this command wrote; remove it"
@@ -109,7 +108,7 @@ def device_plugin(daemon_set: Object) -> DevicePlugin | None:
         return DevicePlugin(
             object_key(daemon_set), dict(spec.get("nodeSelector") or {}), bool(avoids) and all(avoids), bool(terms)
         )
-    except _SENSELESS:
+    except SENSELESS:
         return None
 
 
@@ -129,7 +128,7 @@ def _registers(pod: Object, node: str) -> str:
         owners = metadata.get("ownerReferences") or ()
         names = [owner["name"] for owner in owners if owner["kind"] == "DaemonSet" and owner.get("controller")]
         return f"{metadata['namespace']}/{names[0]}" if names else ""
-    except _SENSELESS:
+    except SENSELESS:
         return ""
 
 
@@ -205,5 +204,5 @@ def _devices(pod: Object, node: str) -> int:
         return sum(
             device_count(amount) for limit in limits for name, amount in limit.items() if vendor_of_resource(name)
         )
-    except _SENSELESS:
+    except SENSELESS:
         return 0

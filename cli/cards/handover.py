@@ -9,7 +9,7 @@ before a node is given back all its cards are closed until the device plugin has
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cli import live
@@ -250,15 +250,12 @@ class Handover:
         raise OperatorFault(f"node {self._node} was changed by others at every try; call it again")
 
     def _closed(self) -> Mapping[str, str]:
+        return self._closed_of(self._cards())
+
+    def _closed_of(self, cards: Iterable[PublishedCard]) -> Mapping[str, str]:
         """The cards that the plugin of the node keeps for another driver, by name, and what hands each out."""
         taint = self._names.attribute("other-driver")
-        return {
-            card.name: it.value
-            for card in self._cards()
-            for own in card.devices.values()
-            for it in own
-            if it.key == taint
-        }
+        return {card.name: it.value for card in cards for own in card.devices.values() for it in own if it.key == taint}
 
     def _cards(self) -> tuple[PublishedCard, ...]:
         return read_target(self._api, self._node, self._names).cards
@@ -268,8 +265,9 @@ class Handover:
         return len(self._closed()) <= sum(users_on(self._node, self._pods()).values())
 
     def _say_who_has_cards(self) -> int:
-        closed, users = self._closed(), users_on(self._node, self._pods())
-        opened = [card.name for card in self._cards() if card.name not in closed]
+        cards, users = self._cards(), users_on(self._node, self._pods())
+        closed = self._closed_of(cards)
+        opened = [card.name for card in cards if card.name not in closed]
         print(f"node {self._node}: open to claims: {', '.join(opened) or 'no card'}")
         if users:
             print(f"cards of pods that run on: {', '.join(closed) or 'none'}; pods: {', '.join(users)}")

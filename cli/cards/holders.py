@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from cli.cards.card import CardTarget
+from driver.errors import SENSELESS
 from driver.kube.api import Object
 from driver.kube.objects import claim_name, is_terminal, object_key
 from driver.names import Names
-
-_SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def _refers(pod: Object, holder: CardHolder) -> bool:
         if pod["metadata"]["namespace"] != namespace:
             return False
         return any(claim_name(pod, entry) == name for entry in pod["spec"].get("resourceClaims") or ())
-    except _SENSELESS:
+    except SENSELESS:
         return False
 
 
@@ -75,7 +74,7 @@ def _holder(claim: Object, target: CardTarget, names: Names) -> CardHolder | Non
             admin_access=all(result.get("adminAccess") for result in own),
             users=tuple(f"{user['resource']}/{user['name']}" for user in status.get("reservedFor") or ()),
         )
-    except _SENSELESS:
+    except SENSELESS:
         return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cli.cards.card import CardTarget, PublishedCard
-from driver.errors import OperatorFault
+from driver.errors import SENSELESS, OperatorFault
 from driver.kube.api import DEVICE_TAINT_RULES, Object
 from driver.model import Taint, TaintRule
 from driver.names import Names
@@ -21,8 +21,6 @@ _MOST_CHARACTERS: Final = 253
 """Of the name of an object."""
 _WHOLE_NODE: Final = "all"
 """Stands for the device in the name of the rule of a node. No device has this name."""
-_CLOSING: Final = ("NoSchedule", "NoExecute")
-_SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class KnownRule:
     @property
     def closes(self) -> bool:
         """Whether devices that it selects are given to no claim that does not tolerate it."""
-        return self.rule.selects and self.rule.taint.effect in _CLOSING
+        return self.rule.selects and self.rule.taint.excludes
 
     def selects(self, pool: str, device: str, names: Names) -> bool:
         """Return whether it selects the device."""
@@ -70,7 +68,7 @@ def known_rules(rules: Iterable[Object], names: Names) -> list[KnownRule]:
             labelled = (metadata.get("labels") or {}).get(_label(names)) == "true"
             ours = labelled and metadata["name"].endswith(_suffix(names))
             found.append(KnownRule(taint_rule_from(raw), metadata.get("uid") or "", ours))
-        except _SENSELESS:
+        except SENSELESS:
             continue
     return found
 
@@ -109,7 +107,7 @@ def remaining_taints(card: PublishedCard, known: Sequence[KnownRule], names: Nam
     seen: dict[tuple[str, str, str], tuple[Taint, str]] = {}
     for taints in card.devices.values():
         for taint in taints:
-            if taint.effect in _CLOSING:
+            if taint.excludes:
                 seen.setdefault(("", taint.key, taint.effect), (taint, "the plugin of the node"))
     for one in known:
         if one.closes and any(one.selects(pool, device, names) for device in (card.name, *card.devices)):
@@ -122,7 +120,7 @@ def is_closed(card: PublishedCard, known: Sequence[KnownRule], names: Names) -> 
     pool = names.pool(card.node)
     closing = [one for one in known if one.closes]
     return all(
-        any(taint.effect in _CLOSING for taint in taints) or any(one.selects(pool, device, names) for one in closing)
+        any(taint.excludes for taint in taints) or any(one.selects(pool, device, names) for one in closing)
         for device, taints in card.devices.items()
     )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from cli.cards.rules import known_rules
 from cli.fleetview.cards import CardHolding, CardView, Closure, FleetCard
 from cli.fleetview.holding import Place, holdings_of, with_amounts
-from cli.fleetview.published import UNREADABLE, PublishedCards
+from cli.fleetview.published import UNREADABLE, PublishedCards, left_out
 from cli.fleetview.rules import ClosedByRules
-from driver.kube.api import Object
+from driver.kube.api import RESOURCE_CLAIMS, Object
 from driver.names import Names
 
 
@@ -54,9 +54,7 @@ class ViewBuilder:
                 for place, holding in holdings_of(raw, self._names):
                     self._held.setdefault(place, []).append(holding)
             except UNREADABLE as error:
-                metadata = raw["metadata"]
-                key = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-                self._notes.append(f"ResourceClaim {key} is left out, it cannot be read: {error!r}"[:1024])
+                self._notes.append(left_out(RESOURCE_CLAIMS, raw, error))
 
     def add_rules(self, rules: Iterable[Object]) -> None:
         """Add DeviceTaintRules."""

@@ -52,8 +52,7 @@ def with_amounts(holding: CardHolding, card: FleetCard) -> CardHolding:
 
 def user_text(consumer: Consumer) -> str:
     """Return a pod by its name, and another consumer with its kind."""
-    is_pod = consumer.resource == "pods" and not consumer.api_group
-    return consumer.name if is_pod else f"{consumer.resource}/{consumer.name}"
+    return consumer.name if consumer.is_pod else f"{consumer.resource}/{consumer.name}"
 
 
 def _amounts(result: Result) -> Mapping[str, int | None]:

@@ -17,6 +17,12 @@ def holder_texts(holding: CardHolding) -> Iterator[str]:
     yield from (f"{holding.namespace}/{user}" for user in holding.users or (f"claim/{holding.claim}",))
 
 
+def amount_texts(holding: CardHolding) -> tuple[str, str]:
+    """Return its memory and cores, as cells of a table."""
+    memory = "<none>" if holding.memory is None else memory_text(holding.memory)
+    return memory, "<none>" if holding.cores is None else str(holding.cores)
+
+
 def holder_json(card: CardView, holding: CardHolding) -> dict[str, Any]:
     """Return what a claim holds of the card, for JSON."""
     found: dict[str, Any] = {

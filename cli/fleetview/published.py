@@ -10,17 +10,16 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cli.fleetview.cards import CardUse, Draws, FleetCard, OfferedPart
-from driver.device_facts import card_of
-from driver.errors import LodeError
+from driver.device_facts import card_of, readable
+from driver.errors import SENSELESS, LodeError
 from driver.kinds import KIND_ATTRIBUTE, SHARE_KINDS, WHOLE_KINDS
-from driver.kube.api import Object
-from driver.limits import MAX_ATTRIBUTE_BYTES
+from driver.kube.api import RESOURCE_SLICES, Object, Resource
+from driver.model import EXCLUDING_EFFECTS
 from driver.names import Names
 from driver.quantity import NANO, Quantity
 
-UNREADABLE: Final = (ArithmeticError, AttributeError, LodeError, LookupError, RecursionError, TypeError, ValueError)
+UNREADABLE: Final = (LodeError, *SENSELESS)
 """What decoding raises about objects that make no sense."""
-_CLOSING: Final = ("NoSchedule", "NoExecute")
 _NONE: Final = frozenset[str]()
 _MOST_VARIANTS: Final = 8
 """Of a device of one name that are kept to be compared with."""
@@ -66,8 +65,7 @@ class PublishedCards:
         try:
             self._add(raw)
         except UNREADABLE as error:
-            name = str((raw.get("metadata") or {}).get("name") or "")
-            self.notes.append(f"ResourceSlice {name} is left out, it cannot be read: {error!r}"[:1024])
+            self.notes.append(left_out(RESOURCE_SLICES, raw, error))
 
     def cards(self) -> Iterator[FleetCard]:
         """Yield the cards: node by node, and by number."""
@@ -114,8 +112,9 @@ class PublishedCards:
             if len(variants) < _MOST_VARIANTS:
                 variants.append((source, part))
         taints = raw.get("taints")
-        closing = frozenset(taint["key"] for taint in taints if taint.get("effect") in _CLOSING) if taints else _NONE
-        return part, closing
+        if not taints:
+            return part, _NONE
+        return part, frozenset(taint["key"] for taint in taints if taint.get("effect") in EXCLUDING_EFFECTS)
 
     def _made(self, raw: Object) -> OfferedPart:
         name, capacity = raw["name"], raw.get("capacity") or {}
@@ -135,7 +134,7 @@ class PublishedCards:
     def _text(self, device: Object, name: str) -> str:
         attributes = device.get("attributes") or {}
         found = attributes.get(name) or attributes.get(self._names.attribute(name)) or {}
-        return _readable(found.get("string"))
+        return readable(found.get("string"))
 
     def _facts(self, pool: _Pool, name: str, card: _Card) -> FleetCard:
         parts = tuple(card.parts.values())
@@ -153,13 +152,16 @@ class PublishedCards:
         )
 
 
+def left_out(resource: Resource, raw: Object, error: Exception) -> str:
+    """Return the note on an object that makes no sense: others are shown without it."""
+    metadata = raw.get("metadata")
+    parts = ("namespace", "name") if resource.namespaced else ("name",)
+    key = "/".join(str(metadata.get(part) or "") for part in parts) if isinstance(metadata, dict) else ""
+    return f"{resource.kind} {key} is left out, it cannot be read: {error!r}"[:1024]
+
+
 def _use_of(kind: str) -> CardUse:
     return "whole" if kind in WHOLE_KINDS else "shared" if kind in SHARE_KINDS else "cut"
-
-
-def _readable(value: Any) -> str:
-    """Return the text if a terminal shows it as it is: others may have written it."""
-    return value if isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_BYTES and value.isprintable() else ""
 
 
 def _draws(counters: Mapping[str, Any]) -> Draws:

@@ -36,18 +36,7 @@ def report(api: Api, question: Question) -> Listing:
         OperatorFault: see ``read_fleet``.
     """
     view = read_fleet(api, question.names)
-    return report_on(view, question, labelled_nodes(api, question))
-
-
-def labelled_nodes(api: Api, question: Question) -> Collection[str] | None:
-    """Return the names of the nodes that a selector asks for; None without one.
-
-    Raises:
-        OperatorFault: see ``live.each``.
-    """
-    if not question.selector:
-        return None
-    return {node["metadata"]["name"] for node in live.each(api, NODES, label_selector=question.selector)}
+    return report_on(view, question, live.labelled(api, NODES, question.selector))
 
 
 def report_on(view: FleetView, question: Question, nodes: Collection[str] | None = None) -> Listing:

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from cli import live
 from cli.fleetview.holding import user_text
-from cli.fleetview.published import UNREADABLE
+from cli.fleetview.published import UNREADABLE, left_out
 from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
+from driver.device_facts import readable
 from driver.kube.api import RESOURCE_CLAIMS, Api, Object
-from driver.limits import MAX_ATTRIBUTE_BYTES
 from driver.model import Claim, Result
 from driver.names import Names
 from driver.wire import claim_from
@@ -54,18 +54,12 @@ def report_on(claims: Iterable[Object], names: Names) -> Listing:
         try:
             items += list(_items(raw, claim_from(raw), names))
         except UNREADABLE as error:
-            namespace, name = _place(raw)
-            notes.append(f"ResourceClaim {namespace}/{name} is left out, it cannot be read: {error!r}"[:1024])
+            notes.append(left_out(RESOURCE_CLAIMS, raw, error))
     return Listing(tuple(sorted(items, key=_key_of)), tuple(notes))
 
 
 def _key_of(item: Item) -> tuple[str, str]:
     return item.get("namespace", ""), item["claim"]
-
-
-def _place(raw: Object) -> tuple[str, str]:
-    metadata = raw["metadata"]
-    return str(metadata.get("namespace") or ""), str(metadata["name"])
 
 
 def _items(raw: Object, claim: Claim, names: Names) -> Iterator[Item]:
@@ -91,7 +85,7 @@ def _key(entry: Object) -> tuple[Any, ...]:
 def _facts(data: Object, result: Result) -> dict[str, Any]:
     """What the entry of the device says, as far as it can be shown. Amounts of a share are those of its allocation."""
     cores, enforces = data.get("cores"), data.get("enforces")
-    facts: dict[str, Any] = {name: data[name] for name in _TEXTS if _is_readable(data.get(name))}
+    facts: dict[str, Any] = {name: said for name in _TEXTS if (said := readable(data.get(name)))}
     facts["cores"] = cores if isinstance(cores, int) else None
     if isinstance(enforces, list):
         facts["enforces"] = [amount for amount in _AMOUNTS if amount in enforces]
@@ -101,8 +95,3 @@ def _facts(data: Object, result: Result) -> dict[str, Any]:
         found = result.consumed.get(name)
         facts[name] = None if found is None else str(found) if name == "memory" else found.value
     return facts
-
-
-def _is_readable(value: object) -> bool:
-    """Whether it is a short text that a terminal shows as it is: others may have written it."""
-    return isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_BYTES and value.isprintable()

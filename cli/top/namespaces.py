@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cli import live
 from cli.fleetview import CardHolding, CardView, FleetView, ViewBuilder
-from cli.fleetview.published import UNREADABLE
+from cli.fleetview.published import UNREADABLE, left_out
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from controller.quotas import MEASURES, Quota, amount_text, quota_from
@@ -44,13 +44,7 @@ def report(api: Api, question: Question) -> Listing:
     found.add_pods(live.each(api, PODS, namespace))
     found.add_quotas(live.each(api, RESOURCE_QUOTAS, namespace))
     builder.add_slices(live.each(api, RESOURCE_SLICES))
-    return found.report(builder.view(), question, _labelled(api, question))
-
-
-def _labelled(api: Api, question: Question) -> Collection[str] | None:
-    if not question.selector:
-        return None
-    return {one["metadata"]["name"] for one in live.each(api, NAMESPACES, label_selector=question.selector)}
+    return found.report(builder.view(), question, live.labelled(api, NAMESPACES, question.selector))
 
 
 @dataclass(slots=True)
@@ -87,9 +81,7 @@ class FoundNamespaces:
             try:
                 quota = quota_from(raw, self._names)
             except UNREADABLE as error:
-                metadata = raw["metadata"]
-                key = f"{metadata.get('namespace')}/{metadata['name']}"
-                self._notes.append(f"ResourceQuota {key} is left out, it cannot be read: {error!r}"[:1024])
+                self._notes.append(left_out(RESOURCE_QUOTAS, raw, error))
                 continue
             if quota.counts:
                 self._of(raw["metadata"]["namespace"]).quotas.append(quota)

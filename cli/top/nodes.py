@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from cli import live
 from cli.fleetview import CardView, FleetView, read_fleet
 from cli.fleetview.printed import memory_text
-from cli.top.cards import labelled_nodes
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
-from driver.kube.api import Api
+from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (
     TableColumn("NODE", "node"),
@@ -37,7 +37,7 @@ def report(api: Api, question: Question) -> Listing:
         OperatorFault: see ``read_fleet``.
     """
     view = read_fleet(api, question.names)
-    return report_on(view, question, labelled_nodes(api, question))
+    return report_on(view, question, live.labelled(api, NODES, question.selector))
 
 
 def report_on(view: FleetView, question: Question, nodes: Collection[str] | None = None) -> Listing:

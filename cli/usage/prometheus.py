@@ -8,12 +8,11 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cli.usage.measured import Sample
-from driver.errors import OperatorFault
+from driver.errors import SENSELESS, OperatorFault
 
 _SECONDS: Final = 30.0
 _MOST_BYTES: Final = 64 * 1024**2
 """Of an answer: 40,000 cards take some 8 MiB."""
-_SENSELESS: Final = (AttributeError, KeyError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class PrometheusServer:
@@ -51,7 +50,7 @@ class PrometheusServer:
             raise OperatorFault(f"{self._url} answered with more than {_MOST_BYTES} bytes")
         try:
             return _samples(json.loads(data))
-        except _SENSELESS as error:
+        except SENSELESS as error:
             raise OperatorFault(f"{self._url} is no Prometheus, its answer cannot be read: {error!r}") from error
 
 
@@ -65,5 +64,5 @@ def _told(error: HTTPError) -> str:
     """Return what the server says about a failed query."""
     try:
         return str(json.loads(error.read(4096))["error"])[:256]
-    except _SENSELESS:
+    except SENSELESS:
         return error.reason

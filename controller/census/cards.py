@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from controller.allocation import PublishedPool
 from controller.census.escaping import labels
 from driver.device_facts import card_of
-from driver.model import Device, Slice, Taint
+from driver.model import Device, Slice
 from driver.names import Names
 from driver.quantity import NANO
 
@@ -104,8 +104,3 @@ class KnownCards:
             place=labels(node=node, card=name),
             facts=labels(**facts),
         )
-
-
-def is_closed_by(taint: Taint) -> bool:
-    """Return whether the taint keeps new claims from a device."""
-    return taint.effect in ("NoSchedule", "NoExecute")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation import PublishedPool
-from controller.census.cards import DescribedCard, KnownCards, KnownPool, is_closed_by
+from controller.census.cards import DescribedCard, KnownCards, KnownPool
 from controller.census.holdings import CountedHolding, HeldDevice
 from controller.census.snapshot import Snapshot
 from driver.device_facts import card_of
@@ -151,7 +151,7 @@ def _marks(pool: PublishedPool, names: Names) -> Iterator[tuple[str, int]]:
     of_key: Mapping[str, str] = {names.unhealthy: "unhealthy", names.attribute("other-driver"): "foreign"}
     for taints, devices in pool.tainted.items():
         for taint in taints:
-            state = of_key.get(taint.key) or ("cordoned" if is_closed_by(taint) else "")
+            state = of_key.get(taint.key) or ("cordoned" if taint.excludes else "")
             if state:
                 found[state] |= devices
     yield from found.items()

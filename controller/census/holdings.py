@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from controller.allocation import CARD
 from controller.census.card_seconds import CardSeconds, CountedUse
+from controller.quotas import WHOLE_CARD, taken
 from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
 from driver.model import Allocation, Claim, Device, Result
 from driver.names import Names
-from driver.quantity import NANO, Quantity
-
-_WHOLE: Final = Quantity.of(100)
-"""Cores of a device that publishes none."""
+from driver.quantity import NANO
 
 FindHeld = Callable[[Result], tuple[Device | None, int]]
 """Returns the device of a result as it is published, None if no slice has it, and how much of its card the result
@@ -101,7 +98,7 @@ class Holdings:
             namespace=claim.namespace,
             claim=claim.name,
             node=allocation.node_name,
-            pods=tuple(one.name for one in claim.reserved_for if one.resource == "pods" and not one.api_group),
+            pods=tuple(one.name for one in claim.reserved_for if one.is_pod),
             is_reserved=bool(claim.reserved_for),
             devices=tuple(self._held(one, known) for one in ours if not one.admin_access),
         )
@@ -116,8 +113,8 @@ class Holdings:
             *place,
             kind=_text(device, self._kind) or UNKNOWN_KIND,
             type=_text(device, self._type),
-            memory=max(0, _amount(result, device, "memory") // NANO),
-            cores=min(1.0, max(0.0, _amount(result, device, "cores") / _WHOLE.nanos)),
+            memory=max(0, taken(result, device, "memory") // NANO),
+            cores=min(1.0, max(0.0, taken(result, device, "cores") / WHOLE_CARD.nanos)),
             parts=min(parts, CARD),
         )
 
@@ -125,12 +122,3 @@ class Holdings:
 def _text(device: Device | None, attribute: str) -> str:
     value = device.attributes.get(attribute) if device else None
     return value if isinstance(value, str) else ""
-
-
-def _amount(result: Result, device: Device | None, name: str) -> int:
-    """Return the nano-units of the capacity that the result takes."""
-    if result.share_id:
-        return result.consumed[name].nanos if name in result.consumed else 0
-    if device is not None and name in device.capacity:
-        return device.capacity[name].value.nanos
-    return _WHOLE.nanos if name == "cores" else 0

@@ -9,12 +9,13 @@ limits      decodes a ResourceQuota
 amounts     what an allocation takes
 """
 
-from controller.quotas.amounts import MEASURES, Amounts, Price, price
+from controller.quotas.amounts import MEASURES, WHOLE_CARD, Amounts, Price, price, taken
 from controller.quotas.ledger import Beyond, Excess, QuotaLedger, QuotaUse, Unusable, amount_text
 from controller.quotas.limits import Quota, quota_from, unreadable_quota
 
 __all__ = [
     "MEASURES",
+    "WHOLE_CARD",
     "Amounts",
     "Beyond",
     "Excess",
@@ -26,5 +27,6 @@ __all__ = [
     "amount_text",
     "price",
     "quota_from",
+    "taken",
     "unreadable_quota",
 ]

@@ -15,7 +15,7 @@ from driver.quantity import Quantity
 
 MEASURES: Final = ("memory", "cores")
 """What quotas count, as capacities of devices are named: bytes, and percent of a card's compute."""
-_WHOLE_CARD: Final = Quantity.of(100)
+WHOLE_CARD: Final = Quantity.of(100)
 """Cores of a device that publishes none."""
 
 Amounts = Mapping[str, int]
@@ -44,16 +44,20 @@ def price(allocation: Allocation, find: FindDevice, names: Names) -> Price:
         exact &= device is not None
         kind = device.attributes.get(names.attribute("type")) if device else None
         for measure in MEASURES:
-            if taken := _taken(result, device, measure):
-                amounts[measure] += taken
+            if amount := taken(result, device, measure):
+                amounts[measure] += amount
                 if isinstance(kind, str) and kind:
-                    amounts[f"{measure}.{kind}"] += taken
+                    amounts[f"{measure}.{kind}"] += amount
     return Price(dict(amounts), exact)
 
 
-def _taken(result: Result, device: Device | None, measure: str) -> int:
+def taken(result: Result, device: Device | None, measure: str) -> int:
+    """Return the nano-units that a result takes; ``device`` is its device as it is published, None if no slice has it.
+
+    A device that is not published takes 100 cores and no memory.
+    """
     if result.share_id:
         return result.consumed[measure].nanos if measure in result.consumed else 0
     if device is not None and measure in device.capacity:
         return device.capacity[measure].value.nanos
-    return _WHOLE_CARD.nanos if measure == "cores" else 0
+    return WHOLE_CARD.nanos if measure == "cores" else 0

@@ -2,13 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from driver.errors import LodeError
 from kubeletplugin.prepare.claims import ClaimRef
-
-DEFECTS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that defects of this program raise on unexpected content of a claim."""
 
 
 class DeviceHeldError(LodeError):

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from driver.errors import InvalidInput, LodeError, OperatorFault
+from driver.errors import SENSELESS, InvalidInput, LodeError, OperatorFault
 from driver.kube.codec import encode_object, encoded_once
 from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
@@ -37,7 +37,7 @@ State = Literal["started", "completed", "stopping"]
 ``stopping``: the claim is given up; its files are removed, and then its steps are undone."""
 
 
-_UNREADABLE = (ArithmeticError, AttributeError, InvalidInput, LookupError, RecursionError, TypeError, ValueError)
+_UNREADABLE = (InvalidInput, *SENSELESS)
 """Errors that content raises if no version of this program wrote it."""
 
 

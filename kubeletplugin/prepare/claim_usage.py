@@ -5,9 +5,9 @@ Only the fields for these answers are decoded, so other content of a claim, such
 
 from collections.abc import Callable
 
+from driver.errors import SENSELESS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import DeviceId
-from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -25,7 +25,7 @@ def is_allocated(api: Api, plan: ClaimPlan) -> bool:
         allocation = _status(api, plan.ref).get("allocation") or {}
         results = (allocation.get("devices") or {}).get("results") or ()
         return any(DeviceId(result["driver"], result["pool"], result["device"]) in prepared for result in results)
-    except DEFECTS:
+    except SENSELESS:
         return True
 
 
@@ -55,7 +55,7 @@ def pods_that_forbid_unprepare(
                 return ()
             if _runs(_pod(api, ref.namespace, pod["name"]), pod["uid"], node_name):
                 running.append(pod["name"])
-    except (ApiError, *DEFECTS):
+    except (ApiError, *SENSELESS):
         return ()
     return tuple(running)
 
@@ -80,7 +80,7 @@ def _runs(pod: Object | None, uid: str, node_name: str) -> bool:
     """Whether a container of the pod runs on the node; False if that cannot be decoded, because it proves nothing."""
     try:
         return _has_running_container(pod, uid, node_name)
-    except DEFECTS:
+    except SENSELESS:
         return False
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from driver.backoff import delay
-from driver.errors import LodeError
+from driver.errors import SENSELESS, LodeError
 from driver.kube.api import RESOURCE_CLAIMS, Conflict, Forbidden, NotFound, Object
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.claims import ClaimRef
 
 FIRST_RETRY_SECONDS: Final = 1.0
@@ -62,7 +61,7 @@ class DeviceStatusWriter:
         try:
             if merged(claim, entries) is None:
                 return
-        except DEFECTS as error:
+        except SENSELESS as error:
             self._log.warning("status of devices cannot be read", claim=str(ref), reason=repr(error))
             return
         with self._lock:
@@ -89,7 +88,7 @@ class DeviceStatusWriter:
             self._write(noted)
         except NotFound:
             self._settle(noted)
-        except DEFECTS as error:
+        except SENSELESS as error:
             self._log.warning("status of devices cannot be read", claim=str(noted.ref), reason=repr(error))
             self._settle(noted)
         except Forbidden as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from driver.device_facts import device_statuses
-from driver.errors import Fault, InvalidInput, OperatorFault
+from driver.errors import SENSELESS, Fault, InvalidInput, OperatorFault
 from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, Object, nothing
 from driver.model import Allocation, Device, DeviceId, NodeRequirement, NodeSelector, NodeSelectorTerm, Result
@@ -15,7 +15,6 @@ from kubeletplugin.hardware import Card, Edits
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import conflicts, container
-from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
@@ -173,7 +172,7 @@ class NodeDevices:
             labels = text_map(self._api.get(NODES, self._node_name)["metadata"].get("labels"))
         except NotFound:
             return NO_FABRIC
-        except DEFECTS as error:
+        except SENSELESS as error:
             remedy = "correct it; containers are told the fabric that they say"
             message = f"Node {self._node_name}: metadata.labels: cannot be decoded: {error!r}; {remedy}"
             raise OperatorFault(message) from error

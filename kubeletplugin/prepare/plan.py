@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from driver.errors import Fault, InvalidInput
+from driver.errors import SENSELESS, Fault, InvalidInput
 from driver.kube.api import Object
 from driver.limits import is_dns_label
 from driver.model import OpaqueConfig, Result
@@ -12,7 +12,6 @@ from driver.parameters import applies_to, parameters_of
 from driver.wire import allocation_from
 from driver.wire.fields import text
 from kubeletplugin.inventory import Fabric
-from kubeletplugin.prepare.calls import DEFECTS
 from kubeletplugin.prepare.claims import ClaimRef
 
 NO_FABRIC = Fabric()
@@ -65,7 +64,7 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
         raw = (claim.get("status") or {}).get("allocation")
         allocation = allocation_from(raw) if raw else None
         pod_claim_name = text((metadata.get("annotations") or {}).get(POD_CLAIM_NAME))
-    except (InvalidInput, *DEFECTS) as error:
+    except (InvalidInput, *SENSELESS) as error:
         unreadable = f"cannot be decoded: {error!r}; delete the pod and the claim, so that another one is allocated"
         raise InvalidInput(str(ref), [Fault("", unreadable)]) from error
     if allocation is None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from driver.disk import FULL
-from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
+from driver.errors import SENSELESS, Fault, InvalidInput, LodeError, OperatorFault, TransientFault
 from driver.kube.api import ApiError, Forbidden, Unavailable
 from driver.observe import Metrics
 from kubeletplugin.hardware import Card, CardGone, HardwareRefusal, InUse, NoRoom, Unsupported
@@ -18,7 +18,7 @@ from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
-from kubeletplugin.prepare.calls import DEFECTS, CallWithdrawnError, DeviceHeldError, PrepareCall
+from kubeletplugin.prepare.calls import CallWithdrawnError, DeviceHeldError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_metrics import ClaimMetrics
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
@@ -376,7 +376,7 @@ class Preparer:
         except OSError as error:
             remedy = "free some room there" if error.errno in FULL else "correct that on the node"
             failure = PrepareError("operator", f"{ref}: {error}; {remedy}")
-        except DEFECTS as error:  # the last line: the other claims of the call have nothing to do with it
+        except SENSELESS as error:  # the last line: the other claims of the call have nothing to do with it
             failure = PrepareError("operator", f"{ref}: defect of the plugin: {error!r}; report it with the log")
             self._log.error("defect", claim=str(ref), traceback=traceback.format_exc())
         finally:

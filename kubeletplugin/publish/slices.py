@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from driver.errors import InvalidInput
+from driver.errors import SENSELESS, InvalidInput
 from driver.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_RESTRICTED, MAX_DNS_SUBDOMAIN
 from driver.model import CounterSet, Device, NodeScope, Slice, Taint
 from driver.names import Names
@@ -176,7 +176,7 @@ def _read(item: Json) -> _Published | Delete:
     try:
         owners = tuple([{**owner} for owner in item["metadata"].get("ownerReferences") or ()])
         return _Published(rest, slice_from(item), owners)
-    except (ArithmeticError, AttributeError, InvalidInput, LookupError, TypeError, ValueError):
+    except (InvalidInput, *SENSELESS):
         return _deletion(rest)
 
 

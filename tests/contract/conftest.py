@@ -4,6 +4,8 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +14,35 @@ from driver.kube.api import NAMESPACES, Api, ApiError, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from testclusters import ControlPlane, ProgramMissing
+from testclusters import ControlPlane, ProgramMissing, promtool
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """Skip the test, and in CI fail it, if a program that the block needs is not on this machine."""
+    try:
+        yield
+    except ProgramMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """promtool."""
+    with needed():
+        return promtool()
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """Real etcd, kube-apiserver, kube-controller-manager and kube-scheduler, without nodes."""
-    try:
+    with needed():
         plane = ControlPlane()
         plane.start()
-    except ProgramMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
     try:
         yield plane
     finally:

@@ -1,7 +1,6 @@
 """Prometheus evaluates each alert on series with which it must fire, and on others with which it must not."""
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ import pytest
 import yaml
 
 from controller.census import KnownCards, peer_exposition
-from testclusters import ProgramMissing, promtool
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, claim, pool
 
 ROOT = Path(__file__).parents[2]
@@ -20,16 +18,6 @@ RULES = ROOT / "manifests/monitoring/rules.yaml"
 CASES: Mapping[str, Any] = yaml.safe_load((ROOT / "tests/data/monitoring/alerts.yaml").read_text())
 HAMI: Mapping[str, list[str]] = yaml.safe_load((ROOT / "tests/data/monitoring/hami-board.yaml").read_text())
 ALLOCATION = {"namespace": "team", "claim": "c", "node": "n1", "card": "gpu-0", "kind": "gpu"}
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    try:
-        return promtool()
-    except ProgramMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 def rules() -> list[dict[str, Any]]:

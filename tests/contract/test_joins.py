@@ -1,35 +1,21 @@
 """The rules of docs/devices.md join what exporters release: Prometheus evaluates them on series with their labels."""
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from driver.observe import Metrics
 from driver.settings import Settings
 from kubeletplugin.prepare import Preparer
-from testclusters import ProgramMissing, promtool
 from tests.unit.kubeletplugin.plugin_node import PluginNode, prepare, result
 
 PAGE = Path(__file__).parents[2] / "docs/devices.md"
 SCRAPED = {"instance": "10.0.0.1:8080", "namespace": "lode-plugin", "pod": "lode-kubeletplugin-x"}
 """What a scrape adds to the plugin's series."""
 UTIL, CLAIMS_OF_PODS = "DCGM_FI_DEV_GPU_UTIL", "kube_pod_resourceclaim_info"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    try:
-        return promtool()
-    except ProgramMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 def series(name: str, labels: Mapping[str, str], value: float) -> dict[str, str]:

@@ -12,7 +12,8 @@ from urllib.request import urlopen
 import pytest
 
 from cli.usage import PrometheusServer, card_hours, measure
-from testclusters import ProgramMissing, prometheus
+from testclusters import prometheus
+from tests.contract.conftest import needed
 from tests.unit.cli.usage.points import FakeDatabase
 
 HOUR = 3600
@@ -40,10 +41,8 @@ def fake() -> FakeDatabase:
 def real(fake: FakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     """A Prometheus that has the points of the fake."""
     folder = tmp_path_factory.mktemp("prometheus")
-    try:
+    with needed():
         programs = prometheus()
-    except ProgramMissing as error:
-        pytest.skip(str(error))
     points = folder / "points.txt"
     points.write_text(open_metrics(fake))
     backfill: list[str | Path] = [programs / "promtool", "tsdb", "create-blocks-from", "openmetrics", points]

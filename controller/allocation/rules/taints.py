@@ -4,13 +4,11 @@ from collections.abc import Iterable
 
 from driver.model import DeviceId, Taint, TaintRule, Toleration
 
-_EXCLUDING = ("NoSchedule", "NoExecute")
-
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """The first taint that keeps the device from being allocated to a request with these tolerations, or None."""
     for taint in taints:
-        if taint.effect in _EXCLUDING and not any(_tolerates(toleration, taint) for toleration in tolerations):
+        if taint.excludes and not any(_tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
 
