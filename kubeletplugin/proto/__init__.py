@@ -1,4 +1,5 @@
-"""The kubelet's gRPC services (DRA plugin, device health, registration): vendored .proto files and generated code.
+"""The kubelet's gRPC services: vendored .proto files and generated code.
 
+They are those of DRA plugins, of their devices' health, of registration, of device plugins and of PodResources.
 ``regenerate.sh`` in this folder makes the code from the .proto files and says where those come from.
 """

@@ -25,6 +25,8 @@ def test_the_generated_code_is_what_the_proto_files_generate(tmp_path: Path) -> 
         ("dra_health_v1", "v1.DRAResourceHealth"),
         ("dra_health_v1alpha1", "v1alpha1.DRAResourceHealth"),
         ("pluginregistration_v1", "pluginregistration.Registration"),
+        ("deviceplugin_v1beta1", "v1beta1.DevicePlugin"),
+        ("deviceplugin_v1beta1", "v1beta1.Registration"),
     ],
 )
 def test_every_service_has_the_full_name_the_kubelet_calls(module: str, service: str) -> None:
