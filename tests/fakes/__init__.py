@@ -1,1 +1,1 @@
-"""Shared libraries of hardware vendors, in small: written in C for the tests, with the vendors' ABI."""
+"""What hardware vendors ship, in small: shared libraries, written in C with the vendors' ABI, and a device plugin."""
