@@ -30,7 +30,7 @@ from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOUR
 from driver.kube.objects import object_key
 from driver.kube.reflector import Synced
 from driver.names import DEFAULT_DRIVER, Names
-from driver.observe import Metrics, ObserveServer
+from driver.observe import METRICS, Metrics, ObserveServer
 from driver.wire import claim_from
 
 FLEET = 5_000
@@ -223,8 +223,8 @@ def measure(world: World, detail: Detail) -> Scrape:
 def _scrapes(world: World, deciding: _Deciding, detail: Detail) -> tuple[Sequence[float], bytes]:
     """The seconds of CPU of each scrape, and the last answer."""
     metrics, clock = Metrics(), _Impatient()
-    write = partial(exposition, detail)
-    metrics.further["/metrics"] = FleetSeries(lambda: deciding.ask(world), write, _NAMES, clock).text
+    series = FleetSeries(lambda: deciding.ask(world), {METRICS: partial(exposition, detail)}, _NAMES, clock)
+    metrics.further[METRICS] = partial(series.text, METRICS)
     server = ObserveServer("127.0.0.1:0", metrics, {})
     try:
         took, sent = [], b""

@@ -44,6 +44,7 @@ class Census:
     """What a snapshot comes to.
 
     Attributes:
+        snapshot: what was counted.
         cards: by pool and name.
         states: cards by type, IB cluster and state.
         largest_free: the most free cards of one node, by type and IB cluster.
@@ -56,6 +57,7 @@ class Census:
         members: of gangs, by gang and whether they have a place.
     """
 
+    snapshot: Snapshot
     cards: dict[tuple[str, str], CountedCard] = field(default_factory=dict)
     states: Counter[tuple[Group, str]] = field(default_factory=Counter)
     largest_free: dict[Group, int] = field(default_factory=dict)
@@ -78,7 +80,7 @@ def count(
         age: returns the seconds since an RFC 3339 time stamp.
         pause: called often, so that the thread that decides need not wait.
     """
-    census = Census()
+    census = Census(snapshot)
     pools = known.of(snapshot.pools)
     for _, cards in pools.values():
         for card in cards.cards.values():

@@ -5,16 +5,18 @@ its memory. What only a program on the node measures is not here; docs/metrics.m
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from controller.census.cards import KnownCards
-from controller.census.counting import PAUSE_EVERY, CountedCard, count
+from controller.census.counting import PAUSE_EVERY, Census, CountedCard
 from controller.census.escaping import label, labels
-from controller.census.snapshot import Snapshot
+from controller.quotas import QuotaUse
 from driver.device_facts import card_of
+from driver.quantity import NANO
 
 MIB: Final = 2**20
+_MOST: Final = 2**63 * NANO
+"""The most that the API stores of a quantity. More has no place in a number of Prometheus."""
 PEERS: Final[Mapping[str, Mapping[str, str]]] = {
     "volcano": {
         "volcano_vgpu_device_memory_limit": "Memory of the card in MiB.",
@@ -35,6 +37,8 @@ PEERS: Final[Mapping[str, Mapping[str, str]]] = {
         "hami_vgpu_memory_allocated_bytes": "Memory of the card that the pod has.",
         "hami_vgpu_memory_limit_bytes": "Memory of the card that the pod has, whether anybody enforces it or not.",
         "hami_vgpu_core_allocated_ratio": "Compute of the card that the pod has, in percent.",
+        "hami_resource_quota_limit": "The lowest limit of the namespace, in MiB or percent of a card's compute.",
+        "hami_resource_quota_used": "What the namespace's claims take of it.",
     },
 }
 """The names of each system, and what each means here."""
@@ -53,25 +57,20 @@ class PodPart(NamedTuple):
     cores: float
 
 
-def peer_exposition(
-    peer: str,
-    snapshot: Snapshot,
-    known: KnownCards,
-    age: Callable[[str], float],
-    pause: Callable[[], None] = lambda: None,
-) -> str:
-    """Return the fleet under the names of a system; other arguments as of ``count``."""
-    census = count(snapshot, known, age, pause)
+def peer_exposition(peer: str, census: Census, pause: Callable[[], None] = lambda: None) -> str:
+    """Return what was counted under the names of a system; ``pause`` as of ``count``."""
     lines: dict[str, list[str]] = {name: [] for name in PEERS[peer]}
     of_card, of_pod = (_volcano_card, _volcano_pod) if peer == "volcano" else (_hami_card, _hami_pod)
     for number, counted in enumerate(census.cards.values()):
         _add(lines, of_card(counted))
         if number % PAUSE_EVERY == 0:
             pause()
-    for number, part in enumerate(_pods(snapshot, census.cards)):
+    for number, part in enumerate(_pods(census)):
         _add(lines, of_pod(part))
         if number % PAUSE_EVERY == 0:
             pause()
+    if peer == "hami":
+        _add(lines, _hami_quotas(census.snapshot.quotas))
     return "".join(
         f"# HELP {name} {PEERS[peer][name]}\n# TYPE {name} gauge\n{''.join(found)}"
         for name, found in lines.items()
@@ -84,17 +83,17 @@ def _add(lines: Mapping[str, list[str]], samples: Iterator[Sample]) -> None:
         lines[name].append(f"{name}{{{named}}} {value:.12g}\n")
 
 
-def _pods(snapshot: Snapshot, cards: Mapping[tuple[str, str], CountedCard]) -> Iterator[PodPart]:
+def _pods(census: Census) -> Iterator[PodPart]:
     """What each pod has of each card that is published."""
     found: dict[tuple[str, str, str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
-    for holding in snapshot.holdings.values():
+    for holding in census.snapshot.holdings.values():
         for held in holding.devices:
             for pod in holding.pods:
                 place = (holding.namespace, pod, held.pool, card_of(held.device))
                 memory, cores = found[place]
                 found[place] = memory + held.memory, cores + held.cores
     for (namespace, pod, pool, name), (memory, cores) in found.items():
-        if (card := cards.get((pool, name))) is not None:
+        if (card := census.cards.get((pool, name))) is not None:
             yield PodPart(namespace, pod, card, memory, cores)
 
 
@@ -135,6 +134,19 @@ def _hami_pod(part: PodPart) -> Iterator[Sample]:
     yield "hami_vgpu_memory_allocated_bytes", named, part.memory
     yield "hami_vgpu_memory_limit_bytes", named, part.memory
     yield "hami_vgpu_core_allocated_ratio", named, _percent(part.cores)
+
+
+def _hami_quotas(uses: Iterable[QuotaUse]) -> Iterator[Sample]:
+    """HAMi knows one limit of a name in a namespace. Of several, the lowest one stops a pod first."""
+    lowest: dict[tuple[str, str], QuotaUse] = {}
+    for use in uses:
+        place = (use.quota.partition("/")[0], use.name)
+        lowest[place] = min(use, lowest.get(place, use), key=lambda one: one.limit)
+    for (namespace, name), use in sorted(lowest.items()):
+        unit = NANO * (MIB if name.rpartition("/")[2].partition(".")[0] == "memory" else 1)
+        named, limit = labels(namespace=namespace, quota_name=name), min(use.limit, _MOST) / unit
+        yield "hami_resource_quota_limit", named, limit
+        yield "hami_resource_quota_used", f"{named},limit={label(f'{limit:.12g}')}", min(use.used, _MOST) / unit
 
 
 def _percent(part: float) -> float:

@@ -8,6 +8,7 @@ from controller.allocation import PublishedPool
 from controller.census.card_seconds import CountedUse
 from controller.census.holdings import CountedHolding
 from controller.gangs import Membership
+from controller.quotas import QuotaUse
 
 
 class CountedPod(NamedTuple):
@@ -35,6 +36,7 @@ class Snapshot:
         card_seconds: since the term of leadership began.
         members: of gangs, by pod.
         placed: the node of each pod that counts on one.
+        quotas: each limit of a namespace, where anybody is shown them.
     """
 
     pools: Sequence[PublishedPool] = ()
@@ -44,3 +46,4 @@ class Snapshot:
     waiting: Sequence[CountedPod] = ()
     members: Mapping[str, Membership] = field(default_factory=dict)
     placed: Mapping[str, str] = field(default_factory=dict)
+    quotas: Sequence[QuotaUse] = ()

@@ -8,37 +8,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from controller.allocation import CARD
-from controller.census.cards import KnownCards
-from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group, count
+from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group
 from controller.census.escaping import label, labels
 from controller.census.families import FAMILIES, Detail
-from controller.census.holdings import CountedHolding, HeldDevice
-from controller.census.snapshot import Snapshot
+from controller.census.holdings import HeldDevice
 from driver.device_facts import card_of
 
 Lines = Mapping[str, list[str]]
 """The lines of each family."""
 
 
-def exposition(
-    detail: Detail,
-    snapshot: Snapshot,
-    known: KnownCards,
-    age: Callable[[str], float],
-    pause: Callable[[], None] = lambda: None,
-) -> str:
-    """Return all series of a snapshot up to a level of detail; arguments as of ``count``."""
+def exposition(detail: Detail, census: Census, pause: Callable[[], None] = lambda: None) -> str:
+    """Return all series of a census up to a level of detail; ``pause`` as of ``count``."""
     if detail is Detail.NONE:
         return ""
-    census = count(snapshot, known, age, pause)
     lines: Lines = {name: [] for name, family in FAMILIES.items() if family.detail <= detail}
     _write_fleet(lines, census)
-    _write_namespaces(lines, census, snapshot)
+    _write_namespaces(lines, census)
     if detail >= Detail.CARDS:
         _write_cards(lines, census.cards.values(), pause)
     if detail >= Detail.CLAIMS:
         _write_gangs(lines, census)
-        _write_claims(lines, census, snapshot.holdings.values(), pause)
+        _write_claims(lines, census, pause)
     return "".join(text for name, found in lines.items() for text in _family(name, found))
 
 
@@ -75,14 +66,14 @@ def _group(group: Group) -> str:
     return labels(type=group[0], ib_cluster=group[1])
 
 
-def _write_namespaces(lines: Lines, census: Census, snapshot: Snapshot) -> None:
+def _write_namespaces(lines: Lines, census: Census) -> None:
     for (namespace, kind_of), memory in sorted(census.held_memory.items()):
         named = labels(namespace=namespace, type=kind_of)
         _write(lines, "lode_namespace_memory_allocated_bytes", named, memory)
     for (namespace, kind_of, kind), parts in sorted(census.held_parts.items()):
         named = labels(namespace=namespace, type=kind_of, kind=kind)
         _write(lines, "lode_namespace_allocated_cards", named, parts / CARD)
-    for use, seconds in sorted(snapshot.card_seconds.items()):
+    for use, seconds in sorted(census.snapshot.card_seconds.items()):
         named = labels(namespace=use.namespace, type=use.type, kind=use.kind)
         _write(lines, "lode_namespace_card_seconds_total", named, seconds)
     for (namespace, reason), pods in sorted(census.waiting.items()):
@@ -117,10 +108,10 @@ def _write_cards(lines: Lines, cards: Iterable[CountedCard], pause: Callable[[],
             pause()
 
 
-def _write_claims(lines: Lines, census: Census, holdings: Iterable[CountedHolding], pause: Callable[[], None]) -> None:
+def _write_claims(lines: Lines, census: Census, pause: Callable[[], None]) -> None:
     info = lines["lode_allocation_info"]
     memory, cores = lines["lode_allocation_memory_bytes"], lines["lode_allocation_cores_ratio"]
-    for number, holding in enumerate(holdings):
+    for number, holding in enumerate(census.snapshot.holdings.values()):
         whose, claim = f"namespace={label(holding.namespace)},", f"claim={label(holding.claim)},"
         for held in _each_once(holding.devices):
             card = card_of(held.device)

@@ -102,7 +102,12 @@ class Controller:
             self._state.follow_budgets()
         if settings.controller.kueue.enabled:
             self._state.follow_queues()
-        self._fleet_copies = FleetCopies(self._state, ports.clock, shown=settings.controller.fleet_metrics != "none")
+        self._fleet_copies = FleetCopies(
+            self._state,
+            ports.clock,
+            shown=settings.controller.fleet_metrics != "none",
+            with_quotas="hami" in settings.controller.peer_metrics,
+        )
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from controller.census import CountedPod, Holdings, Snapshot
+from controller.quotas import QuotaUse
 from controller.state import Changes, State
 from driver.clock import Clock
 
@@ -25,12 +26,14 @@ class FleetCopies:
 
     Args:
         shown: whether anybody is shown it; if not, nothing is followed.
+        with_quotas: whether the quotas of namespaces are copied, too.
     """
 
-    def __init__(self, state: State, clock: Clock, *, shown: bool):
+    def __init__(self, state: State, clock: Clock, *, shown: bool, with_quotas: bool = False):
         self._state = state
         self._clock = clock
         self._shown = shown
+        self._with_quotas = with_quotas
         self._holdings = Holdings(state.names, state.devices.published_and_part)
         self._complete = False
         """True if all claims were noted once. Before, their devices may not have been listed yet."""
@@ -60,7 +63,13 @@ class FleetCopies:
             waiting=tuple(self._waiting(waits)),
             members=state.gangs.memberships(),
             placed=state.nodes.placements(),
+            quotas=tuple(self._quotas()),
         )
+
+    def _quotas(self) -> Iterator[QuotaUse]:
+        ledger = self._state.quotas
+        for namespace in ledger.namespaces if self._with_quotas else ():
+            yield from ledger.uses(namespace)
 
     def _waiting(self, waits: WaitSource) -> Iterator[CountedPod]:
         now, pods = self._clock.monotonic(), self._state.pods

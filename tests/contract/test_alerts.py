@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.census import KnownCards, peer_exposition
+from controller.census import KnownCards, count, peer_exposition
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, claim, pool
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def test_cards_of_pods_are_as_busy_as_both_vendors_exporters_say(program: Path, 
 def test_prometheus_has_data_for_what_hamis_board_asks(program: Path, tmp_path: Path, query: str) -> None:
     fleet = SmallFleet(pool("n1", [card("gpu-0")]))
     fleet.put(claim("a", "n1", "gpu-0"))
-    text = peer_exposition("hami", fleet.snapshot(), KnownCards(NAMES), lambda _: 0.0)
+    text = peer_exposition("hami", count(fleet.snapshot(), KnownCards(NAMES), lambda _: 0.0))
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     inputs = {name: f"{value}x5" for name, _, value in lines}
     test = {"expr": query, "eval_time": "2m", "exp_samples": []}

@@ -39,7 +39,7 @@ def fleet_differences(controller: Controller, restarted: State) -> Iterator[str]
         cards_that_differ = [key for key in {**states, **should} if states.get(key) != should.get(key)]
         yield f"cards: {cards_that_differ} are {states}, should be {should}"
     yield from _implausible(shown)
-    text = exposition(Detail.CLAIMS, shown, cards, lambda _: 0.0)
+    text = exposition(Detail.CLAIMS, count(shown, cards, lambda _: 0.0))
     series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
     if len(series) != len(set(series)):
         yield f"a series is there twice: {next(one for one in series if series.count(one) > 1)}"

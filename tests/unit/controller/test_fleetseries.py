@@ -6,11 +6,13 @@ from functools import partial
 
 import pytest
 
-from controller.census import Detail, Snapshot, exposition
+from controller.census import Census, Detail, Snapshot, exposition, peer_exposition
 from controller.fleetseries import LEAST_SECONDS, FleetSeries, series_by_path
 from driver.settings import Settings
 from simulation.clock import VirtualClock
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, pool
+
+WRITES = {"/metrics": partial(exposition, Detail.CARDS), "/metrics/hami": partial(peer_exposition, "hami")}
 
 
 class Asked:
@@ -30,14 +32,14 @@ class Asked:
         return self.answer
 
     def series(self) -> FleetSeries:
-        return FleetSeries(self, partial(exposition, Detail.CARDS), NAMES, self.clock)
+        return FleetSeries(self, WRITES, NAMES, self.clock)
 
 
 FLEET = SmallFleet(pool("n1", [card("gpu-0")])).snapshot()
 
 
 def test_the_series_are_text_for_prometheus() -> None:
-    assert b'lode_card_info{node="n1",card="gpu-0"' in Asked(FLEET).series().text()
+    assert b'lode_card_info{node="n1",card="gpu-0"' in Asked(FLEET).series().text("/metrics")
 
 
 @pytest.mark.parametrize(
@@ -62,20 +64,44 @@ def test_names_of_others_have_paths_of_their_own_and_nothing_is_served_that_is_n
 
 
 def test_a_controller_that_does_not_lead_or_answer_shows_nothing() -> None:
-    assert Asked(None).series().text() == b""
-    assert Asked(NoAnswer()).series().text() == b""
+    assert Asked(None).series().text("/metrics") == b""
+    assert Asked(NoAnswer()).series().text("/metrics") == b""
 
 
 def test_an_answer_is_given_again_for_ten_times_what_it_took() -> None:
     for takes, kept in ((0.0, LEAST_SECONDS), (2.0, 20.0)):
         asked = Asked(FLEET, takes)
         series = asked.series()
-        first = series.text()
+        first = series.text("/metrics")
         asked.clock.advance(kept - 0.5)
-        assert (series.text(), asked.times) == (first, 1)
+        assert (series.text("/metrics"), asked.times) == (first, 1)
         asked.clock.advance(1)
-        series.text()
+        series.text("/metrics")
         assert asked.times == 2
+
+
+def test_a_copy_is_asked_for_once_for_all_paths_and_what_each_took_counts() -> None:
+    asked = Asked(FLEET, 1.0)
+    written: list[Census] = []
+
+    def slowly(census: Census, pause: object) -> str:
+        asked.clock.advance(2)
+        written.append(census)
+        return "text"
+
+    series = FleetSeries(asked, {"/a": slowly, "/b": slowly}, NAMES, asked.clock)
+    for path in ("/a", "/b", "/a"):
+        assert series.text(path) == b"text"
+        asked.clock.advance(3)
+    assert asked.times == 1
+    assert len(written) == 2
+    assert written[0] is written[1]
+    asked.clock.advance(10 + 2 * 20 - 2 * 2 - 3 * 3 - 1)
+    series.text("/b")
+    assert (asked.times, len(written)) == (1, 2)
+    asked.clock.advance(2)
+    series.text("/a")
+    assert (asked.times, len(written)) == (2, 3)
 
 
 def test_those_who_ask_together_get_one_answer() -> None:
@@ -86,9 +112,9 @@ def test_those_who_ask_together_get_one_answer() -> None:
         go.wait(10)
         return asked()
 
-    series = FleetSeries(slowly, partial(exposition, Detail.CARDS), NAMES, asked.clock)
+    series = FleetSeries(slowly, WRITES, NAMES, asked.clock)
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(series.text())) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: found.append(series.text("/metrics"))) for _ in range(5)]
     for thread in threads:
         thread.start()
     assert begun.wait(10)

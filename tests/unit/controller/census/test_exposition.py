@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.census import FAMILIES, CountedPod, Detail, KnownCards, Snapshot, exposition
+from controller.census import FAMILIES, CountedPod, Detail, KnownCards, Snapshot, count, exposition
 from controller.census.counting import STATES
 from controller.gangs import Membership, MemberTerms, Source
 from driver.kube.api import Object
@@ -19,7 +19,7 @@ TAINT = {"effect": "NoSchedule"}
 
 
 def text_of(snapshot: Snapshot, detail: Detail = Detail.CLAIMS, age: float = 0.0) -> str:
-    return exposition(detail, snapshot, KnownCards(NAMES), lambda _: age)
+    return exposition(detail, count(snapshot, KnownCards(NAMES), lambda _: age))
 
 
 def series(snapshot: Snapshot, name: str, *labels: str, **options: Any) -> Mapping[Any, float]:
@@ -238,7 +238,7 @@ def test_cards_are_read_anew_when_their_slice_changes_and_forgotten_with_it() ->
     fleet, known = SmallFleet(pool("n1", [card("gpu-0")])), KnownCards(NAMES)
 
     def uuids() -> list[str]:
-        text = exposition(Detail.CARDS, fleet.snapshot(), known, lambda _: 0.0)
+        text = exposition(Detail.CARDS, count(fleet.snapshot(), known, lambda _: 0.0))
         return re.findall(r'lode_card_info\{.*uuid="(.*?)"', text)
 
     assert uuids() == ["uuid-gpu-0"]

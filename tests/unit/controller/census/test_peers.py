@@ -8,11 +8,19 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.census import PEERS, KnownCards, peer_exposition
+from controller.census import PEERS, KnownCards, Snapshot, count, peer_exposition
+from controller.quotas import QuotaUse
+from driver.quantity import NANO
 from tests.unit.controller.census.fleets import GIB, NAMES, SmallFleet, card, claim, pool
 from tests.unit.docs.pages import ROOT, page
 
 PAGE = page("docs/metrics.md").partition("## Names of other systems")[2].partition("\n## ")[0]
+QUOTAS = (
+    QuotaUse("team/small", "lode.dev/memory", 12 * GIB * NANO, 64 * GIB * NANO),
+    QuotaUse("team/large", "lode.dev/memory", 12 * GIB * NANO, 80 * GIB * NANO),
+    QuotaUse("team/small", "lode.dev/cores.h100", 30 * NANO, 250 * NANO),
+    QuotaUse("other/odd", "lode.dev/cores", 0, 10**999),
+)
 BOARD: Mapping[str, list[str]] = yaml.safe_load((ROOT / "tests/data/monitoring/hami-board.yaml").read_text())
 
 
@@ -26,10 +34,14 @@ def fleet() -> SmallFleet:
     return found
 
 
+def text_of(peer: str, snapshot: Snapshot) -> str:
+    return peer_exposition(peer, count(snapshot, KnownCards(NAMES), lambda _: 0.0))
+
+
 def samples(peer: str) -> Mapping[str, Mapping[Any, float]]:
     """The values of each series, by its labels without their names."""
     found: dict[str, dict[Any, float]] = {}
-    text = peer_exposition(peer, fleet().snapshot(), KnownCards(NAMES), lambda _: 0.0)
+    text = text_of(peer, fleet().snapshot(quotas=QUOTAS))
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             of_name = found.setdefault(sample.name, {})
@@ -68,10 +80,19 @@ def test_hami_counts_bytes_and_percent_of_a_cards_compute() -> None:
     assert found["hami_vgpu_core_allocated_ratio"][pod] == 30
 
 
+def test_of_the_quotas_of_a_namespace_hami_is_told_the_lowest_limit_in_mib_and_percent() -> None:
+    found = samples("hami")
+    memory, cores, odd = ("team", "lode.dev/memory"), ("team", "lode.dev/cores.h100"), ("other", "lode.dev/cores")
+    limits = found["hami_resource_quota_limit"]
+    assert limits == {memory: 64 * 1024, cores: 250, odd: pytest.approx(2**63)}
+    assert found["hami_resource_quota_used"][*memory, "65536"] == 12 * 1024
+    assert found["hami_resource_quota_used"][*cores, "250"] == 30
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_every_name_is_served_with_help_and_is_listed(peer: str) -> None:
     assert samples(peer).keys() == PEERS[peer].keys()
-    text = peer_exposition(peer, fleet().snapshot(), KnownCards(NAMES), lambda _: 0.0)
+    text = text_of(peer, fleet().snapshot(quotas=QUOTAS))
     for name, said in PEERS[peer].items():
         assert f"# HELP {name} {said}\n# TYPE {name} gauge\n" in text
     listed = re.findall(rf"^\| `({peer}_\w+)` \|", PAGE.partition("is not served")[0], re.MULTILINE)
@@ -87,4 +108,4 @@ def test_what_hamis_board_asks_for_is_served_or_listed_with_the_reason() -> None
 
 
 def test_an_empty_fleet_has_no_series() -> None:
-    assert peer_exposition("hami", SmallFleet().snapshot(), KnownCards(NAMES), lambda _: 0.0) == ""
+    assert text_of("hami", SmallFleet().snapshot()) == ""

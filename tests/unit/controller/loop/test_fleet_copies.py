@@ -2,8 +2,10 @@
 
 import pytest
 
-from controller.census import Detail, KnownCards, Snapshot, exposition
+from controller.census import Detail, KnownCards, Snapshot, count, exposition
 from controller.reconcile import Reason
+from driver.kube.api import RESOURCE_QUOTAS
+from driver.quantity import NANO
 from tests.unit.controller.loop.world import NAMES, ControllerWorld
 
 
@@ -96,18 +98,30 @@ def test_pods_that_wait_are_shown_with_their_reason_and_when_they_began() -> Non
     assert waiting.seconds < 50, "this run has not seen more of it"
 
 
+@pytest.mark.parametrize(("systems", "copied"), [((), {}), (("hami",), {"lode.dev/cores": (100, 400)})])
+def test_quotas_are_copied_for_those_who_ask_for_them_by_name(
+    systems: tuple[str, ...], copied: dict[str, tuple[int, int]]
+) -> None:
+    world = ControllerWorld(peerMetrics=systems)
+    limit = {"metadata": {"name": "cards", "namespace": "default"}, "spec": {"hard": {"lode.dev/cores": "400"}}}
+    world.api.create(RESOURCE_QUOTAS, limit)
+    add(world, "a")
+    world.settle()
+    assert {use.name: (use.used // NANO, use.limit // NANO) for use in shown(world).quotas} == copied
+
+
 def test_a_copy_stays_as_it_was() -> None:
     world = ControllerWorld()
     world.settle()
     before = shown(world)
 
     def text() -> str:
-        return exposition(Detail.CLAIMS, before, KnownCards(NAMES), lambda _: 0.0)
+        return exposition(Detail.CLAIMS, count(before, KnownCards(NAMES), lambda _: 0.0))
 
     was = text()
     add(world, "a")
     world.settle()
-    assert text() == was != exposition(Detail.CLAIMS, shown(world), KnownCards(NAMES), lambda _: 0.0)
+    assert text() == was != exposition(Detail.CLAIMS, count(shown(world), KnownCards(NAMES), lambda _: 0.0))
 
 
 def test_the_time_from_a_pod_to_its_devices_is_measured() -> None:
