@@ -7,10 +7,11 @@ from typing import Final
 from cli import live
 from cli.cards.card import cards_of, find, parse
 from cli.cards.rules import KnownRule, known_rules
-from cli.fleetview import CardHolding, CardView, Closure, ViewBuilder
+from cli.fleetview import CardHolding, CardView, ViewBuilder
 from cli.fleetview.printed import amount_texts, holder_json, memory_text
 from cli.tables import since_text, table
 from driver.errors import OperatorFault
+from driver.kinds import Closure
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.names import Names
 from driver.wire import Json
@@ -25,7 +26,7 @@ _USES: Final = {
     "free": "is held by nobody",
     "whole": "is held as a whole",
     "shared": "is shared",
-    "cut": "is held in partitions",
+    "partitioned": "is held in partitions",
 }
 
 

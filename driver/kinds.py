@@ -1,9 +1,10 @@
-"""Backends of cards, offers, kinds of devices, and severities of faults. Pure.
+"""Backends of cards, offers, kinds of devices, severities of faults, and the states of cards. Pure.
 
 A backend is a value of the setting ``kubeletplugin.hardware``, and an offer one of ``kubeletplugin.offer``. A kind is a
 value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal, assert_never, get_args
 
 Backend = Literal["nvidia", "ascend"]
@@ -29,6 +30,25 @@ KIND_ATTRIBUTE: Final = "kind"
 """The attribute that holds a device's kind, without the driver's domain."""
 UNKNOWN_KIND: Final = "unknown"
 """The kind that metrics report for a device without that attribute."""
+
+
+CardUse = Literal["free", "whole", "shared", "partitioned"]
+"""What a card is in: nobody holds it, or claims hold the whole card, shares or partitions of it."""
+Closure = Literal["cordoned", "releasing", "unhealthy", "foreign", "unpublished"]
+"""Why no claim gets anything of a card: an operator has closed it, an earlier claim is not off it yet, it does not
+work, another program has it, or its node does not publish it any more."""
+CardState = CardUse | Closure
+
+CARD_STATES: Final[tuple[CardState, ...]] = (*get_args(CardUse), *get_args(Closure))
+"""What is later goes before what is earlier, where a card has one state."""
+_FOR_THE_NEXT: Final[frozenset[CardState]] = frozenset(("cordoned", "releasing"))
+"""Closures that concern the next claim, not the one that holds the card."""
+
+
+def card_state(use: CardUse, closures: Iterable[Closure]) -> CardState:
+    """Return the one state of a card: what closes it goes before what it is in, unless only the next claim minds."""
+    telling = (one for one in closures if use == "free" or one not in _FOR_THE_NEXT)
+    return max((use, *telling), key=CARD_STATES.index)
 
 
 def share_of(kind: WholeKind) -> ShareKind:

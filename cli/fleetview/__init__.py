@@ -9,15 +9,13 @@ rules       the cards that DeviceTaintRules close
 cards       a card with its amounts: what is held, what is free, and what closes it
 """
 
-from cli.fleetview.cards import CardHolding, CardUse, CardView, Closure, FleetCard, OfferedPart
+from cli.fleetview.cards import CardHolding, CardView, FleetCard, OfferedPart
 from cli.fleetview.fleet import FleetView, ViewBuilder
 from cli.fleetview.reading import read_cards, read_fleet
 
 __all__ = [
     "CardHolding",
-    "CardUse",
     "CardView",
-    "Closure",
     "FleetCard",
     "FleetView",
     "OfferedPart",

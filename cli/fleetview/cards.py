@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-CardUse = Literal["free", "whole", "shared", "cut"]
-"""What a card is in: nobody holds it, or claims hold the whole card, shares or partitions of it."""
-Closure = Literal["unhealthy", "foreign", "cordoned", "releasing", "unpublished"]
-"""Why no claim gets anything of a card: it does not work, another program has it, an operator has closed it, an earlier
-claim is not off it yet, or its node does not publish it any more."""
+from driver.kinds import CardUse, Closure
+
 ALL_CORES: Final = 100
 
 Draws = tuple[tuple[str, int], ...]
@@ -177,7 +174,7 @@ class CardView:
             if use == "shared":
                 fits = part.use == "shared"
             else:
-                counted = use == "free" or (use == "cut" and bool(part.draws))
+                counted = use == "free" or (use == "partitioned" and bool(part.draws))
                 fits = counted and all(amount <= left.get(name, 0) for name, amount in part.draws)
             if fits:
                 yield part

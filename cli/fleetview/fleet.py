@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cli.cards.rules import known_rules
-from cli.fleetview.cards import CardHolding, CardView, Closure, FleetCard
+from cli.fleetview.cards import CardHolding, CardView, FleetCard
 from cli.fleetview.holding import Place, holdings_of, with_amounts
 from cli.fleetview.published import UNREADABLE, PublishedCards, left_out
 from cli.fleetview.rules import ClosedByRules
+from driver.kinds import Closure
 from driver.kube.api import RESOURCE_CLAIMS, Object
 from driver.names import Names
 

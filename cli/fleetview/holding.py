@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from cli.fleetview.cards import ALL_CORES, CardHolding, CardUse, FleetCard
+from cli.fleetview.cards import ALL_CORES, CardHolding, FleetCard
 from driver.device_facts import card_of
+from driver.kinds import CardUse
 from driver.kube.api import Object
 from driver.model import Consumer, Result
 from driver.names import Names
@@ -64,4 +65,4 @@ def _amounts(result: Result) -> Mapping[str, int | None]:
 def _use_of(device: str) -> CardUse:
     if device == card_of(device):
         return "whole"
-    return "shared" if device.endswith(_SHARE) else "cut"
+    return "shared" if device.endswith(_SHARE) else "partitioned"

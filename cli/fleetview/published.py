@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from cli.fleetview.cards import CardUse, Draws, FleetCard, OfferedPart
+from cli.fleetview.cards import Draws, FleetCard, OfferedPart
 from driver.device_facts import card_of, readable
 from driver.errors import SENSELESS, LodeError
-from driver.kinds import KIND_ATTRIBUTE, SHARE_KINDS, WHOLE_KINDS
+from driver.kinds import KIND_ATTRIBUTE, SHARE_KINDS, WHOLE_KINDS, CardUse
 from driver.kube.api import RESOURCE_SLICES, Object, Resource
 from driver.model import EXCLUDING_EFFECTS
 from driver.names import Names
@@ -161,7 +161,7 @@ def left_out(resource: Resource, raw: Object, error: Exception) -> str:
 
 
 def _use_of(kind: str) -> CardUse:
-    return "whole" if kind in WHOLE_KINDS else "shared" if kind in SHARE_KINDS else "cut"
+    return "whole" if kind in WHOLE_KINDS else "shared" if kind in SHARE_KINDS else "partitioned"
 
 
 def _draws(counters: Mapping[str, Any]) -> Draws:

@@ -17,7 +17,7 @@ COLUMNS: Final = (
     TableColumn("CARDS", "cards"),
     TableColumn("WHOLE", "whole"),
     TableColumn("SHARED", "shared"),
-    TableColumn("CUT", "cut"),
+    TableColumn("PARTITIONED", "partitioned"),
     TableColumn("FREE", "free"),
     TableColumn("BAD", "bad"),
     TableColumn("MEM", "memoryHeld", of="memory", form="memory"),
@@ -53,7 +53,7 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
 
 
 def _item(node: str, cards: Sequence[CardView], question: Question) -> Item:
-    """Each card counts once among whole, shared, cut, free and bad: bad are those that are closed and nobody holds."""
+    """Each card counts once: by its use, or as bad if it is closed and nobody holds it."""
     uses = Counter(card.use if card.use != "free" or card.is_free else "bad" for card in cards)
     known = [used for card in cards if (used := question.measured.of(card.facts.uuid).utilization) is not None]
     mean = {"utilization": round(sum(known) / len(known), 4)} if known else {}
@@ -62,7 +62,7 @@ def _item(node: str, cards: Sequence[CardView], question: Question) -> Item:
         "node": node,
         "types": sorted({card.facts.type for card in cards if card.facts.type}),
         "cards": len(cards),
-        **{use: uses[use] for use in ("whole", "shared", "cut", "free", "bad")},
+        **{use: uses[use] for use in ("whole", "shared", "partitioned", "free", "bad")},
         "memory": memory_text(sum(card.facts.memory for card in cards)),
         "memoryHeld": memory_text(sum(card.memory_held for card in cards)),
         **mean,

@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from controller.allocation import PublishedPool
 from controller.census.cards import DescribedCard, KnownCards, KnownPool
 from controller.census.holdings import CountedHolding, HeldDevice
 from controller.census.snapshot import Snapshot
 from driver.device_facts import card_of
-from driver.kinds import SHARE_KINDS, UNKNOWN_KIND, WHOLE_KINDS
+from driver.kinds import SHARE_KINDS, UNKNOWN_KIND, WHOLE_KINDS, CardState, CardUse, Closure, card_state
 from driver.names import Names
 
-STATES: Final = ("free", "whole", "shared", "partitioned", "cordoned", "unhealthy", "foreign")
-"""Of a card, each card has one: what is later in this list goes before what is held."""
+STATES: Final[tuple[CardState, ...]] = (*get_args(CardUse), "cordoned", "unhealthy", "foreign")
+"""Each card has one. One that waits for an earlier claim to be off it counts as cordoned."""
 PAUSE_EVERY: Final = 256
 """Cards or claims after which another thread may run."""
 
@@ -27,13 +27,16 @@ class CountedCard:
     """A card with what is held of it.
 
     Attributes:
+        use: what claims hold of it.
+        state: the use, or what closes the card.
         memory: bytes that are held.
         cores: the part of its compute that is held, from 0 to 1.
         tenants: claims that hold a part of it.
     """
 
     card: DescribedCard
-    state: str = "free"
+    use: CardUse = "free"
+    state: CardState = "free"
     memory: int = 0
     cores: float = 0.0
     tenants: int = 0
@@ -114,11 +117,11 @@ def _hold(census: Census, holding: CountedHolding) -> None:
             counted.memory += held.memory
             counted.cores += held.cores
             counted.tenants += place not in seen
-            counted.state = _state_of(held)
+            counted.use = _use_of(held)
             seen.add(place)
 
 
-def _state_of(held: HeldDevice) -> str:
+def _use_of(held: HeldDevice) -> CardUse:
     if held.kind in SHARE_KINDS:
         return "shared"
     return "whole" if held.kind in (*WHOLE_KINDS, UNKNOWN_KIND) else "partitioned"
@@ -131,13 +134,10 @@ def _judge(census: Census, pool: PublishedPool, known: KnownPool, names: Names, 
     marks = dict(_marks(pool, names)) if pool.tainted else {}
     for card in known.cards.values():
         counted = census.cards[known.pool, card.name]
-        found = [state for state, devices in marks.items() if card.devices & devices]
-        if counted.state == "free" and not (is_open and pool.is_usable):
-            found.append("cordoned")
-        if "cordoned" in found and counted.state != "free":
-            found.remove("cordoned")
-        if found:
-            counted.state = max(found, key=STATES.index)
+        closures = [closure for closure, devices in marks.items() if card.devices & devices]
+        if not (is_open and pool.is_usable):
+            closures.append("cordoned")
+        counted.state = card_state(counted.use, closures)
         group = card.type, card.ib_cluster
         census.states[group, counted.state] += 1
         there[group] += 1
@@ -147,13 +147,13 @@ def _judge(census: Census, pool: PublishedPool, known: KnownPool, names: Names, 
         census.largest_free[group] = max(free[group], census.largest_free.get(group, 0))
 
 
-def _marks(pool: PublishedPool, names: Names) -> Iterator[tuple[str, int]]:
-    """Yield states that taints put cards into, each with the devices that have such a taint."""
-    found: Counter[str] = Counter()
-    of_key: Mapping[str, str] = {names.unhealthy: "unhealthy", names.attribute("other-driver"): "foreign"}
+def _marks(pool: PublishedPool, names: Names) -> Iterator[tuple[Closure, int]]:
+    """Yield what taints close cards for, each with the devices that have such a taint."""
+    found: Counter[Closure] = Counter()
+    of_key: Mapping[str, Closure] = {names.unhealthy: "unhealthy", names.attribute("other-driver"): "foreign"}
     for taints, devices in pool.tainted.items():
         for taint in taints:
-            state = of_key.get(taint.key) or ("cordoned" if taint.excludes else "")
-            if state:
-                found[state] |= devices
+            closure = of_key.get(taint.key) or ("cordoned" if taint.excludes else None)
+            if closure:
+                found[closure] |= devices
     yield from found.items()

@@ -47,17 +47,19 @@ def test_a_card_is_what_claims_hold_of_it() -> None:
         held("four", "a/gpu-2-mig-1g-5gb-3", "s"),
     ]
     view = view_of(slices("a", "a100x4"), claims)
-    assert states(view) == {"a/gpu-0": "whole", "a/gpu-1": "shared", "a/gpu-2": "cut", "a/gpu-3": "free"}
-    whole, shared, cut, _ = view.cards
+    assert states(view) == {"a/gpu-0": "whole", "a/gpu-1": "shared", "a/gpu-2": "partitioned", "a/gpu-3": "free"}
+    whole, shared, parted, _ = view.cards
     assert (whole.memory_held, whole.cores_held, whole.largest_free) == (whole.facts.memory, 100, 0)
     assert (shared.memory_held, shared.cores_held) == (24 * GIB, 75)
     assert shared.largest_free == shared.facts.memory - 24 * GIB
     assert [shared.fraction(one) for one in shared.holders] == [0.25, 0.5]
     assert [one.users for one in whole.holders] == [("p",)]
-    assert cut.fraction(cut.holdings[0]) == pytest.approx(max(cut.memory_held / cut.facts.memory, cut.cores_held / 100))
+    assert parted.fraction(parted.holdings[0]) == pytest.approx(
+        max(parted.memory_held / parted.facts.memory, parted.cores_held / 100)
+    )
 
 
-def test_of_a_cut_card_the_profiles_that_still_fit_are_told() -> None:
+def test_of_a_partitioned_card_the_profiles_that_still_fit_are_told() -> None:
     parts = slices("a", "a100x4")
     before = card_of(view_of(parts), "a/gpu-0")
     half = card_of(view_of(parts, [held("c", "a/gpu-0-mig-3g-20gb-0")]), "a/gpu-0")

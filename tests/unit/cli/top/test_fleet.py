@@ -43,7 +43,7 @@ def of_cards(*only: str) -> Any:
 
 def test_each_card_of_a_node_counts_once() -> None:
     a, b = of_nodes()
-    counts = ("cards", "whole", "shared", "cut", "free", "bad")
+    counts = ("cards", "whole", "shared", "partitioned", "free", "bad")
     assert [a[name] for name in counts] == [4, 1, 1, 1, 1, 0]
     assert [b[name] for name in counts] == [2, 0, 0, 0, 1, 1]
     assert (a["types"], a["ibClusters"], b["cordoned"]) == (["A100"], ["ib-1"], 1)
@@ -59,7 +59,7 @@ def test_a_card_in_use_that_does_not_work_is_among_those_in_use_and_the_unhealth
 
 
 def test_a_card_names_who_holds_it_and_how_much() -> None:
-    whole, shared, cut, free, closed, _ = of_cards()
+    whole, shared, parted, free, closed, _ = of_cards()
     assert (whole["card"], whole["state"], whole["heldBy"]) == ("a/gpu-0", "whole", ["team-a/p"])
     assert whole["uuid"].startswith("GPU-")
     assert shared["heldBy"] == ["default/q", "default/claim/three"]
@@ -67,7 +67,7 @@ def test_a_card_names_who_holds_it_and_how_much() -> None:
         ("8Gi", 25, 0.25),
         ("16Gi", 50, 0.5),
     ]
-    assert (cut["state"], free["state"], closed["state"]) == ("cut", "free", "cordoned")
+    assert (parted["state"], free["state"], closed["state"]) == ("partitioned", "free", "cordoned")
     assert "heldBy" not in free
     assert closed["closedBy"] == ["cordoned"]
 
@@ -96,7 +96,7 @@ def test_nodes_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixtu
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
     assert top.main(["nodes"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["NODE", "TYPE", "CARDS", "WHOLE", "SHARED", "CUT", "FREE", "BAD", "MEM", "UTIL", "LARGEST-FREE"],
+        ["NODE", "TYPE", "CARDS", "WHOLE", "SHARED", "PARTITIONED", "FREE", "BAD", "MEM", "UTIL", "LARGEST-FREE"],
         ["g", "T4", "2", "1", "0", "0", "1", "0", "15Gi/30Gi", "-", "15Gi"],
     ]
 
