@@ -9,6 +9,7 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | uninstall        ``lode uninstall``: its options
+| ui               ``lode ui``: its options, and in its modules the page and its server
 | advise           ``lode advise``: its options
 advice             the moves that let pods run, and the idle cards
 simulate_run       reads the input of ``simulate``, decides, prints

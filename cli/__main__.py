@@ -18,6 +18,7 @@ PROGRAMS = {
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "convert": ("cli.convert", "turn manifests for device plugins, HAMi or Volcano into manifests with claims"),
     "top": ("cli.top", "show what is used of the cards: which card each claim has, and how much of it"),
+    "ui": ("cli.ui", "serve a page of the fleet on this machine, with your own rights"),
     "advise": ("cli.advise", "say which pods would have to move so that others can run, and which cards are idle"),
     "cordon": ("cli.cards.commands:cordon", "take a card, or all cards of a node, out of service for new claims"),
     "uncordon": ("cli.cards.commands:uncordon", "undo cordon or drain"),

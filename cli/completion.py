@@ -21,6 +21,7 @@ PARSERS: Final = {
     "inventory": "cli.inventory:parser",
     "doctor": "cli.doctor:parser",
     "top": "cli.top:parser",
+    "ui": "cli.ui:parser",
     "advise": "cli.advise:parser",
     "cordon": "cli.cards.commands:cordon_parser",
     "uncordon": "cli.cards.commands:uncordon_parser",

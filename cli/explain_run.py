@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from cli import live
 from cli.card_explanation import explain_card
-from cli.decision_settings import settings_in
+from cli.decision_settings import DecisionSettings, settings_in
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.explanation import Explainer
 from cli.namespace_explanation import explain_namespace
@@ -61,19 +61,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(arguments: argparse.Namespace) -> PrintableExplanation:
-    kind, name = _parse_target(arguments.what)
-    names = Names(arguments.driver)
+    _parse_target(arguments.what)  # before a cluster is looked for
+    names, settings = Names(arguments.driver), settings_in(arguments.settings)
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
-        if kind == "Card":
-            return explain_card(api, name, names)
-        if kind == "Namespace":
-            return explain_namespace(api, name, names)
-        return _decided(api, arguments, kind, name, arguments.namespace or namespace)
+        return explained(api, arguments.what, arguments.namespace or namespace, names, settings)
 
 
-def _decided(api: Api, arguments: argparse.Namespace, kind: str, name: str, namespace: str) -> PrintableExplanation:
-    settings = settings_in(arguments.settings)
-    return Explainer(api, Names(arguments.driver), namespace, time.time(), settings).explain(kind, name)
+def explained(
+    api: Api, target: str, namespace: str, names: Names, settings: DecisionSettings | None = None
+) -> PrintableExplanation:
+    """Explain what the command line calls ``pod/NAME``, ``card/NODE/CARD`` and so on.
+
+    Args:
+        settings: of the controller; None for those of the controller that is installed.
+
+    Raises:
+        OperatorFault: the target names nothing, or something cannot be read; the message says what to do.
+    """
+    kind, name = _parse_target(target)
+    if kind == "Card":
+        return explain_card(api, name, names)
+    if kind == "Namespace":
+        return explain_namespace(api, name, names)
+    return Explainer(api, names, namespace, time.time(), settings).explain(kind, name)
 
 
 def _parse_target(target: str) -> tuple[str, str]:

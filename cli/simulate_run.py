@@ -5,12 +5,12 @@ import gc
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cli import live
 from cli.checks import InputObject, check
 from cli.decision_settings import DecisionSettings, settings_in, settings_of_cluster
-from cli.documents import BadInput, read_documents
+from cli.documents import BadInput, Documents, read_documents
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.outcomes import DEVICE_HEADER, Outcome, outcome_rows
 from cli.shipped import device_classes
@@ -18,6 +18,7 @@ from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import table
 from driver.errors import LodeError
+from driver.kube.api import Api
 from driver.names import Names
 from driver.wire import Json
 
@@ -74,19 +75,43 @@ def read_input(arguments: argparse.Namespace) -> ClusterInput:
         return ClusterInput(snapshot, objects, "default")
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
         from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
-        objects, live_notes = live.read_all(api, from_files)
-        more, missing = live.read_what_may_be_read(api)
-        unread = [right.resource for right in missing]
-        every = [*more, *objects]
-        settings, unknown = (settings, ()) if settings is not None else settings_of_cluster(api, every)
-        snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, settings=settings)
-        snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state), *notes]
-        return ClusterInput(snapshot, every, namespace)
+        found = with_cluster(api, from_files, names, settings)
+        found.snapshot.notes += notes
+        return replace(found, namespace=namespace)
+
+
+def with_cluster(
+    api: Api, given: Sequence[InputObject], names: Names, settings: DecisionSettings | None = None
+) -> ClusterInput:
+    """Return the cluster with these objects in it.
+
+    Args:
+        settings: of the controller; None for those of the controller that is installed.
+
+    Raises:
+        BadInput: the objects cannot be used; carries every fault.
+        LodeError: the cluster cannot be read.
+    """
+    objects, live_notes = live.read_all(api, given)
+    more, missing = live.read_what_may_be_read(api)
+    unread = [right.resource for right in missing]
+    every = [*more, *objects]
+    settings, unknown = (settings, ()) if settings is not None else settings_of_cluster(api, every)
+    snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, settings=settings)
+    snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state)]
+    return ClusterInput(snapshot, every, "default")
 
 
 def _read_files(files: Sequence[str], namespace: str) -> tuple[list[InputObject], list[str]]:
-    """The objects in the files, and notes about what was left out. Raises BadInput with every fault."""
-    documents = read_documents(files, sys.stdin)
+    return checked_objects(read_documents(files, sys.stdin), namespace)
+
+
+def checked_objects(documents: Documents, namespace: str) -> tuple[list[InputObject], list[str]]:
+    """Return the objects, those without a namespace in this one, and notes on what was left out.
+
+    Raises:
+        BadInput: they cannot be used; carries every fault.
+    """
     checked = check(documents.found, namespace)
     if faults := [*documents.faults, *checked.faults]:
         raise BadInput(faults)
@@ -100,15 +125,16 @@ def _print_outcomes(snapshot: ClusterSnapshot, arguments: argparse.Namespace) ->
         for outcomes in simulate_all(snapshot)
     ]
     if arguments.output == "json":
-        print(json.dumps(_json(pods, claims, snapshot.notes), indent=2))
+        print(json.dumps(outcomes_json(pods, claims, snapshot.notes), indent=2))
     else:
         for note in snapshot.notes:
             sys.stderr.write(f"note: {note}\n")
-        print(_table(pods, claims))
+        print(outcomes_text(pods, claims))
     return PLACED if all(outcome.placed for outcome in (*pods, *claims)) else WAITS
 
 
-def _json(pods: Sequence[Outcome], claims: Sequence[Outcome], notes: Sequence[str]) -> Json:
+def outcomes_json(pods: Sequence[Outcome], claims: Sequence[Outcome], notes: Sequence[str]) -> Json:
+    """Return the outcomes with the keys of docs/simulate.md."""
     outcomes = [*pods, *claims]
     waiting = sum(not outcome.placed for outcome in outcomes)
     return {
@@ -120,7 +146,8 @@ def _json(pods: Sequence[Outcome], claims: Sequence[Outcome], notes: Sequence[st
     }
 
 
-def _table(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
+def outcomes_text(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
+    """Return the outcomes as a table, and below it why pods and claims wait."""
     if not pods and not claims:
         return "Nothing waits for devices: there is no pending pod that asks for any, and no unallocated claim."
     parts = []
@@ -137,20 +164,25 @@ def _table(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
     return "\n\n".join(parts)
 
 
+def faults_json(error: BadInput) -> Json:
+    """Return what is wrong with the input, with the keys of docs/simulate.md."""
+    faults = [
+        {
+            "file": fault.origin.file,
+            "document": fault.origin.document,
+            "item": fault.origin.item,
+            "object": fault.subject,
+            "field": fault.field,
+            "message": fault.message,
+        }
+        for fault in error.faults
+    ]
+    return {"faults": faults}
+
+
 def print_faults(error: BadInput, output: str) -> None:
     """Print what is wrong with the input, for JSON also to the output."""
     if output == "json":
-        faults = [
-            {
-                "file": fault.origin.file,
-                "document": fault.origin.document,
-                "item": fault.origin.item,
-                "object": fault.subject,
-                "field": fault.field,
-                "message": fault.message,
-            }
-            for fault in error.faults
-        ]
-        print(json.dumps({"faults": faults}, indent=2))
+        print(json.dumps(faults_json(error), indent=2))
     for fault in error.faults:
         sys.stderr.write(f"{fault}\n")

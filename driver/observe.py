@@ -153,7 +153,7 @@ class ObserveServer:
     """
 
     def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
-        self._server = _BoundedServer(address, _handler(metrics, checks, pages or {}))
+        self._server = BoundedServer(address, _handler(metrics, checks, pages or {}))
         self._thread = threading.Thread(target=self._server.serve_forever, name="observe", daemon=True)
         self._thread.start()
 
@@ -169,7 +169,7 @@ class ObserveServer:
         self._thread.join()
 
 
-class _BoundedServer(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
     """Serves each connection in a thread of its own, at most ``MAX_CONNECTIONS`` at once."""
 
     def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]):

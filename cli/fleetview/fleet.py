@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from cli.cards.rules import known_rules
 from cli.fleetview.cards import CardHolding, CardView, FleetCard
 from cli.fleetview.holding import Place, holdings_of, with_amounts
-from cli.fleetview.published import UNREADABLE, PublishedCards, left_out
+from cli.fleetview.published import UNREADABLE, PublishedCards, ReadSlice, left_out
 from cli.fleetview.rules import ClosedByRules
 from driver.kinds import Closure
 from driver.kube.api import RESOURCE_CLAIMS, Object
+from driver.model import Claim
 from driver.names import Names
+from driver.wire import claim_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,21 @@ class ViewBuilder:
         """Add ResourceClaims; what cannot be read is left out with a note."""
         for raw in claims:
             try:
-                for place, holding in holdings_of(raw, self._names):
-                    self._held.setdefault(place, []).append(holding)
+                claim = claim_from(raw)
             except UNREADABLE as error:
                 self._notes.append(left_out(RESOURCE_CLAIMS, raw, error))
+            else:
+                self.add_held(claim)
+
+    def add_held(self, claim: Claim) -> None:
+        """Add what a claim holds."""
+        for place, holding in holdings_of(claim, self._names):
+            self._held.setdefault(place, []).append(holding)
+
+    def add_read(self, slices: Iterable[ReadSlice]) -> None:
+        """Add slices that were read."""
+        for one in slices:
+            self._published.add_read(one)
 
     def add_rules(self, rules: Iterable[Object]) -> None:
         """Add DeviceTaintRules."""
@@ -67,6 +80,10 @@ class ViewBuilder:
             spec = raw.get("spec")
             if isinstance(spec, dict) and spec.get("unschedulable") is True:
                 self._closed_nodes.add(str(raw["metadata"]["name"]))
+
+    def close_nodes(self, nodes: Iterable[str]) -> None:
+        """Add nodes that take no pods, by name."""
+        self._closed_nodes.update(nodes)
 
     def note(self, text: str) -> None:
         """Add a note on a gap in the view."""

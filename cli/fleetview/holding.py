@@ -7,23 +7,16 @@ from typing import Final
 from cli.fleetview.cards import ALL_CORES, CardHolding, FleetCard
 from driver.device_facts import card_of
 from driver.kinds import CardUse
-from driver.kube.api import Object
-from driver.model import Consumer, Result
+from driver.model import Claim, Consumer, Result
 from driver.names import Names
-from driver.wire import claim_from
 
 Place = tuple[str, str]
 """Node and card."""
 _SHARE: Final = "-share"
 
 
-def holdings_of(raw: Object, names: Names) -> Iterator[tuple[Place, CardHolding]]:
-    """Yield what the claim holds of cards of the driver. Amounts are those of the allocation, which has few.
-
-    Raises:
-        any of ``published.UNREADABLE``: the claim cannot be read.
-    """
-    claim = claim_from(raw)
+def holdings_of(claim: Claim, names: Names) -> Iterator[tuple[Place, CardHolding]]:
+    """Yield what the claim holds of cards of the driver. Amounts are those of the allocation, which has few."""
     ending = names.pool("")
     for result in claim.allocation.results if claim.allocation else ():
         device = result.device

@@ -4,7 +4,7 @@ A fleet has a million devices, and a table needs little of each. So the slices a
 are kept once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -26,13 +26,40 @@ _MOST_VARIANTS: Final = 8
 _TEXTS: Final = ("uuid", "type", "vendor", "ibCluster", "nvlinkDomain")
 
 
+@dataclass(frozen=True, slots=True)
+class ReadCard:
+    """What a slice says of a card.
+
+    Attributes:
+        texts: attributes of its first device, by name.
+        taints: keys of those that keep claims away and that all its devices have.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    parts: tuple[OfferedPart, ...]
+    taints: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSlice:
+    """What a view needs of a slice."""
+
+    pool: str
+    node: str
+    generation: int
+    wanted: int
+    cards: tuple[ReadCard, ...]
+    counters: Mapping[str, Draws]
+
+
 @dataclass(slots=True)
 class _Card:
     """A card of which slices are still to come."""
 
     texts: Mapping[str, str]
-    parts: dict[str, OfferedPart] = field(default_factory=dict)
-    taints: frozenset[str] | None = None
+    parts: dict[str, OfferedPart]
+    taints: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -51,11 +78,8 @@ class PublishedCards:
     """Collects cards from slices, in any order. Only the newest generation of a pool counts."""
 
     def __init__(self, names: Names):
-        self._names = names
+        self._reader = SliceReader(names)
         self._pools: dict[str, _Pool] = {}
-        self._parts: dict[OfferedPart, OfferedPart] = {}
-        self._seen: dict[str, list[tuple[object, OfferedPart]]] = {}
-        """By the name of a device, what it was made of and the part: to compare is ten times faster than to make."""
         self._lists: dict[tuple[OfferedPart, ...], tuple[OfferedPart, ...]] = {}
         self.notes: list[str] = []
         """What was left out, and why."""
@@ -63,9 +87,30 @@ class PublishedCards:
     def add(self, raw: Object) -> None:
         """Add a slice. One of another driver is left out, and so is one that cannot be read, with a note."""
         try:
-            self._add(raw)
+            found = self._reader.read(raw)
         except UNREADABLE as error:
             self.notes.append(left_out(RESOURCE_SLICES, raw, error))
+            return
+        if found is not None:
+            self.add_read(found)
+
+    def add_read(self, found: ReadSlice) -> None:
+        """Add a slice that was read."""
+        pool = self._pools.get(found.pool)
+        if pool is None or pool.generation < found.generation:
+            pool = _Pool(found.node, found.generation, found.wanted)
+            self._pools[found.pool] = pool
+        if pool.generation > found.generation:
+            return
+        pool.found += 1
+        pool.counters |= found.counters
+        for card in found.cards:
+            parts, known = {part.suffix: part for part in card.parts}, pool.cards.get(card.name)
+            if known is None:
+                pool.cards[card.name] = _Card(card.texts, parts, card.taints)
+            else:
+                known.parts |= parts
+                known.taints &= card.taints
 
     def cards(self) -> Iterator[FleetCard]:
         """Yield the cards: node by node, and by number."""
@@ -78,28 +123,60 @@ class PublishedCards:
             for card, found in sorted(pool.cards.items(), key=lambda item: _by_number(item[0])):
                 yield self._facts(pool, card, found)
 
-    def _add(self, raw: Object) -> None:
+    def _facts(self, pool: _Pool, name: str, card: _Card) -> FleetCard:
+        parts = tuple(card.parts.values())
+        return FleetCard(
+            node=pool.node,
+            name=name,
+            uuid=card.texts["uuid"],
+            type=card.texts["type"],
+            vendor=card.texts["vendor"],
+            ib_cluster=card.texts["ibCluster"],
+            nvlink_domain=card.texts["nvlinkDomain"],
+            parts=self._lists.setdefault(parts, parts),
+            counters=pool.counters.get(name, ()),
+            taints=card.taints,
+        )
+
+
+class SliceReader:
+    """Reads slices and keeps equal parts once."""
+
+    def __init__(self, names: Names):
+        self._names = names
+        self._parts: dict[OfferedPart, OfferedPart] = {}
+        self._seen: dict[str, list[tuple[object, OfferedPart]]] = {}
+        """By the name of a device, what it was made of and the part: to compare is ten times faster than to make."""
+        self._lists: dict[tuple[OfferedPart, ...], tuple[OfferedPart, ...]] = {}
+
+    def read(self, raw: Object) -> ReadSlice | None:
+        """Return what a slice says; None if it is of another driver.
+
+        Raises:
+            any of ``UNREADABLE``: it makes no sense.
+        """
         spec = raw["spec"]
         if spec["driver"] != self._names.driver:
-            return
+            return None
         name, node, generation = str(spec["pool"]["name"]), spec.get("nodeName"), int(spec["pool"].get("generation", 0))
         if not isinstance(node, str) or name != self._names.pool(node):
-            return
-        # All of a slice is read before anything of it counts.
-        devices = [(card_of(device["name"]), device, *self._part(device)) for device in spec.get("devices") or ()]
-        counters = {one["name"]: _draws(one["counters"]) for one in spec.get("sharedCounters") or ()}
-        pool = self._pools.get(name)
-        if pool is None or pool.generation < generation:
-            pool = _Pool(node, generation, int(spec["pool"].get("resourceSliceCount", 0)))
-            self._pools[name] = pool
-        if pool.generation > generation:
-            return
-        pool.found += 1
-        pool.counters |= counters
-        for card, device, part, taints in devices:
-            known = pool.cards.get(card) or pool.cards.setdefault(card, _Card(self._texts(device)))
-            known.parts[part.suffix] = part
-            known.taints = taints if known.taints is None else known.taints & taints
+            return None
+        by_card: dict[str, list[tuple[Object, OfferedPart, frozenset[str]]]] = {}
+        for device in spec.get("devices") or ():
+            by_card.setdefault(card_of(device["name"]), []).append((device, *self._part(device)))
+        return ReadSlice(
+            pool=name,
+            node=node,
+            generation=generation,
+            wanted=int(spec["pool"].get("resourceSliceCount", 0)),
+            cards=tuple(self._card(card, devices) for card, devices in by_card.items()),
+            counters={one["name"]: _draws(one["counters"]) for one in spec.get("sharedCounters") or ()},
+        )
+
+    def _card(self, name: str, devices: Sequence[tuple[Object, OfferedPart, frozenset[str]]]) -> ReadCard:
+        parts = tuple({part.suffix: part for _, part, _ in devices}.values())
+        taints = frozenset.intersection(*(taints for _, _, taints in devices))
+        return ReadCard(name, self._texts(devices[0][0]), self._lists.setdefault(parts, parts), taints)
 
     def _part(self, raw: Object) -> tuple[OfferedPart, frozenset[str]]:
         attributes = raw.get("attributes") or {}
@@ -135,21 +212,6 @@ class PublishedCards:
         attributes = device.get("attributes") or {}
         found = attributes.get(name) or attributes.get(self._names.attribute(name)) or {}
         return readable(found.get("string"))
-
-    def _facts(self, pool: _Pool, name: str, card: _Card) -> FleetCard:
-        parts = tuple(card.parts.values())
-        return FleetCard(
-            node=pool.node,
-            name=name,
-            uuid=card.texts["uuid"],
-            type=card.texts["type"],
-            vendor=card.texts["vendor"],
-            ib_cluster=card.texts["ibCluster"],
-            nvlink_domain=card.texts["nvlinkDomain"],
-            parts=self._lists.setdefault(parts, parts),
-            counters=pool.counters.get(name, ()),
-            taints=card.taints or frozenset(),
-        )
 
 
 def left_out(resource: Resource, raw: Object, error: Exception) -> str:

@@ -1,0 +1,52 @@
+"""``lode ui``, ``kubectl lode ui``: a page of the fleet on this machine, with the rights of the user. Reads only.
+
+run          follows the cluster and serves the page until it is interrupted
+server       HTTP: connections, bounded in number, size and time
+answers      the answer to each request, and who gets one
+| watching   the threads that follow the fleet
+publishing   the document as it is sent
+| following  what is kept of the fleet, change by change
+document     the document: everything that the page shows, as JSON in columns
+| questions  why something waits, and what would become of a manifest
+contents     what the document is made of, as values
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from cli.options import add_driver, cluster_options
+
+_DESCRIPTION: Final = """\
+Serve a page of the fleet on this machine: cards and who holds what of them, pods that wait and why, gangs, and what
+would become of a manifest. It reads with your rights, follows changes, and writes nothing to the cluster. Only who has
+the address that is printed, with its token, gets an answer."""
+_EPILOG: Final = """\
+exit status: 0 it was interrupted, 2 it cannot be served
+example: kubectl lode ui --port 8800"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve the page; the exit status, as the command's help says."""
+    arguments = parser().parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.ui.run import run
+
+    return run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        "lode ui",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options()],
+    )
+    made.add_argument("--port", type=int, default=0, metavar="NUMBER", help="on 127.0.0.1; default: one that is free")
+    made.add_argument(
+        "-n", "--namespace", default="", help="of a manifest that names none; default: that of the kubeconfig's context"
+    )
+    add_driver(made)
+    return made

@@ -1,0 +1,210 @@
+"""The answers to requests, without sockets: which path needs what, and what it gets."""
+
+import hmac
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import parse_qs
+
+from cli.documents import BadInput
+from cli.live import NoRights
+from cli.simulate_run import faults_json
+from cli.ui.publishing import PackedDocument
+from cli.ui.questions import ClusterQuestions
+from driver.errors import LodeError
+from driver.wire import Json
+
+MOST_BYTES: Final = 1 << 20
+"""Of the body of a request."""
+_STATIC: Final = re.compile(r"/([a-z0-9][a-z0-9-]*\.(css|html|ico|js|png|svg))", re.ASCII)
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "ico": "image/x-icon",
+    "js": "text/javascript; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+_JSON: Final = "application/json"
+SAFE: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every answer: the page runs nothing but its own files, and no other page may read or frame it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request.
+
+    Attributes:
+        headers: by name in lower case.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class PageAnswer:
+    """What a request gets."""
+
+    status: HTTPStatus
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class ServedDocuments(Protocol):
+    """The newest document of a fleet."""
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no document; "" if there is one."""
+
+    @property
+    def newest(self) -> PackedDocument | None:
+        """The document; None if there is none yet."""
+
+    def age(self) -> float:
+        """Seconds since all of the fleet was known to be true."""
+
+
+class RefusedRequest(Exception):
+    """A request that gets no answer; the message says what to do."""
+
+    def __init__(self, status: HTTPStatus, message: str, more: Json | None = None):
+        self.status = status
+        self.more = more or {}
+        super().__init__(message)
+
+
+class PageAnswers:
+    """Answers requests of anybody who can connect. Thread-safe.
+
+    Args:
+        hosts: what may stand in the header ``Host``: a page of another name that points here gets nothing.
+        token: what the header ``Authorization`` has to carry for anything but files of the page.
+        folder: the files of the page.
+    """
+
+    def __init__(
+        self, documents: ServedDocuments, questions: ClusterQuestions, hosts: Collection[str], token: str, folder: Path
+    ):
+        self._documents = documents
+        self._questions = questions
+        self._hosts = hosts
+        self._token = token
+        self._folder = folder
+        self._asking = threading.Lock()
+
+    def answer(self, request: PageRequest) -> PageAnswer:
+        """Return the answer to a request, whatever that is."""
+        try:
+            found = self._answer(request)
+        except RefusedRequest as error:
+            found = _json(error.status, {"error": str(error), **error.more})
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                found = PageAnswer(found.status, found.body, {**found.headers, "WWW-Authenticate": "Bearer"})
+        return PageAnswer(found.status, found.body, {**SAFE, **found.headers})
+
+    def _answer(self, request: PageRequest) -> PageAnswer:
+        host = request.headers.get("host", "")
+        if host.lower() not in self._hosts:
+            raise RefusedRequest(
+                HTTPStatus.MISDIRECTED_REQUEST, f"this is not {host[:100]!r}; use the address that lode ui printed"
+            )
+        path, _, query = request.target.partition("?")
+        if path == "/explain" or path == "/fleet.json":
+            self._only("GET", request)
+            self._authorize(request)
+            return self._fleet(request) if path == "/fleet.json" else self._explain(_parameters(query))
+        if path == "/simulate":
+            self._only("POST", request)
+            self._authorize(request)
+            return self._simulate(_parameters(query), request.body)
+        self._only("GET", request)
+        return self._static("/index.html" if path == "/" else path)
+
+    def _only(self, method: str, request: PageRequest) -> None:
+        if request.method != method:
+            raise RefusedRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {method}")
+
+    def _authorize(self, request: PageRequest) -> None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "open the whole address that lode ui printed, with its token")
+
+    def _fleet(self, request: PageRequest) -> PageAnswer:
+        document = self._documents.newest
+        if document is None:
+            refused = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": self._documents.trouble})
+            return PageAnswer(refused.status, refused.body, {**refused.headers, "Retry-After": "1"})
+        tag = f'"{document.tag}"'
+        headers = {"ETag": tag, "Age": str(int(self._documents.age())), "Vary": "Accept-Encoding"}
+        if tag in [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]:
+            return PageAnswer(HTTPStatus.NOT_MODIFIED, b"", headers)
+        headers["Content-Type"] = _JSON
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return PageAnswer(HTTPStatus.OK, document.packed, {**headers, "Content-Encoding": "gzip"})
+        return PageAnswer(HTTPStatus.OK, document.text, headers)
+
+    def _explain(self, given: Mapping[str, str]) -> PageAnswer:
+        what = given.get("what", "")
+        if not what:
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "say what to explain: /explain?what=pod/NAME&namespace=NAME")
+        return self._asked(lambda: self._questions.explain(what, given.get("namespace", "")))
+
+    def _simulate(self, given: Mapping[str, str], body: bytes) -> PageAnswer:
+        try:
+            manifest = body.decode()
+        except UnicodeDecodeError as error:
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, f"the manifest is not UTF-8 (byte {error.start})") from error
+        return self._asked(lambda: self._questions.simulate(manifest, given.get("namespace", "")))
+
+    def _asked(self, ask: Callable[[], Json]) -> PageAnswer:
+        """The answer of the cluster. One question at a time: each reads the whole cluster."""
+        if not self._asking.acquire(blocking=False):
+            raise RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; ask again then")
+        try:
+            return _json(HTTPStatus.OK, ask())
+        except BadInput as error:
+            raise RefusedRequest(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), faults_json(error)) from error
+        except NoRights as error:
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, str(error)) from error
+        except LodeError as error:
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, str(error)) from error
+        finally:
+            self._asking.release()
+
+    def _static(self, path: str) -> PageAnswer:
+        found = _STATIC.fullmatch(path)
+        try:
+            if found is not None:
+                body = (self._folder / found[1]).read_bytes()
+                return PageAnswer(HTTPStatus.OK, body, {"Content-Type": _TYPES[found[2]]})
+        except OSError:
+            pass
+        raise RefusedRequest(HTTPStatus.NOT_FOUND, "there is no such page")
+
+
+def _parameters(query: str) -> Mapping[str, str]:
+    return {name: values[0] for name, values in parse_qs(query, max_num_fields=10).items()}
+
+
+def _json(status: HTTPStatus, found: Json) -> PageAnswer:
+    return PageAnswer(status, json.dumps(found).encode(), {"Content-Type": _JSON})
