@@ -8,6 +8,7 @@ __main__    `python -m charts`: writes what is generated, and removes what no lo
 generate    what is generated of the chart: a template for each object of the manifests, and the settings files
 template    an object as the text of a Helm template
 monitoring  the rules of Prometheus as an object for its operator
+| board     the board for Grafana, from a list of panels
 | adoption  the policies that adopt pods of other systems
 """
 

@@ -5,13 +5,14 @@ import shutil
 from charts import monitoring
 from charts.adoption import FOLDER
 from charts.adoption import files as adoption_files
+from charts.board import BOARD, board_text
 from charts.generate import CHART, GENERATED, MANIFESTS, generated
 
 
 def main() -> None:
     """Write the files."""
     shutil.rmtree(MANIFESTS / FOLDER, ignore_errors=True)
-    for name, content in {**adoption_files(), **monitoring.files()}.items():
+    for name, content in {**adoption_files(), **monitoring.files(), BOARD: board_text()}.items():
         path = MANIFESTS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)

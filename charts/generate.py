@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from charts.adoption import FOLDER
+from charts.board import board_text
 from charts.monitoring import rules_text
 from charts.template import PROGRAMS, Case, of_setting, of_source, template
 from driver.adoption import SOURCES
@@ -24,6 +25,7 @@ GENERATED = ("templates/generated", "files/settings")
 
 SOURCES_DIGEST = "files/sources.sha256"
 _RULES_OF_CHART = "files/rules.yaml"
+_BOARD_OF_CHART = "files/board.json"
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 _SWITCHED = {
@@ -92,6 +94,7 @@ def generated() -> dict[str, str]:
             if (key := _key(obj)) not in keys:
                 files[f"templates/generated/{key[0]}-{key[2]}.yaml".lower()] = of_source(source, obj, everywhere[key])
     files[_RULES_OF_CHART] = rules_text()
+    files[_BOARD_OF_CHART] = board_text()
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

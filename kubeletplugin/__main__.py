@@ -45,7 +45,11 @@ T = TypeVar("T")
 
 
 class PluginProcess:
-    """One run of the program, from the first attempt to reach the API to a graceful stop."""
+    """One run of the program, from the first attempt to reach the API to a graceful stop.
+
+    Attributes:
+        metrics: what is served under /metrics.
+    """
 
     def __init__(self, api: Api, settings: Settings, node_name: str, pod_uid: str):
         self._api = api
@@ -55,7 +59,7 @@ class PluginProcess:
         self._clock = SystemClock()
         self._files = SystemFiles()
         self._log = logger("kubeletplugin").bind(node=node_name)
-        self._metrics = Metrics()
+        self.metrics = Metrics()
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._crashed = threading.Event()
@@ -99,7 +103,7 @@ class PluginProcess:
         if not self._settings.observe_address:
             return None
         checks = {"/healthz": self.healthy, "/readyz": self.ready}
-        return ObserveServer(self._settings.observe_address, self._metrics, checks)
+        return ObserveServer(self._settings.observe_address, self.metrics, checks)
 
     def _retry(self, act: Callable[[], T]) -> T | None:
         """Call ``act`` until it succeeds; returns its result, or None if the program was stopped before.
@@ -160,14 +164,14 @@ class PluginProcess:
         device_status = DeviceStatusWriter(node, wake=unwritten.set)
         preparer = Preparer(
             replace(node, api=KnownNode(self._api, self._node_name, self._watched)),
-            self._metrics,
+            self.metrics,
             wake=release.set,
             kubelet_claims=partial(_kubelet_claims, settings, log),
             device_status=device_status,
         )
         publisher = Publisher(
             node,
-            PublishingMetrics(self._metrics),
+            PublishingMetrics(self.metrics),
             wake=self._wake.set,
             releasing=preparer.retiring.releasing,
             recorded=preparer.recorded,
@@ -255,7 +259,7 @@ class PluginProcess:
             self._wake.clear()
             if waited_for and not self.ready():
                 waited_for = False
-                self._log.info("ready", seconds=round(self._metrics.mark_ready(), 3))
+                self._log.info("ready", seconds=round(self.metrics.mark_ready(), 3))
                 gc.collect()
             if not publisher.step():
                 due = publisher.next_due()

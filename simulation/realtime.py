@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from controller.__main__ import Apis
 from controller.__main__ import ControllerProcess as ControllerRun
@@ -16,7 +16,7 @@ from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
-from driver.observe import logger
+from driver.observe import METRICS, logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.__main__ import PluginProcess
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -84,14 +84,23 @@ class RealTimeCluster:
 
     Args:
         folder: an empty folder with a short path (paths of sockets are limited to 107 bytes).
+        fleet_metrics: how much the controller's metrics have of the fleet.
         nodes: node name to labels; the label ``lode.dev/simulated-profile`` selects the cards of a node.
     """
 
-    def __init__(self, folder: Path, nodes: Mapping[str, Mapping[str, str]], classes: Sequence[Object]):
+    def __init__(
+        self,
+        folder: Path,
+        nodes: Mapping[str, Mapping[str, str]],
+        classes: Sequence[Object],
+        *,
+        fleet_metrics: Literal["cards", "claims"] = "cards",
+    ):
         self.api = MemoryApi(SystemClock(), blocking=True)
-        settings = Settings(
-            observe_address="", controller=ControllerSettings(lease_seconds=15, debug_address="", verify_policies=False)
+        section = ControllerSettings(
+            lease_seconds=15, debug_address="", verify_policies=False, fleet_metrics=fleet_metrics
         )
+        settings = Settings(observe_address="", controller=section)
         self._names = settings.names
         self.user = AdmissionApi(self.api, self._names, "kubectl")
         self._install(nodes, classes)
@@ -109,6 +118,11 @@ class RealTimeCluster:
         self._threads.append(self._thread("kubernetes", lambda: self._step_until_stopped(self._kubernetes())))
         kubelets = [node.kubelet for node in self.nodes.values()]
         self._threads.append(self._thread("kubelets", lambda: self._step_until_stopped(kubelets)))
+
+    def series(self, node: str = "") -> bytes:
+        """Return the metrics of the plugin of a node, or of the controller, as text in the format of Prometheus."""
+        metrics = self.nodes[node].plugin.metrics if node else self._controller.metrics
+        return metrics.text(METRICS) or b""
 
     def close(self) -> list[str]:
         """Stop everything, the programs gracefully. Returns what went wrong while the cluster ran."""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from charts import CHART, built, generated
+from charts.board import BOARD
 from charts.monitoring import MANIFESTS
 from controller.policies import PolicyGuard, expected_policies
 from driver.kube.client import KubeClient
@@ -206,6 +207,25 @@ def test_without_a_controller_no_alert_misses_it() -> None:
     groups = only(objects, "PrometheusRule")["spec"]["groups"]
     assert [group["name"] for group in groups] == ["lode-plugin.alerts"]
     assert "docs/runbooks/LodePluginDown.md" in str(groups)
+
+
+def test_the_board_is_the_one_of_the_component_and_its_labels_can_be_changed() -> None:
+    values = ["--set=board.enabled=true", "--set=board.labels.team=a", "--set-string=board.labels.grafana_dashboard=x"]
+    (found,) = [obj for obj in rendered(*values) if obj["metadata"]["name"] == "lode-board"]
+    (component,) = [
+        obj for obj in built("controller-allocated", "monitoring") if obj["metadata"]["name"] == "lode-board"
+    ]
+    assert found["data"] == component["data"] == {"lode.json": (MANIFESTS / BOARD).read_text()}
+    assert component["metadata"]["labels"]["grafana_dashboard"] == "1"
+    labels = found["metadata"]["labels"]
+    assert (labels["team"], labels["grafana_dashboard"]) == ("a", "x")
+
+
+def test_how_much_of_the_fleet_is_served_is_a_value_for_the_controller_alone() -> None:
+    plain, more = (settings_of(rendered(*it)) for it in ([], ["--set=settings.controller.fleetMetrics=claims"]))
+    settings = yaml.safe_load(more["lode-system"]["data"]["settings.yaml"])
+    assert settings["controller"]["fleetMetrics"] == "claims"
+    assert more["lode-plugin"] == plain["lode-plugin"]
 
 
 def test_values_replace_the_fields_that_they_name(tmp_path: Path) -> None:

@@ -1,19 +1,17 @@
 """What `lode top --prometheus` asks a real Prometheus for is what the fake of the port answers from the same points."""
 
 import math
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 from cli.usage import PrometheusServer, card_hours, measure
 from testclusters import prometheus
 from tests.contract.conftest import needed
+from tests.contract.running_prometheus import running_prometheus
 from tests.unit.cli.usage.points import FakeDatabase
 
 HOUR = 3600
@@ -47,22 +45,8 @@ def real(fake: FakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     points.write_text(open_metrics(fake))
     backfill: list[str | Path] = [programs / "promtool", "tsdb", "create-blocks-from", "openmetrics", points]
     subprocess.run([*backfill, folder / "data"], check=True, capture_output=True)
-    (folder / "prometheus.yml").write_text("global: {}\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    argv: list[str | Path] = [
-        programs / "prometheus",
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={address}",
-    ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(argv, stdout=log, stderr=log) as running:
-        try:
-            await_ready(address, folder / "log")
-            yield PrometheusServer(f"http://{address}")
-        finally:
-            running.terminate()
+    with running_prometheus(folder, {"global": {}}) as url:
+        yield PrometheusServer(url)
 
 
 def open_metrics(fake: FakeDatabase) -> str:
@@ -72,18 +56,6 @@ def open_metrics(fake: FakeDatabase) -> str:
         named = ",".join(f'{name}="{value}"' for name, value in labels)
         lines += [f"{metric}{{{named}}} {value} {at}" for at, value in points]
     return "\n".join([*lines, "# EOF", ""])
-
-
-def await_ready(address: str, log: Path) -> None:
-    """Wait until it serves, up to a minute."""
-    for _ in range(600):
-        try:
-            with urlopen(f"http://{address}/-/ready", timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (URLError, OSError):
-            time.sleep(0.1)
-    raise AssertionError(f"Prometheus does not serve: {log.read_text()}")
 
 
 @pytest.mark.parametrize("seconds", [HOUR, 3 * HOUR])

@@ -45,11 +45,13 @@ APPLIED_ALONE = ("first-pod.yaml", "rules.yaml")
 @pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
 def test_every_file_of_a_folder_is_used(file: Path) -> None:
     parts = yaml.safe_load(file.read_text())
-    generated = [name for generator in parts.get("configMapGenerator", []) for name in generator["files"]]
+    named = [name for generator in parts.get("configMapGenerator", []) for name in generator["files"]]
+    generated = [name.rpartition("=")[2] for name in named]
     patched = [patch["path"] for patch in parts.get("patches", []) if "path" in patch]
     used = {"kustomization.yaml", *parts.get("resources", []), *generated, *patched}
     used |= {name for name in APPLIED_ALONE if (file.parent / name).exists()}
-    assert {it.name for it in file.parent.glob("*.yaml")} == {name for name in used if "/" not in name}
+    there = {it.name for kind in ("yaml", "json") for it in file.parent.glob(f"*.{kind}")}
+    assert there == {name for name in used if "/" not in name}
 
 
 def test_there_is_one_class_for_every_kind_with_its_name() -> None:
