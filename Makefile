@@ -26,8 +26,8 @@ help: ## print this list
 	@awk -F ':.* ## ' '/^[a-z0-9-]+:.* ## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(VENV) ## run the whole system in one process, without a cluster, and show what happens
-	lode demo
+demo: $(VENV) ## run the whole system in one process, without a cluster, and show what happens (ARGS=--ui: as a page)
+	lode demo $(ARGS)
 
 .PHONY: test
 test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)

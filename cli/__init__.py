@@ -9,8 +9,8 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | uninstall        ``lode uninstall``: its options
-| ui               ``lode ui``: its options, and in its modules the page and its server
 | advise           ``lode advise``: its options
+ui                 ``lode ui``: its options, and in its modules the page and its server
 advice             the moves that let pods run, and the idle cards
 simulate_run       reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints

@@ -9,13 +9,18 @@ import argparse
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cli.shipped import device_classes, examples
 from cli.tables import claims_table, pods_table, table
+from cli.ui.questions import ClusterQuestions
+from cli.ui.run import served
 from driver.errors import LodeError
 from driver.kube.api import (
     EVENTS,
@@ -23,6 +28,7 @@ from driver.kube.api import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    Api,
     NotFound,
     Object,
 )
@@ -60,13 +66,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; 0 if everything was as expected, 1 otherwise."""
     parser = argparse.ArgumentParser("lode demo", description="Run the whole system over an API in memory.")
     parser.add_argument("--verbose", action="store_true", help="show what the programs log")
+    parser.add_argument("--ui", action="store_true", help="serve the page of lode ui while all pods run, until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, metavar="NUMBER", help="of that page; default: one that is free")
     arguments = parser.parse_args(argv)
     configure_logs("info" if arguments.verbose else "error", "console")
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="lode-"))
     try:
-        problems = _run(folder)
-    except (DemoFailed, Violation) as error:
+        problems = _run(folder, partial(_serve, arguments.port) if arguments.ui else _look_at_nothing)
+    except (LodeError, Violation) as error:
         problems = [str(error)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -74,24 +82,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nFAILED: {problem}", file=sys.stderr)
     if not problems:
         print(f"\nEverything as expected, in {time.monotonic() - started:.1f} s.")
+        if not arguments.ui:
+            print("To look at this fleet in a browser: lode demo --ui (in a checkout: make demo ARGS=--ui)")
     return 1 if problems else 0
 
 
-def _run(folder: Path) -> list[str]:
+def _look_at_nothing(_: Api) -> None:
+    """Do not stop while the pods run."""
+
+
+def _serve(port: int, api: Api) -> None:
+    """Serve the page of the cluster until the user interrupts it."""
+    _title("lode ui")
+    with served(ClusterQuestions(api, NAMES, NAMESPACE), port) as address:
+        print(f"The fleet of the demo is at {address}\nInterrupt (Ctrl-C) to go on.", flush=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+def _run(folder: Path, look: Callable[[Api], None]) -> list[str]:
     print(INTRODUCTION)
     _title(f"A cluster of {len(NODES)} nodes with simulated cards")
     labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in NODES.items()}
     cluster = RealTimeCluster(folder, labels, device_classes())
     try:
-        _Demo(cluster).show()
+        _Demo(cluster, look).show()
     finally:
         problems = cluster.close()
     return problems
 
 
 class _Demo:
-    def __init__(self, cluster: RealTimeCluster):
+    def __init__(self, cluster: RealTimeCluster, look: Callable[[Api], None]):
         self._cluster = cluster
+        self._look = look
         self._api = cluster.user
 
     def show(self) -> None:
@@ -167,6 +191,7 @@ class _Demo:
         self._wait_until("the pod says why it waits", lambda: bool(self._reason(TOO_MANY)))
         print(f"pod/{TOO_MANY}: {self._reason(TOO_MANY)}")
         _require(pod_phase(self._pod(TOO_MANY)) == "Pending", f"pod {TOO_MANY} waits")
+        self._look(self._api)
         print("\nkubectl delete pod whole-card")
         self._api.delete(PODS, "whole-card", NAMESPACE)
         self._wait_until(f"pod {TOO_MANY} runs on the card that is free now", lambda: self._runs(TOO_MANY))

@@ -6,6 +6,7 @@ answers      the answer to each request, and who gets one
 | watching   the threads that follow the fleet
 publishing   the document as it is sent
 | following  what is kept of the fleet, change by change
+| kinds      one kind of the fleet, followed as far as the rights of the user go
 document     the document: everything that the page shows, as JSON in columns
 | questions  why something waits, and what would become of a manifest
 contents     what the document is made of, as values
@@ -45,8 +46,7 @@ def parser() -> argparse.ArgumentParser:
         parents=[cluster_options()],
     )
     made.add_argument("--port", type=int, default=0, metavar="NUMBER", help="on 127.0.0.1; default: one that is free")
-    made.add_argument(
-        "-n", "--namespace", default="", help="of a manifest that names none; default: that of the kubeconfig's context"
-    )
+    spaced = "of a manifest that names none, and of what you may not list in all namespaces"
+    made.add_argument("-n", "--namespace", default="", help=f"{spaced}; default: that of the kubeconfig's context")
     add_driver(made)
     return made

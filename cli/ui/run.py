@@ -54,16 +54,16 @@ def served(questions: ClusterQuestions, port: int = 0) -> Iterator[str]:
         OperatorFault: the port cannot be used.
     """
     clock, token = SystemClock(), secrets.token_urlsafe(32)
-    watch = FleetWatch(questions.api, questions.names, clock)
+    watch = FleetWatch(questions.api, questions.names, clock, questions.namespace)
     documents = FleetDocuments(watch, questions.names.driver, clock)
     hosts: set[str] = set()
     answers = PageAnswers(documents, questions, hosts, token, PAGE)
     try:
         server = PageServer(f"{_HOST}:{port}", answers.answer)
     except OSError as error:
-        watch.close()
         raise OperatorFault(f"--port {port}: cannot be used: {error.strerror}; choose another one") from error
     hosts |= {f"{name}:{server.port}" for name in (_HOST, "localhost")}
+    watch.start()
     documents.start()
     try:
         yield f"http://{_HOST}:{server.port}/#token={token}"

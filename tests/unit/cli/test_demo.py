@@ -1,11 +1,20 @@
 """The demo shows the main job from end to end, and says so if anything is not as it should be."""
 
+import json
 import re
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
 
 import pytest
 
 from cli import demo
 from cli.shipped import device_classes, examples
+from tests.unit.cli.ui.served import Browser
+
+ADDRESS = re.compile(r"The fleet of the demo is at (\S+)")
 
 
 def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +28,28 @@ def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFi
     assert '"apiVersion":"metadata.resource.k8s.io/v1beta1"' in shown.out
     assert re.search(r"^pod/one-too-many: 0 of 3 nodes can take the pod", shown.out, re.MULTILINE)
     assert "No claim, no allocation, no checkpoint entry" in shown.out
+    assert shown.out.endswith("lode demo --ui (in a checkout: make demo ARGS=--ui)\n")
+
+
+def test_the_demo_serves_its_fleet_as_a_page_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "cli", "demo", "--ui"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        address = next(found[1] for line in running.stdout if (found := ADDRESS.search(line)))
+        parts = urlsplit(address)
+        browser = Browser(parts.port or 0, parts.fragment.removeprefix("token="))
+        while (reply := browser.ask("/fleet.json")).status == 503:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        rest = running.stdout.read()
+    assert reply.json["nodes"] == {
+        "name": ["gpu-1", "gpu-2", "npu-1"],
+        "cards": [8, 4, 4],
+        "ready": [1, 1, 1],
+        "open": [1, 1, 1],
+    }
+    assert "0 of 3 nodes can take the pod" in json.dumps(reply.json["messages"])
+    assert (running.returncode, "Everything as expected" in rest) == (0, True)
 
 
 def test_a_demo_that_disappoints_says_what_and_fails(
