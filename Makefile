@@ -129,6 +129,11 @@ site: $(VENV) ## build the documentation site in build/site and check it; every 
 	python -m docsite build/site
 	pytest -q tests/site
 
+.PHONY: ui-test
+ui-test: $(VENV) ## test the page of lode ui in Chromium, which has to be installed (ARGS for pytest)
+	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	pytest -q --numprocesses 2 tests/page $(ARGS)
+
 .PHONY: mutants
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")
 	nice python -m tests.mutants $(ARGS)
