@@ -54,7 +54,10 @@ SUBJECTS: Final = {
     ),
     "gangs": Subject("how many members each gang has and needs, where they are, and why it waits", "GANG", "pods"),
     "costs": Subject(
-        "what the cards cost that each namespace or workload holds, and those that nobody holds", "NAMESPACE", ""
+        "what the cards cost that each namespace or workload holds, and those that nobody holds",
+        "NAMESPACE",
+        "",
+        measured="CARD-HOURS and COST",
     ),
 }
 _WORDS: Final = {word: name for name in SUBJECTS for word in (name, name[:-1])} | {"no": "nodes", "ns": "namespaces"}
@@ -118,7 +121,7 @@ def _add_options(parser: argparse.ArgumentParser, subject: Subject) -> None:
 
 def add_measuring(parser: argparse.ArgumentParser, columns: str) -> None:
     """Add the options that name a Prometheus and a window."""
-    parser.add_argument("--prometheus", default="", metavar="URL", help=f"for {columns}, which are - without it")
+    parser.add_argument("--prometheus", default="", metavar="URL", help=f"for {columns}, which nobody else knows")
     parser.add_argument("--prometheus-token-file", default="", metavar="FILE", help="with a token to send to it")
     parser.add_argument(
         "--since", default="", metavar="DURATION", help="the window, such as 2h or 7d; default: 1h; needs --prometheus"

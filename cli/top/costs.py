@@ -13,7 +13,7 @@ from cli import live
 from cli.fleetview import CardHolding, CardView, FleetView, read_fleet
 from cli.prices import HOURS_PER_MONTH, PriceTable
 from cli.top.question import Question
-from cli.top.report import Item, Listing, TableColumn
+from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from driver.errors import SENSELESS
 from driver.kube.api import PODS, Api, Object
 from driver.kube.objects import name_key
@@ -26,6 +26,8 @@ COLUMNS: Final = (
     TableColumn("CARDS", "cards"),
     TableColumn("PER-HOUR", "costPerHour", form="money"),
     TableColumn("PER-MONTH", "costPerMonth", form="money"),
+    TableColumn("CARD-HOURS", "cardHours", form="hours", missing=UNKNOWN),
+    TableColumn("COST", "cost", form="money", missing=UNKNOWN),
     TableColumn("CURRENCY", "currency", wide=True),
     TableColumn("BY-TYPE", "byType", wide=True),
 )
@@ -36,14 +38,20 @@ _HASH: Final = "pod-template-hash"
 
 @dataclass(slots=True)
 class _Bill:
-    """What is held, in cards by type, and what it costs an hour."""
+    """What is held, in cards by type, and what it costs an hour; what was held in a window, if that is known."""
 
     cards: dict[str, float] = field(default_factory=dict)
     cost: float = 0.0
+    past_hours: float | None = None
+    past_cost: float = 0.0
 
     def add(self, kind: str, cards: float, price: float) -> None:
         self.cards[kind] = self.cards.get(kind, 0.0) + cards
         self.cost += cards * price
+
+    def add_past(self, hours: float, price: float) -> None:
+        self.past_hours = (self.past_hours or 0.0) + hours
+        self.past_cost += hours * price
 
 
 def report(api: Api, question: Question) -> Listing:
@@ -84,6 +92,11 @@ def report_on(view: FleetView, question: Question, workloads: Mapping[tuple[str,
         else:
             for owner, cards in _parts(card, question, workloads):
                 bills.setdefault(owner, _Bill()).add(card.facts.type, cards, price)
+    for (namespace, kind), hours in (question.hours or {}).items():
+        if (price := question.prices.of(kind)) is None:
+            unpriced.add(kind or "unknown")
+        else:
+            bills.setdefault((namespace, ""), _Bill()).add_past(hours, price)
     notes = [f"cards of the type {kind} have no price, and are left out" for kind in sorted(unpriced)]
     notes += [f"{foreign} cards that other programs hand out are left out"] if foreign else []
     shown = [owner for owner in sorted(bills) if question.namespace in ("", owner[0]) and question.shows(owner[0])]
@@ -145,7 +158,9 @@ def _item(owner: _Owner, bill: _Bill, prices: PriceTable) -> Item:
         "cards": round(sum(bill.cards.values()), 3),
         "costPerHour": round(bill.cost, 6),
         "costPerMonth": round(bill.cost * HOURS_PER_MONTH, 4),
+        "cardHours": None if bill.past_hours is None else round(bill.past_hours, 3),
+        "cost": None if bill.past_hours is None else round(bill.past_cost, 6),
         "currency": prices.currency,
         "byType": [f"{kind}={cards:g}" for kind, cards in sorted(bill.cards.items())],
     }
-    return {key: value for key, value in item.items() if value not in ("", [])}
+    return {key: value for key, value in item.items() if value not in ("", [], None)}

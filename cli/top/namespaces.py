@@ -92,7 +92,9 @@ class FoundNamespaces:
         for card in view.cards:
             for holding in card.holdings:
                 self._take(card, holding)
-        hours = question.hours or {}
+        hours: dict[str, float] = {}
+        for (name, _), some in (question.hours or {}).items():
+            hours[name] = hours.get(name, 0.0) + some
         for name in hours if not question.namespace else {question.namespace} & {*hours}:
             self._of(name)
         names = [name for name in sorted(self._found) if chosen is None or name in chosen]

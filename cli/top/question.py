@@ -21,7 +21,7 @@ class Question:
         selector: of labels, as the API server takes it; "" for all.
         only: names that are shown; empty for all.
         measured: what cards did; nothing without Prometheus.
-        hours: hours of cards of each namespace; None if they were not asked for.
+        hours: hours of cards by namespace and type; None if they were not asked for.
         prices: of cards by type.
         by_workload: whether costs are those of workloads, and not of namespaces.
         idle_seconds: only cards that claims hold and that were idle for so long; 0 for all.
@@ -32,7 +32,7 @@ class Question:
     selector: str = ""
     only: tuple[str, ...] = ()
     measured: Measured = NOTHING_MEASURED
-    hours: Mapping[str, float] | None = None
+    hours: Mapping[tuple[str, str], float] | None = None
     idle_seconds: int = 0
     prices: PriceTable = NO_PRICES
     by_workload: bool = False

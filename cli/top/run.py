@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, pauses: WatchPauses = _REAL_PAUSES) -> in
             if arguments.watch:
                 _watch(api, question, arguments, pauses)
             else:
-                _print(_listing(api, question, arguments), question, arguments)
+                _print(*_listing(api, question, arguments), question, arguments)
     except LodeError as error:
         sys.stderr.write(f"lode top: {error}\n")
         return FAILED
@@ -96,9 +96,11 @@ def read_prices(path: str) -> PriceTable:
 
 
 def columns_of(subject: str, question: Question) -> Sequence[TableColumn]:
-    """Return the columns of a subject; costs of namespaces have none of workloads."""
-    columns = SUBJECTS[subject][0]
-    return columns if question.by_workload else [one for one in columns if one.key != "workload"]
+    """Return the columns of a subject; costs have those of workloads and of a window only if these are asked for."""
+    hidden = [] if question.by_workload else ["workload"]
+    if subject == "costs" and question.hours is None:
+        hidden += ["cardHours", "cost"]
+    return [one for one in SUBJECTS[subject][0] if one.key not in hidden]
 
 
 def measured(question: Question, arguments: argparse.Namespace) -> Question:
@@ -113,10 +115,12 @@ def measured(question: Question, arguments: argparse.Namespace) -> Question:
             if value:
                 raise OperatorFault(f"{option} needs --prometheus URL: nobody else knows what cards did")
         return question
+    if question.by_workload:
+        raise OperatorFault("--by workload: nobody knows what workloads held before; leave out --prometheus")
     seconds = seconds_of("--since", since or "1h")
     idle_seconds = seconds_of("--idle", idle) if idle else 0
     server = PrometheusServer(url, _token(arguments.prometheus_token_file))
-    if arguments.subject == "namespaces":
+    if arguments.subject in ("namespaces", "costs"):
         return replace(question, hours=card_hours(server, seconds))
     found = measure(server, max(seconds, idle_seconds), time.time())
     return replace(question, measured=found, idle_seconds=idle_seconds)
@@ -129,10 +133,12 @@ def _token(path: str) -> str:
         raise OperatorFault(f"--prometheus-token-file {path}: cannot be read: {error}; name another file") from error
 
 
-def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> Listing:
-    found = SUBJECTS[arguments.subject][1](api, measured(question, arguments))
-    columns = columns_of(arguments.subject, question)
-    return ordered(found, columns, arguments.sort_by) if arguments.sort_by else found
+def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> tuple[Listing, Sequence[TableColumn]]:
+    """The rows, and the columns of their table."""
+    asked = measured(question, arguments)
+    found = SUBJECTS[arguments.subject][1](api, asked)
+    columns = columns_of(arguments.subject, asked)
+    return (ordered(found, columns, arguments.sort_by) if arguments.sort_by else found), columns
 
 
 def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: WatchPauses) -> None:
@@ -143,17 +149,17 @@ def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: 
             found = _listing(api, question, arguments)
             spent = pauses.now() - begun
             sys.stdout.write(_CLEAR if sys.stdout.isatty() else "")
-            _print(found, question, arguments)
+            _print(*found, question, arguments)
             sys.stdout.flush()
             pauses.sleep(max(_PAUSE_SECONDS, spent))
     except KeyboardInterrupt:
         return
 
 
-def _print(found: Listing, question: Question, arguments: argparse.Namespace) -> None:
+def _print(found: Listing, columns: Sequence[TableColumn], question: Question, arguments: argparse.Namespace) -> None:
     for note in found.notes:
         sys.stderr.write(f"note: {note}\n")
-    text = rendered(found, columns_of(arguments.subject, question), arguments.output, headers=not arguments.no_headers)
+    text = rendered(found, columns, arguments.output, headers=not arguments.no_headers)
     if text:
         print(text)
     elif getattr(arguments, "idle", ""):

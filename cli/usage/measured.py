@@ -98,14 +98,17 @@ def measure(metrics: MetricsDatabase, seconds: int, now: float) -> Measured:
     return Measured({uuid: _usage(means.get(uuid), busy.get(uuid), first.get(uuid), now) for uuid in uuids})
 
 
-def card_hours(metrics: MetricsDatabase, seconds: int) -> Mapping[str, float]:
-    """Return the hours of cards that each namespace had over a window, a share by the larger one of memory and cores.
+def card_hours(metrics: MetricsDatabase, seconds: int) -> Mapping[tuple[str, str], float]:
+    """Return the hours of cards of each type that each namespace had over a window, by namespace and type.
+
+    A share counts the larger one of memory and cores.
 
     Raises:
         OperatorFault: see ``MetricsDatabase.query``.
     """
-    found = metrics.query(f"sum by (namespace) (increase({CARD_SECONDS}[{seconds}s])) / 3600")
-    return {one.labels["namespace"]: one.value for one in found if one.labels.get("namespace") and isfinite(one.value)}
+    found = metrics.query(f"sum by (namespace, type) (increase({CARD_SECONDS}[{seconds}s])) / 3600")
+    named = ((one.labels.get("namespace", ""), one.labels.get("type", ""), one.value) for one in found)
+    return {(namespace, kind): hours for namespace, kind, hours in named if namespace and isfinite(hours)}
 
 
 def _add(found: dict[str, float], label: str, samples: Iterable[Sample], *, latest: bool = False) -> None:

@@ -71,8 +71,8 @@ def test_both_know_the_same_of_each_card(fake: FakeDatabase, real: PrometheusSer
 
 def test_both_know_the_same_hours_of_namespaces(fake: FakeDatabase, real: PrometheusServer) -> None:
     found, expected = card_hours(real, 2 * HOUR), card_hours(fake, 2 * HOUR)
-    assert set(found) == set(expected) == {"team-a"}
-    assert found["team-a"] == pytest.approx(expected["team-a"], abs=0.2)
+    assert set(found) == set(expected) == {("team-a", "A100")}
+    assert found["team-a", "A100"] == pytest.approx(expected["team-a", "A100"], abs=0.2)
 
 
 def test_nothing_is_known_where_nobody_has_measured(real: PrometheusServer) -> None:

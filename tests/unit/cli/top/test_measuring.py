@@ -93,6 +93,30 @@ def test_namespaces_have_the_hours_of_cards_of_the_window(
     assert capsys.readouterr().out == ""
 
 
+def test_costs_of_a_window_are_the_hours_of_cards_times_their_price(
+    cluster: User, database: FakeDatabase, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "prices").write_text("perHour: {T4: 0.5, A100: 2}")
+    for kind, rate in (("T4", 1.0), ("A100", 0.25), ("H100", 1.0)):
+        seconds = [(at, rate * at) for at in range(database.now - 8 * HOUR, database.now + 1, 60)]
+        database.add("lode_namespace_card_seconds_total", seconds, namespace="past", kind="gpu", type=kind)
+    asked = ("costs", "-A", "--prices", str(tmp_path / "prices"))
+    since = ("--prometheus", URL, "--since", "4h")
+    found = {one["namespace"]: one for one in items(capsys, *asked, *since)}
+    assert found["past"]["cardHours"] == pytest.approx(5, abs=0.1)
+    assert found["past"]["cost"] == pytest.approx(4 * 0.5 + 1 * 2, abs=0.1)
+    assert found["past"]["costPerHour"] == 0
+    assert not {"cardHours", "cost"} & found["__idle__"].keys()
+    assert top.main([*asked, *since]) == 0
+    table = capsys.readouterr()
+    assert table.out.splitlines()[0].split()[-2:] == ["CARD-HOURS", "COST"]
+    assert "cards of the type H100 have no price" in table.err
+    assert top.main([*asked]) == 0
+    assert "COST" not in capsys.readouterr().out
+    assert top.main([*asked, *since, "--by", "workload"]) == 2
+    assert "nobody knows what workloads held before" in capsys.readouterr().err
+
+
 def test_the_token_of_a_file_is_sent(
     database: FakeDatabase, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

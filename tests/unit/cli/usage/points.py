@@ -11,7 +11,7 @@ _LOOKBACK = 300
 _MEAN = re.compile(r"max by \((\w+)\) \(avg_over_time\((\w+)\[(\d+)s\]\)\) / (\S+)")
 _BUSY = re.compile(r"max by \((\w+)\) \(max_over_time\(timestamp\((\w+) >= (\S+)\)\[(\d+)s:(\d+)s\]\)\)")
 _FIRST = re.compile(r"min by \((\w+)\) \(min_over_time\(timestamp\((\w+)\)\[(\d+)s:(\d+)s\]\)\)")
-_HOURS = re.compile(r"sum by \(namespace\) \(increase\((\w+)\[(\d+)s\]\)\) / 3600")
+_HOURS = re.compile(r"sum by \(namespace, type\) \(increase\((\w+)\[(\d+)s\]\)\) / 3600")
 
 
 @dataclass
@@ -46,12 +46,12 @@ class FakeDatabase:
             return self._by(label, {key: min(found) for key, found in times.items()}, largest=False)
         if found := _HOURS.fullmatch(expression):
             metric, seconds = found.groups()
-            hours: dict[str, float] = {}
+            hours: dict[tuple[str, str], float] = {}
             for key, points in self._of(metric):
                 values = [value for at, value in points if at > self.now - int(seconds)]
-                space = dict(key)["namespace"]
+                space = dict(key)["namespace"], dict(key)["type"]
                 hours[space] = hours.get(space, 0) + (values[-1] - values[0]) / 3600
-            return [Sample({"namespace": space}, value) for space, value in hours.items()]
+            return [Sample({"namespace": space, "type": kind}, value) for (space, kind), value in hours.items()]
         raise AssertionError(f"not known to the fake: {expression}")
 
     def _of(self, metric: str) -> Iterator[tuple[Labels, list[tuple[int, float]]]]:

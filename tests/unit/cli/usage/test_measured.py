@@ -79,6 +79,6 @@ def test_hours_of_cards_are_those_of_the_window() -> None:
     found = database()
     for kind, rate in (("whole", 2.0), ("share", 0.5)):
         seconds = [(at, rate * (at - NOW + 4 * HOUR)) for at, _ in every_minute(4, 0)]
-        found.add("lode_namespace_card_seconds_total", seconds, namespace="team-a", kind=kind)
-    assert card_hours(found, 2 * HOUR)["team-a"] == pytest.approx(5, abs=0.1)
+        found.add("lode_namespace_card_seconds_total", seconds, namespace="team-a", kind=kind, type="A100")
+    assert card_hours(found, 2 * HOUR)["team-a", "A100"] == pytest.approx(5, abs=0.1)
     assert card_hours(FakeDatabase(NOW), HOUR) == {}
