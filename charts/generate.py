@@ -38,11 +38,13 @@ _SWITCHED = {
 """The kustomize components that the chart has where a setting is on, with the condition in the chart."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
 _ADOPTING = tuple(f"{FOLDER}/{name}" for name in (*SOURCES, "everywhere"))
-_SOURCES = ("base", "monitoring", "controller", *_FLAVORS, "nvidia", "ascend", "simulated", *_SWITCHED, *_ADOPTING)
+_HARDWARE = ("nvidia", "ascend", "deviceplugin", "simulated")
+_SOURCES = ("base", "monitoring", "controller", *_FLAVORS, *_HARDWARE, *_SWITCHED, *_ADOPTING)
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
     "ascend": ("ascend",),
+    "deviceplugin": ("deviceplugin",),
     "mixed": ("nvidia", "ascend"),
     "simulated": ("simulated",),
 }

@@ -16,7 +16,7 @@ from driver.files import SystemFiles
 from driver.kube.api import NODES, Object
 from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
-from kubeletplugin.finding import find_hardware, profile_name
+from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
@@ -86,8 +86,8 @@ def _facts(arguments: argparse.Namespace) -> InventoryNode:
     configure_logs("warning", "console")
     clock, log = SystemClock(), logger("inventory")
     labels = (node.get("metadata") or {}).get("labels") or {}
-    profile, files = profile_name(settings, node), SystemFiles()
-    find = partial(find_hardware, settings, profile, arguments.node_name, files=files, clock=clock, log=log)
+    found = FoundNode(arguments.node_name, profile_name(settings, node), lambda: labels)
+    find = partial(find_hardware, settings, found, files=SystemFiles(), clock=clock, log=log)
     hardware = GuardedHardware(find, clock)
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
     cards = _cards(hardware)
@@ -123,7 +123,9 @@ def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubele
     if settings.kubeletplugin.hardware == "simulated" or not cards:
         return
     known = [known_card(facts.card, facts.state) for facts in cards]
-    for card, programs in handed_out(known, node, (), of_cards(kubelet.devices())).items():
+    for card, programs in handed_out(
+        known, node, (), of_cards(kubelet.devices(), [facts.card for facts in cards])
+    ).items():
         yield f"{card} is not given to claims: {', '.join(program.text for program in programs)} hand it out, too"
 
 

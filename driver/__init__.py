@@ -11,6 +11,7 @@ node_selectors     matches NodeSelectors of core/v1 with nodes
 | settings         the settings of both programs
 | wire             the API's JSON to and from the model
 nvidia_dra         parameters of NVIDIA's DRA driver in our terms
+| deviceplugins    settings of devices that vendors' own device plugins serve
 model              claims, slices and devices as values
 | names            names derived from the driver's name
 quantity           Kubernetes quantities, exact
@@ -22,6 +23,7 @@ backoff            exponential back-off
 | disk             the port to the calls of a file system, and those of this machine
 | cache_key        cache keys that no field can be forgotten in
 | kinds            the backends, offers and kinds of devices
+| section          what all sections of the settings have in common
 | semver           semantic versions
 | threads          threads whose failure is reported
 limits             limits of Kubernetes' API, and the syntax of names

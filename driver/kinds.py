@@ -7,8 +7,8 @@ value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
 from collections.abc import Iterable
 from typing import Final, Literal, assert_never, get_args
 
-Backend = Literal["nvidia", "ascend"]
-"""The code that serves the cards of a vendor."""
+Backend = Literal["nvidia", "ascend", "deviceplugin"]
+"""The code that serves the cards of a vendor, or the devices of any vendor's device plugins."""
 
 Offer = Literal["whole", "share", "partitions"]
 
@@ -18,8 +18,8 @@ Severity = Literal["healthy", "degraded", "fatal"]
 EVERY_OFFER: Final[tuple[Offer, ...]] = get_args(Offer)
 """All offers, in the order in which devices are published."""
 
-WholeKind = Literal["gpu", "npu"]
-ShareKind = Literal["gpu-share", "npu-share"]
+WholeKind = Literal["gpu", "npu", "device"]
+ShareKind = Literal["gpu-share", "npu-share", "device-share"]
 PartitionKind = Literal["mig", "vnpu"]
 DeviceKind = WholeKind | ShareKind | PartitionKind
 
@@ -58,5 +58,7 @@ def share_of(kind: WholeKind) -> ShareKind:
             return "gpu-share"
         case "npu":
             return "npu-share"
+        case "device":
+            return "device-share"
         case _:
             assert_never(kind)

@@ -8,25 +8,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from driver.deviceplugins import DevicePluginSettings
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER, Backend, Offer, Severity
 from driver.names import DEFAULT_DRIVER, Names
+from driver.section import Section
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=lambda name: _camel(name), populate_by_name=True
-    )
-
-
-def _camel(name: str) -> str:
-    head, *tail = name.split("_")
-    return head + "".join(part.capitalize() for part in tail)
-
-
-class NodeLabels(_Section):
+class NodeLabels(Section):
     """Node labels that describe the fabric; a missing label gives the attribute the value ""."""
 
     ib_cluster: str = f"{DEFAULT_DRIVER}/ib-cluster"
@@ -40,7 +31,7 @@ class NodeLabels(_Section):
     """Overrides ``profile`` on the node that carries it."""
 
 
-class NvidiaSettings(_Section):
+class NvidiaSettings(Section):
     """Settings of the backend of NVIDIA's GPUs. The paths are those of the host."""
 
     driver_root: str = "/"
@@ -60,16 +51,16 @@ class NvidiaSettings(_Section):
     """A folder that a reboot empties, at the same path in the plugin's pod."""
 
 
-class AscendSettings(_Section):
+class AscendSettings(Section):
     """Settings of the backend of Ascend NPUs."""
 
     library: str = "/usr/local/dcmi/libdcmi.so"
     npu_smi: str = "/usr/local/bin/npu-smi"
     """The tool that finds whole cards where the library cannot be loaded; "" asks none."""
-    severities: dict[Literal["notice", "minor", "major", "critical"], Severity] = {}
+    severities: dict[Literal["notice", "minor", "major", "critical"], Severity] = Field(default_factory=dict)
     """What faults of DCMI's severities make of a chip; by default notice and minor ones are ignored, major ones make it
     degraded and critical ones fatal."""
-    fault_codes: dict[Annotated[str, Field(pattern="^[0-9A-F]{8}$")], Severity] = {}
+    fault_codes: dict[Annotated[str, Field(pattern="^[0-9A-F]{8}$")], Severity] = Field(default_factory=dict)
     """What single faults make of a chip, by Huawei's number (``80E01801``); these count more than ``severities``."""
 
 
@@ -77,7 +68,7 @@ TaintEffect = Literal["None", "NoSchedule", "NoExecute"]
 """``None``: no taint. ``NoExecute`` also ends the pods that use the device."""
 
 
-class HealthTaints(_Section):
+class HealthTaints(Section):
     """The effect of the taint on devices of a card, or of a partition, that does not work as it should."""
 
     fatal: TaintEffect = "NoSchedule"
@@ -88,13 +79,14 @@ class HealthTaints(_Section):
     """It cannot be monitored."""
 
 
-class KubeletPluginSettings(_Section):
+class KubeletPluginSettings(Section):
     """Settings of ``lode kubeletplugin``."""
 
     hardware: Literal["auto", Backend, "simulated"] = "auto"
     """The backend; ``auto`` serves whatever hardware the node has."""
     nvidia: NvidiaSettings = NvidiaSettings()
     ascend: AscendSettings = AscendSettings()
+    deviceplugin: DevicePluginSettings = DevicePluginSettings()
     infiniband_exclude: tuple[str, ...] = ()
     """Patterns (``*``, ``?``, ``[]``) of HCAs and ports for storage and management: ``mlx5_4``, ``mlx5_4/1``, a PCI
     address, or the GUID of a port."""
@@ -128,7 +120,7 @@ class KubeletPluginSettings(_Section):
     """Whether /metrics has a series for each device of a prepared claim, with the claim's name and the card's uuid."""
 
 
-class TierLevel(_Section):
+class TierLevel(Section):
     """The level of the topology that a tier of Volcano's stands for: one of the two."""
 
     attribute: str = ""
@@ -142,7 +134,7 @@ class TierLevel(_Section):
         return self
 
 
-class HoldSettings(_Section):
+class HoldSettings(Section):
     """Settings for nodes that are held back for pods and gangs that have waited long."""
 
     enabled: bool = True
@@ -157,7 +149,7 @@ class HoldSettings(_Section):
     """The part of the nodes with devices that is held back at a time; one gang that needs more may have it alone."""
 
 
-class AutoscalingSettings(_Section):
+class AutoscalingSettings(Section):
     """Settings for clusters whose nodes an autoscaler makes and removes."""
 
     enabled: bool = False
@@ -166,7 +158,7 @@ class AutoscalingSettings(_Section):
     """Whether pods also ask for devices of which no node has any, as in a cluster whose groups have no nodes yet."""
 
 
-class PreemptionSettings(_Section):
+class PreemptionSettings(Section):
     """Settings for pods that are evicted so that pods of higher priority get their devices."""
 
     enabled: bool = False
@@ -175,14 +167,14 @@ class PreemptionSettings(_Section):
     """The PriorityClasses whose pods may have others evicted; none for all. ``preemptionPolicy: Never`` counts too."""
 
 
-class KueueSettings(_Section):
+class KueueSettings(Section):
     """Settings for clusters whose queues are Kueue's."""
 
     enabled: bool = False
     """Whether AdmissionChecks are answered; needs the rights of ``manifests/kueue``."""
 
 
-class TemplateSettings(_Section):
+class TemplateSettings(Section):
     """Settings for ResourceClaimTemplates that are made because pods name them."""
 
     per_namespace: int = Field(default=200, ge=0)
@@ -191,7 +183,7 @@ class TemplateSettings(_Section):
     """How long one is kept that no pod names. It goes at once if the namespace has no room for another."""
 
 
-class ControllerSettings(_Section):
+class ControllerSettings(Section):
     """Settings of ``lode controller``."""
 
     lease_name: str = "lode-controller"
@@ -214,9 +206,9 @@ class ControllerSettings(_Section):
     peer_metrics: tuple[Literal["volcano", "hami"], ...] = ()
     """The systems under whose names the leader serves cards and pods, too, under /metrics/volcano and /metrics/hami.
     They name the pods of every namespace to whoever may read the metrics."""
-    volcano_tiers: dict[int | str, TierLevel] = {}
+    volcano_tiers: dict[int | str, TierLevel] = Field(default_factory=dict)
     """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
-    closing_node_conditions: list[Annotated[str, Field(min_length=1)]] = []
+    closing_node_conditions: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """Patterns of the types of node conditions that keep pods from a node while their status is ``True``."""
     debug_address: str = "127.0.0.1:8081"
     """Where /debug/usage is served, which names the claims of every namespace; "" serves nothing."""
@@ -229,7 +221,7 @@ class ControllerSettings(_Section):
         return 2 * self.write_seconds
 
 
-class Settings(_Section):
+class Settings(Section):
     """All settings."""
 
     driver_name: str = Field(default=DEFAULT_DRIVER, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)

@@ -16,7 +16,7 @@ nvidia_names      the attributes of a device in the names of NVIDIA's DRA driver
 hardware          the cards behind two ports, and the backends
 | known_node      the Node from the watch, everything else from the API
 | podresources    asks the kubelet which devices it can give to containers
-| sockets         the paths of the plugin's two sockets
 kubelet_devices   devices of the kubelet, as values
 | proto           the kubelet's gRPC services, generated
+| sockets         the paths of the plugin's two sockets, and which sockets are dead
 """

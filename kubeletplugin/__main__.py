@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,16 @@ from typing import TypeVar
 
 from driver.backoff import spread
 from driver.clock import SystemClock
-from driver.errors import InvalidInput, LodeError, OperatorFault
+from driver.errors import SENSELESS, InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Api, Object
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
+from driver.wire.fields import text_map
 from kubeletplugin.boot_memory import with_memory_of_boot
-from kubeletplugin.finding import find_hardware, profile_name
+from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
@@ -129,9 +130,8 @@ class PluginProcess:
     def _find_hardware(self) -> CombinedHardware:
         node = self._watched() or self._api.get(NODES, self._node_name)
         self._profile = profile_name(self._settings, node)
-        return find_hardware(
-            self._settings, self._profile, self._node_name, files=self._files, clock=self._clock, log=self._log
-        )
+        found = FoundNode(self._node_name, self._profile, lambda: _labels(self._watched() or node), serves=True)
+        return find_hardware(self._settings, found, files=self._files, clock=self._clock, log=self._log)
 
     def _has_other_profile(self) -> bool:
         """Whether the Node's label names another profile than that of the hardware found last."""
@@ -264,6 +264,13 @@ class PluginProcess:
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))
+
+
+def _labels(node: Object) -> Mapping[str, str]:
+    try:
+        return text_map(node["metadata"].get("labels"))
+    except SENSELESS:
+        return {}
 
 
 def _kubelet_claims(settings: Settings, log: Logger) -> Collection[KubeletClaim]:

@@ -1,6 +1,7 @@
 """Finds the backends for a node's cards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -10,13 +11,14 @@ from driver.kube.api import Object
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware, chosen
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
-from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
 
 CARD_SECONDS = 2.0
 """Longest time of a call about one card, when all cards of a node are asked."""
@@ -35,13 +37,21 @@ def profile_name(settings: Settings, node: Object) -> str:
     return str(labels.get(section.node_labels.simulated_profile, section.profile))
 
 
-def find_hardware(
-    settings: Settings, profile: str, node_name: str, files: Files, clock: Clock, log: Logger
-) -> CombinedHardware:
-    """The hardware of a node.
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """What the hardware of a node depends on besides the settings."""
 
-    Args:
-        profile: see ``profile_name``.
+    name: str
+    profile: str
+    """See ``profile_name``."""
+    labels: Callable[[], Mapping[str, str]] = dict
+    """Returns the labels of the Node; {} while they are not known."""
+    serves: bool = False
+    """Whether this program serves the node's device plugins; others see what it has recorded of them."""
+
+
+def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Clock, log: Logger) -> CombinedHardware:
+    """The hardware of a node.
 
     Raises:
         InvalidInput: the profile does not exist or is not valid. The operator must change the setting
@@ -50,10 +60,10 @@ def find_hardware(
     """
     section = settings.kubeletplugin
     if section.hardware == "simulated":
-        cards = load_profile(profile, files)
+        cards = load_profile(node.profile, files)
         boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
         store = FileStore(files, section.simulated_state, boot_id)
-        return CombinedHardware.of(SimulatedHardware(cards, node_name, files, section.simulated_faults, store))
+        return CombinedHardware.of(SimulatedHardware(cards, node.name, files, section.simulated_faults, store))
     folders = section.dev_root, f"{section.nvidia.host_root}/dev"
 
     def has(name: str) -> bool:
@@ -64,6 +74,10 @@ def find_hardware(
         return BackendChoice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
+    if section.deviceplugin.enabled or section.hardware == "deviceplugin":
+        others = () if section.hardware == "deviceplugin" else tuple(choices)
+        make = partial(_device_plugins, settings, node, others, files=files, clock=clock, log=log)
+        choices.append(BackendChoice("deviceplugin", lambda: True, make))
     infiniband = Attachments(Sysfs(section.sys_root), section.infiniband_exclude, clock, log)
     return chosen(section.hardware, choices, infiniband.attached)
 
@@ -121,3 +135,46 @@ def _ascend(settings: Settings, log: Logger) -> Hardware:
         Severities(dict(own.severities.items()), own.fault_codes),
         ask=Guard(CARD_SECONDS),
     )
+
+
+def _device_plugins(
+    settings: Settings,
+    node: FoundNode,
+    others: Collection[BackendChoice],
+    *,
+    files: Files,
+    clock: Clock,
+    log: Logger,
+) -> Hardware:
+    # Only nodes with device plugins pay for gRPC's client and the backend.
+    from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware, NotServed
+    from kubeletplugin.hardware.deviceplugin.host import HostTimes, PluginHost
+    from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
+    from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
+    from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+    from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+
+    section, sysfs = settings.kubeletplugin, Sysfs(settings.kubeletplugin.sys_root)
+    own = section.deviceplugin
+    boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
+
+    def pci(address: str) -> PciFacts:
+        return PciFacts(next(iter(sysfs.path_of(address)), ""), sysfs.numa_node(address))
+
+    def refuse(resource: str) -> str:
+        vendor = vendor_of_resource(resource)
+        backend = facts_of(vendor).backend if vendor else ""
+        if not any(choice.name == backend and choice.is_present() for choice in others):
+            return ""
+        return f"the backend {backend} serves these cards; set kubeletplugin.hardware to deviceplugin to serve them so"
+
+    record = BootFile(files, f"{own.folder}-state/known.json", boot_id, Known, log)
+    registry = Registry(own, record, lambda: LabelledNode(node.labels(), pci), clock, log)
+    kept, host_files = KeptAnswers(files, f"{own.folder}-state/answers", boot_id), SystemHostTree(own.host_root)
+    if not node.serves:
+        registry.freeze(frozen=True)
+        return DevicePluginHardware(NotServed(), registry, kept, host_files)
+    times = HostTimes(allocate=own.allocate_seconds)
+    host = PluginHost(own.folder, registry, clock, log, refuse=refuse, times=times)
+    host.start()
+    return DevicePluginHardware(host, registry, kept, host_files)

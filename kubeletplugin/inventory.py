@@ -160,12 +160,14 @@ def build_inventory(
     """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
     Args:
+        offer: how cards are offered; a device of a device plugin is offered in one way only.
         slots: the maximum number of tenants of a shared card.
     """
-    ordered = sorted(cards, key=lambda card: (card.unit, card.index))
+    ordered = sorted(cards, key=lambda card: card.order)
     excluded, consumed = restrictions.withheld, restrictions.taken
     parts = {
-        card.name: _parts(card, [kind for kind in offer if kind not in excluded.get(card.name, ())]) for card in ordered
+        card.name: _parts(card, [kind for kind in _offers(card, offer) if kind not in excluded.get(card.name, ())])
+        for card in ordered
     }
     counted = _counted(parts)
     parts |= {name: [] for name, amounts in consumed.items() if amounts and name not in counted}
@@ -251,11 +253,16 @@ def text_attribute(text: str) -> str:
     return f"{head}~{digest}"
 
 
+def _offers(card: Card, offer: Collection[Offer]) -> Collection[Offer]:
+    return EVERY_OFFER if card.bridged else offer
+
+
 def _parts(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
-    parts: list[tuple[Offer, DeviceKind, Partition | None]] = [
-        ("whole", card.unit, None),
-        ("share", share_of(card.unit), None),
-    ]
+    whole: tuple[Offer, DeviceKind, Partition | None] = ("whole", card.unit, None)
+    share: tuple[Offer, DeviceKind, Partition | None] = ("share", share_of(card.unit), None)
+    parts = [whole, share]
+    if card.bridged:
+        parts = [share if card.bridged.is_shared else whole]
     if card.scheme:
         parts += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
     return [part for part in parts if part[0] in offer]
@@ -341,7 +348,7 @@ class _DeviceBuilder:
     def _attributes(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
         own: dict[str, AttributeValue] = {
             KIND_ATTRIBUTE: kind,
-            "vendor": card.vendor,
+            "vendor": text_attribute(card.bridged.vendor) if card.bridged else card.vendor,
             "type": text_attribute(card.type),
             "model": text_attribute(card.model),
             "architecture": text_attribute(card.architecture),
@@ -357,6 +364,10 @@ class _DeviceBuilder:
             "cudaVersion": Version(card.cuda_version),
             "nvlinkDomain": text_attribute(card.nvlink_domain),
         }
+        if card.bridged:
+            own |= {"resource": text_attribute(card.bridged.resource)}
+            own |= {"deviceID": text_attribute(card.bridged.device_id)}
+            own |= {name: text_attribute(value) for name, value in card.bridged.attributes.items()}
         attributes = {self.names.attribute(name): value for name, value in own.items()}
         if card.pcie_root:
             attributes[PCIE_ROOT] = card.pcie_root
@@ -374,11 +385,20 @@ class _DeviceBuilder:
                 **{name: Capacity(_number(amount)) for name, amount in partition.sizes.items()},
             }
         memory, percent = _mebibytes(card.memory_mib), _number(100)
+        others = dict(card.bridged.capacity) if card.bridged else {}
+        mapped = {name: Capacity(Quantity.parse(text)) for name, text in others.items()}
         if kind not in SHARE_KINDS:
-            return {"memory": Capacity(memory), "cores": Capacity(percent)}
-        one = _number(1)
+            return {"memory": Capacity(memory), "cores": Capacity(percent), **mapped}
+        one, none = _number(1), _number(0)
+        slots, default, least = self.slots, memory, _mebibytes(1)
+        if card.bridged:
+            # A tenant has a replica of the device, and nothing is known of the memory that it may use.
+            slots = len(card.bridged.ids)
+            default = least = _mebibytes(card.memory_mib // slots)
+            mapped = {name: _shareable(each.value, none, none, one) for name, each in mapped.items()}
         return {
-            "memory": _shareable(memory, memory, _mebibytes(1), _mebibytes(1)),
-            "cores": _shareable(percent, _number(0), _number(0), one, capped=True),
-            "slots": _shareable(_number(self.slots), one, one, one),
+            "memory": _shareable(memory, default, least, _mebibytes(1)),
+            "cores": _shareable(percent, none, none, one, capped=True),
+            "slots": _shareable(_number(slots), one, one, one),
+            **mapped,
         }

@@ -53,7 +53,7 @@ def remove_dead_sockets(directory: str, prefix: str) -> list[str]:
     """
     dead = []
     for path in sorted(Path(directory).glob(f"{prefix}*.sock")):
-        if _is_socket(path) and not _has_listener(path):
+        if is_socket(path) and not has_listener(path):
             path.unlink(missing_ok=True)
             dead.append(str(path))
     return dead
@@ -73,14 +73,16 @@ def _first_fitting(directory: Path, names: list[str]) -> str:
     )
 
 
-def _is_socket(path: Path) -> bool:
+def is_socket(path: Path) -> bool:
+    """Whether there is a socket, not a link to one."""
     try:
         return stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
         return False
 
 
-def _has_listener(path: Path) -> bool:
+def has_listener(path: Path) -> bool:
+    """Whether a process listens at the socket, or may do so."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:

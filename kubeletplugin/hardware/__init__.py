@@ -8,6 +8,7 @@ guarded             bounds the time of calls to hardware that may be missing, fa
 choosing            chooses the node's backends, by the setting or by the hardware that is there
 | ascend            the backend of Ascend NPUs
 | nvidia            the backend of NVIDIA GPUs
+| deviceplugin      the backend of devices that vendors' own device plugins serve
 boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
 | port              the two ports: the cards with their health, and the control of a card

@@ -7,6 +7,7 @@ same object, so they can both be carried out only if they are equal.
 A shared action (``shared``) exists once for each card, for all claims that need it. It is undone with the last claim.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
@@ -117,10 +118,41 @@ class HamiRegion:
         return f"{self.kind}:{self.claim}"
 
 
-Action = MigMode | MigInstance | VnpuInstance | MpsDaemon | TimeSlice | HamiRegion
+@dataclass(frozen=True, slots=True)
+class PluginAllocation:
+    """The answer of a device plugin to the allocation of a claim's devices of one resource. The IDs are chosen, and
+    stored in the checkpoint, before the device plugin is asked."""
+
+    kind: ClassVar[str] = "deviceplugin"
+    shared: ClassVar[bool] = False
+    card: str
+    """uuid of the first card; ``observe`` of that card reports the answer"""
+    claim: str
+    """uid of the claim"""
+    resource: str
+    """``amd.com/gpu``"""
+    ids: tuple[str, ...]
+    """The device plugin's names of the devices, or of their replicas."""
+
+    @property
+    def key(self) -> str:
+        """``deviceplugin:["<claim>", "<resource>", "<id>", ...]``"""
+        return f"{self.kind}:{json.dumps([self.claim, self.resource, *self.ids])}"
+
+    @staticmethod
+    def ids_in(key: str, resource: str) -> tuple[str, ...]:
+        """The IDs of the resource in a key; () if it is that of another resource or of another kind of action."""
+        kind, _, rest = key.partition(":")
+        if kind != PluginAllocation.kind:
+            return ()
+        _, of, *ids = json.loads(rest)
+        return tuple(ids) if of == resource else ()
+
+
+Action = MigMode | MigInstance | VnpuInstance | MpsDaemon | TimeSlice | HamiRegion | PluginAllocation
 
 _KINDS: Final[Mapping[str, type[Action]]] = {
-    kind.kind: kind for kind in (MigMode, MigInstance, VnpuInstance, MpsDaemon, TimeSlice, HamiRegion)
+    kind.kind: kind for kind in (MigMode, MigInstance, VnpuInstance, MpsDaemon, TimeSlice, HamiRegion, PluginAllocation)
 }
 
 
@@ -135,5 +167,5 @@ def action_from(raw: Mapping[str, Any]) -> Action:
     Raises:
         ValueError, KeyError, TypeError: ``action_to`` did not write this.
     """
-    fields = dict(raw)
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
     return _KINDS[fields.pop("kind")](**fields)

@@ -1,23 +1,45 @@
 """A physical card, as every backend reports it. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from driver.kinds import WholeKind
 from kubeletplugin.hardware.partitions import Partition, Scheme
-from kubeletplugin.hardware.vendors import Vendor, facts_of
+from kubeletplugin.hardware.vendors import CardVendor, facts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bridged:
+    """What a vendor's device plugin and the settings say about a card."""
+
+    resource: str
+    """``amd.com/gpu``"""
+    device_id: str
+    """Its name in the device plugin; what the names of its replicas begin with, if it has replicas."""
+    name: str
+    """Name of the device and of the card, such as ``gpu-3f2a9c1b44``."""
+    vendor: str
+    """The vendor in words, such as ``amd``."""
+    ids: tuple[str, ...]
+    """The names that the device plugin hands out, sorted; one for each tenant."""
+    is_shared: bool = False
+    """Whether it is offered as a share with a slot for each of ``ids``, or else as a whole card."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes that the settings give it, by their names without the driver's domain."""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    """Amounts that the settings give it, as quantities, besides its memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One GPU, or one NPU chip."""
+    """One GPU, one NPU chip, or one device of a device plugin."""
 
     index: int
-    """The number that the vendor's tools use on this node (NVML minor number, Ascend physical id)."""
+    """The number that the vendor's tools use on this node (NVML minor number, Ascend physical id); -1 if bridged."""
     uuid: str
     """Unique and permanent (NVML UUID, Ascend VDIE)."""
-    vendor: Vendor
+    vendor: CardVendor
     type: str
     """The product family: A100, H100, T4, 910B, 310P."""
     model: str
@@ -42,6 +64,8 @@ class Card:
     """The newest CUDA that the driver serves, as a semantic version; 0.0.0 if it is unknown or there is none."""
     scheme: Scheme | None = None
     """The card's possible partitions; None if it has none."""
+    bridged: Bridged | None = None
+    """Only if a vendor's device plugin serves it."""
 
     @property
     def unit(self) -> WholeKind:
@@ -51,7 +75,12 @@ class Card:
     @property
     def name(self) -> str:
         """Name of the whole card's device and of the card's counter set, such as ``gpu-0``."""
-        return f"{self.unit}-{self.index}"
+        return self.bridged.name if self.bridged else f"{self.unit}-{self.index}"
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """Its place among the cards of a node."""
+        return self.unit, self.index, self.uuid if self.bridged else ""
 
     @property
     def share_name(self) -> str:
@@ -70,7 +99,7 @@ class Card:
         match kind := facts_of(self.vendor).partition_kind:
             case "mig":
                 return f"{self.name}-mig-{partition.suffix}"
-            case "vnpu":
+            case "vnpu" | None:
                 return f"{self.name}-{partition.suffix}"
             case _:
                 assert_never(kind)

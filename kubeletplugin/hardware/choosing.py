@@ -53,7 +53,7 @@ class CombinedHardware(CardSource):
         with self._lock:
             self._of_card |= {card.uuid: present[name] for name, cards in found.items() for card in cards}
         every = [card for cards in found.values() for card in cards]
-        return self._attach(tuple(sorted(every, key=lambda card: (card.unit, card.index))))
+        return self._attach(tuple(sorted(every, key=lambda card: card.order)))
 
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``.

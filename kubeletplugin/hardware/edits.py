@@ -1,11 +1,12 @@
 """CDI's ``containerEdits`` as values: the changes of a container that gets a device. Pure."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceNode:
-    """A character device for a container, with the fields of CDI's ``deviceNodes``."""
+    """A device for a container, with the fields of CDI's ``deviceNodes``."""
 
     path: str
     """In the container."""
@@ -13,6 +14,11 @@ class DeviceNode:
     major: int
     minor: int
     permissions: str = "rw"
+    type: Literal["b", "c"] = "c"
+    file_mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    """None: as the runtime sets them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class StickyCards(CardSource):
                     self._seen, self._failed = {}, []
                 self._found = finds
             before = self._seen or {card.name: card for card in self._failed}
-            kept = {name: card for name, card in before.items() if card.uuid not in found}
+            # A device plugin may rename and remove its devices; its backend remembers them as long as it should.
+            kept = {name: card for name, card in before.items() if card.uuid not in found and not card.bridged}
             self._seen = kept | {card.name: card for card in present}
         return self._known()
 
@@ -86,7 +87,7 @@ class StickyCards(CardSource):
 
     def _known(self) -> tuple[Card, ...]:
         with self._lock:
-            return tuple(sorted(self._seen.values(), key=lambda card: (card.unit, card.index)))
+            return tuple(sorted(self._seen.values(), key=lambda card: card.order))
 
     def _answers(self, card: Card) -> bool:
         try:

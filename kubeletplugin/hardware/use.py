@@ -34,6 +34,9 @@ class Use:
     cards_of_request: tuple[str, ...] = ()
     """Uuids of all cards of the request, this one included, each once, in the order of PCI bus ids. A container gets
     all devices of a request or none, so it numbers the cards in this order if it has no others."""
+    cards_of_claim: tuple[str, ...] = ()
+    """Uuids of the cards of all bridged devices of the claim, this one included, in the order of the allocation; a
+    share has that of its card once for each slot."""
     admin: bool = False
     """Whether the device is only monitored (``adminAccess``). It needs no action, and has neither a share nor a
     config."""

@@ -12,6 +12,8 @@ from driver.kinds import Backend, PartitionKind, WholeKind
 from driver.parameters import GpuConfig, NpuConfig
 
 Vendor = Literal["nvidia", "huawei"]
+CardVendor = Vendor | Literal["bridged"]
+"""``bridged``: of any vendor, whose own device plugin serves the card (``Card.bridged``)."""
 
 EVERY_VENDOR: Final[tuple[Vendor, ...]] = get_args(Vendor)
 
@@ -27,11 +29,12 @@ class VendorFacts:
     kind: WholeKind
     """The kind of a whole card. Vendors may share one. Devices are named after the kind and a number, so a node serves
     the cards of one of these vendors only (``choosing``)."""
-    partition_kind: PartitionKind
+    partition_kind: PartitionKind | None
+    """None if its cards have no partitions."""
     parameters: type[GpuConfig] | type[NpuConfig]
     """The class of parameters in claims for its cards."""
     visible_devices: str
-    """The environment variable that makes its container runtime add cards to a container."""
+    """The environment variable that makes its container runtime add cards to a container; "" if there is none."""
     extended_resources: tuple[str, ...]
     """Prefixes of the extended resources of its device plugins."""
     numbered_card: re.Pattern[str] | None
@@ -97,15 +100,37 @@ _HUAWEI: Final = VendorFacts(
     library="libdcmi.so",
     remedy="install the Ascend driver and firmware, and restart the machine",
 )
+_BRIDGED: Final = VendorFacts(
+    company="",
+    brand="",
+    backend="deviceplugin",
+    kind="device",
+    partition_kind=None,
+    parameters=GpuConfig,  # a claim that asks for a strategy of sharing is refused
+    visible_devices="",
+    extended_resources=(),
+    numbered_card=None,
+    device_plugins=(),
+    card_drivers=(),
+    companion_drivers=(),
+    pci_vendor="",
+    pci_classes=(),
+    device_files=(),
+    card_file="",
+    library="",
+    remedy="",
+)
 
 
-def facts_of(vendor: Vendor) -> VendorFacts:
+def facts_of(vendor: CardVendor) -> VendorFacts:
     """The vendor's entry of the table."""
     match vendor:
         case "nvidia":
             return _NVIDIA
         case "huawei":
             return _HUAWEI
+        case "bridged":
+            return _BRIDGED
         case _:
             assert_never(vendor)
 

@@ -168,6 +168,8 @@ def _may_change(use: Use) -> bool:
     """Whether the use may need actions, or partitions on the card may exclude it."""
     if use.admin:
         return False
+    if use.card.bridged:
+        return True
     return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
 
 

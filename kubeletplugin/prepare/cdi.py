@@ -121,13 +121,15 @@ def _edits(edits: Edits) -> dict[str, Any]:
 
 
 def _node(node: DeviceNode) -> dict[str, Any]:
+    optional = {"fileMode": node.file_mode, "uid": node.uid, "gid": node.gid}
     return {
         "path": node.path,
         "hostPath": node.host_path,
-        "type": "c",
+        "type": node.type,
         "major": node.major,
         "minor": node.minor,
         "permissions": node.permissions,
+        **{name: value for name, value in optional.items() if value is not None},
     }
 
 

@@ -1,6 +1,6 @@
 """Maps each device of a plan to a ``Use`` of the hardware. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from driver.model import Result
 from driver.names import Names
@@ -23,6 +23,7 @@ def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names)
     is used.
     """
     config = parameters_of(plan.config, names, str(plan.ref), "status.allocation.devices.config")
+    bridged = tuple(_bridged(plan, offered))
     return {
         (result.device.device, result.share_id): Use(
             claim=plan.ref.uid,
@@ -31,6 +32,7 @@ def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names)
             share=None if result.admin_access else _share(result),
             config=None if result.admin_access else config_of(config, result.request, item.card),
             cards_of_request=_cards_of_request(plan, main_request(result.request), offered),
+            cards_of_claim=bridged,
             admin=result.admin_access,
         )
         for result in sorted(plan.results, key=lambda result: not result.admin_access)
@@ -50,6 +52,14 @@ def config_of(config: Iterable[Configured], request: str, card: Card) -> GpuConf
             fields = entry.parameters.model_dump(include=set(entry.parameters.model_fields_set))
             merged = fields if "sharing" in fields else merged | fields
     return kind.model_validate(merged) if merged else None
+
+
+def _bridged(plan: ClaimPlan, offered: Mapping[str, OfferedDevice]) -> Iterator[str]:
+    for result in plan.results:
+        item = offered.get(result.device.device)
+        if item is not None and item.card.bridged and not result.admin_access:
+            slots = result.consumed["slots"].value if "slots" in result.consumed else 1
+            yield from [item.card.uuid] * min(slots, len(item.card.bridged.ids) + 1)
 
 
 def _share(result: Result) -> Share | None:

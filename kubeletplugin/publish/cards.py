@@ -79,7 +79,7 @@ class CardMonitor:
             health,
             frozenset(self._releasing(cards)),
             tuple(known_card(card, observed[card.uuid]) for card in cards),
-            of_cards(self._kubelet()) if cards else None,
+            of_cards(self._kubelet(), cards) if cards else None,
         )
         if state == self.state:
             return False

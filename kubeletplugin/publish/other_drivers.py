@@ -1,6 +1,7 @@
 """Finds the node's cards that another driver hands out, by the Node, the slices and the kubelet's answers. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -10,7 +11,7 @@ from driver.kube.api import Object
 from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, CardState
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
-from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 
 _DRIVERS: Final[Mapping[str, Vendor]] = {
     driver: vendor for vendor in EVERY_VENDOR for driver in facts_of(vendor).card_drivers
@@ -86,13 +87,18 @@ def devices_in(part: Object) -> frozenset[OtherDevice]:
     return frozenset(OtherDevice(driver, texts) for texts in values)
 
 
-def of_cards(devices: KubeletDevices | None) -> KubeletDevices | None:
-    """The part of the kubelet's answer about cards."""
+def of_cards(devices: KubeletDevices | None, cards: Iterable[Card]) -> KubeletDevices | None:
+    """The part of the kubelet's answer about cards of vendors with a backend of their own, and about these cards."""
     if devices is None:
         return None
+    bridged = frozenset(card.bridged.resource for card in cards if card.bridged)
+
+    def matters(device: PluginDevice) -> bool:
+        return vendor_of_resource(device.resource) is not None or device.resource in bridged
+
     return KubeletDevices(
-        frozenset(device for device in devices.offered if vendor_of_resource(device.resource)),
-        frozenset(device for device in devices.used if vendor_of_resource(device.resource)),
+        frozenset(device for device in devices.offered if matters(device)),
+        frozenset(device for device in devices.used if matters(device)),
         devices.drivers & _DRIVERS.keys(),
     )
 
@@ -120,7 +126,26 @@ def handed_out(
         named = [known for known in own if any(_names(name, known) for name in sign.names)]
         for known in named or own:
             found.setdefault(known.card.name, {})[sign.by] = None
+    for name, by in _of_bridged(cards, node, kubelet):
+        found.setdefault(name, {})[by] = None
     return {name: tuple(by) for name, by in sorted(found.items())}
+
+
+def _of_bridged(
+    cards: Collection[KnownCard], node: Object, kubelet: KubeletDevices | None
+) -> Iterator[tuple[str, OtherProgram]]:
+    """Signs that the kubelet has the device plugin of a card, or had it and containers still have the card."""
+    offered, used = (kubelet.offered, kubelet.used) if kubelet else (frozenset(), frozenset())
+    named = Counter(device.resource for device in offered)
+    counts = _counts(node, {known.card.bridged.resource for known in cards if known.card.bridged}.__contains__)
+    for known in cards:
+        if (bridged := known.card.bridged) is None:
+            continue
+        own = {PluginDevice(bridged.resource, name) for name in bridged.ids}
+        if own & offered or counts.get(bridged.resource, 0) > named[bridged.resource]:
+            yield known.card.name, _plugin(bridged.resource)
+        if own & used:
+            yield known.card.name, _pods(bridged.resource)
 
 
 def resources_in(node: Object) -> Mapping[str, int]:
@@ -129,11 +154,15 @@ def resources_in(node: Object) -> Mapping[str, int]:
 
     The kubelet keeps the count for a while after a device plugin ended, so a restarted one keeps its cards.
     """
+    return _counts(node, lambda resource: vendor_of_resource(resource) is not None)
+
+
+def _counts(node: Object, matters: Callable[[str], bool]) -> Mapping[str, int]:
     status = node.get("status") or {}
     found: dict[str, int] = {}
     for amounts in (status.get("capacity") or {}, status.get("allocatable") or {}):
         for resource, amount in amounts.items():
-            if vendor_of_resource(resource) and (count := device_count(amount)):
+            if matters(resource) and (count := device_count(amount)):
                 found[resource] = max(count, found.get(resource, 0))
     return dict(sorted(found.items()))
 

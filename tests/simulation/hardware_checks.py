@@ -61,6 +61,8 @@ def _place(card: Card, partition: Partition) -> Place:
             return card.uuid, partition.profile, partition.slot
         case "vnpu":
             return card.uuid, partition.profile, 0
+        case None:
+            raise AssertionError(f"{card.name} has no partitions")
         case _:
             assert_never(kind)
 

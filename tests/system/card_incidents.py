@@ -97,6 +97,8 @@ class CardIncidents:
                 return MigInstance(card.uuid, part.profile, part.slot)
             case "vnpu":
                 return VnpuInstance(card.uuid, part.profile, 32 * card.index + LAST_ID)
+            case None:
+                return None
             case _:
                 assert_never(kind)
 

@@ -172,6 +172,8 @@ class SimulatedHardware(Hardware):
                 return MigMode(card.uuid), MigInstance(card.uuid, partition.profile, partition.slot)
             case "vnpu":
                 return (self._free_vnpu(card, partition, taken),)
+            case None:
+                raise Unsupported(f"card {card.name} has no partitions")
             case _:
                 assert_never(kind)
 

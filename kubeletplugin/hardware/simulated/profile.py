@@ -103,7 +103,7 @@ def profile_from(text: str, source: str) -> Profile:
     faults += _duplicates([entry for entry in merged if isinstance(entry, Mapping)])
     if faults:
         raise InvalidInput(source, faults)
-    return Profile(tuple(sorted(cards, key=lambda card: (card.unit, card.index))))
+    return Profile(tuple(sorted(cards, key=lambda card: card.order)))
 
 
 def _schemes(own: Mapping[str, Any], faults: list[Fault]) -> Mapping[str, Scheme]:

@@ -18,12 +18,12 @@ WIDTH = 120
 def profile_of(cards: Iterable[Card], description: str) -> str:
     """The profile of a node with these cards, as YAML. ``profile_from`` reads the same cards from it.
 
-    A scheme is written out unless it equals the built-in scheme of its name.
+    A scheme is written out unless it equals the built-in scheme of its name. Devices of device plugins are left out.
 
     Raises:
         InvalidInput: a card has a value that is not valid in a profile. The backend that reported it must be corrected.
     """
-    present = tuple(cards)
+    present = tuple(card for card in cards if not card.bridged)
     schemes: dict[str, Scheme] = {}
     entries = [_entry(card, _key(card.scheme, schemes)) for card in present]
     common = _common(entries)

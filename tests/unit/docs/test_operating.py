@@ -22,7 +22,7 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             settings |= settings_of(field.annotation, f"{name}.")
         else:
-            settings[name] = field.get_default()
+            settings[name] = field.get_default(call_default_factory=True)
     return settings
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from driver.observe import logger
 from driver.settings import Settings
-from kubeletplugin.finding import find_hardware, profile_name
+from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware
@@ -19,7 +19,8 @@ def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> C
     roots = {"sysRoot": str(root / "sys"), "devRoot": str(root / "dev"), "driverRoot": str(root)}
     settings = Settings.model_validate({"kubeletplugin": {**roots, **section}})
     profile = profile_name(settings, {"metadata": {"labels": labels}})
-    return find_hardware(settings, profile, "n1", files=MemoryFiles(), clock=VirtualClock(), log=logger("test"))
+    node = FoundNode("n1", profile)
+    return find_hardware(settings, node, files=MemoryFiles(), clock=VirtualClock(), log=logger("test"))
 
 
 def test_a_node_without_accelerators_has_no_cards(tmp_path: Path) -> None:

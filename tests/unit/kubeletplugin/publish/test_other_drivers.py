@@ -8,6 +8,7 @@ import pytest
 from driver.kube.api import Object
 from kubeletplugin.hardware import Card, CardState, FoundObject
 from kubeletplugin.hardware.actions import MigInstance
+from kubeletplugin.hardware.card import Bridged
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, first_of, handed_out, known_card, of_cards
@@ -133,5 +134,32 @@ def test_the_devices_of_a_slice_are_known_by_the_values_of_their_attributes() ->
 def test_what_is_not_about_cards_is_left_out() -> None:
     ports = plugin("eth0", resource="net.example/port")
     kubelet = KubeletDevices(plugin("GPU-uuid1") | ports, ports, frozenset({"lode.dev", "gpu.nvidia.com"}))
-    assert of_cards(kubelet) == KubeletDevices(plugin("GPU-uuid1"), drivers=frozenset({"gpu.nvidia.com"}))
-    assert of_cards(None) is None
+    assert of_cards(kubelet, ()) == KubeletDevices(plugin("GPU-uuid1"), drivers=frozenset({"gpu.nvidia.com"}))
+    assert of_cards(None, ()) is None
+
+
+AMD = "amd.com/gpu"
+
+
+def bridged(device_id: str, *ids: str) -> Card:
+    what = Bridged(AMD, device_id, f"gpu-{device_id}", "amd", ids or (device_id,))
+    return replace(cards()[0], vendor="bridged", uuid=f"{AMD}/{device_id}", bridged=what)
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "count", "expected"),
+    [
+        pytest.param(KubeletDevices(plugin("a", resource=AMD)), 0, {"gpu-a"}, id="its device plugin is the kubelet's"),
+        pytest.param(KubeletDevices(used=plugin("b::1", resource=AMD)), 0, {"gpu-b"}, id="pods have it from before"),
+        pytest.param(KubeletDevices(plugin("a", resource="intel.com/gpu")), 0, set(), id="another resource"),
+        pytest.param(KubeletDevices(plugin("a", resource=AMD)), 1, {"gpu-a"}, id="all are named"),
+        pytest.param(KubeletDevices(plugin("a", resource=AMD)), 2, {"gpu-a", "gpu-b"}, id="one is not named"),
+        pytest.param(None, 1, {"gpu-a", "gpu-b"}, id="the kubelet does not answer"),
+        pytest.param(KubeletDevices(), 0, set(), id="after the move the kubelet has none"),
+    ],
+)
+def test_a_bridged_card_is_not_offered_twice(kubelet: KubeletDevices | None, count: int, expected: set[str]) -> None:
+    own = [bridged("a"), bridged("b", "b::0", "b::1")]
+    status = {"status": {"capacity": {AMD: str(count)}, "allocatable": {AMD: "0"}}}
+    known = [known_card(card, CardState()) for card in own]
+    assert set(handed_out(known, status, (), of_cards(kubelet, own))) == expected

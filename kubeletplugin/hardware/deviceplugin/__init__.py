@@ -1,0 +1,13 @@
+"""The backend of devices that vendors' own device plugins serve. The program plays the kubelet for them.
+
+host            the kubelet's part: its socket, registrations, lists, and questions to device plugins
+backend         the backend
+registry        what device plugins have reported
+| answers       their answers as edits of containers
+| refusals      resources that cannot be served
+mapping         cards from what they report and what the settings say
+| cdispecs      the edits of CDI devices that they name
+| kept_answers  answers that are in use, as files
+hostfiles       the host's files that answers name
+| reported      devices as they are reported, and which of them are one card
+"""

@@ -1,0 +1,114 @@
+"""The files of the host that answers of device plugins name: device nodes behind links and in folders, CDI specs."""
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol
+
+MOST_LINKS = 40
+MOST_NODES = 1024
+"""Device nodes of one folder, and what is looked at for them at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostNode:
+    """A device node of the host."""
+
+    path: str
+    """Relative to what was asked for; "" if that is the device node itself."""
+    host_path: str
+    """Without links."""
+    type: Literal["b", "c"]
+    major: int
+    minor: int
+
+
+class HostTree(Protocol):
+    """The host's file system. Paths are those of the host. Each method may raise OSError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder, behind links."""
+        ...
+
+    def nodes(self, path: str) -> tuple[HostNode, ...]:
+        """The device node, or all device nodes below a folder; () if there is none. At most ``MOST_NODES``."""
+        ...
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The sorted names in a folder; () if it does not exist."""
+        ...
+
+    def read(self, path: str, most: int) -> bytes:
+        """The first ``most`` bytes of a file."""
+        ...
+
+
+class SystemHostTree(HostTree):
+    """The file system of the host below ``root``, where its ``/`` is mounted."""
+
+    def __init__(self, root: str):
+        self._root = root.rstrip("/")
+
+    def exists(self, path: str) -> bool:
+        """See ``HostTree``."""
+        try:
+            self._seen(self._resolved(path)).lstat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def nodes(self, path: str) -> tuple[HostNode, ...]:
+        """See ``HostTree``."""
+        try:
+            return tuple(islice(self._nodes(self._resolved(path), ""), MOST_NODES))
+        except FileNotFoundError:
+            return ()
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """See ``HostTree``."""
+        try:
+            return tuple(sorted(entry.name for entry in self._seen(self._resolved(folder)).iterdir()))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def read(self, path: str, most: int) -> bytes:
+        """See ``HostTree``."""
+        with self._seen(self._resolved(path)).open("rb") as file:
+            return file.read(most)
+
+    def _nodes(self, path: str, below: str) -> Iterator[HostNode]:
+        status = self._seen(path).lstat()
+        if stat.S_ISDIR(status.st_mode):
+            for entry in sorted(self._seen(path).iterdir())[:MOST_NODES]:
+                if not entry.is_symlink():
+                    yield from self._nodes(posixpath.join(path, entry.name), posixpath.join(below, entry.name))
+        elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+            kind: Literal["b", "c"] = "c" if stat.S_ISCHR(status.st_mode) else "b"
+            yield HostNode(below, path, kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+
+    def _seen(self, path: str) -> Path:
+        return Path(f"{self._root}{path}")
+
+    def _resolved(self, path: str) -> str:
+        """The path without links, as the host sees it: an absolute link leads below the same root."""
+        left = [part for part in path.split("/") if part]
+        done, links = "", 0
+        while left:
+            part = left.pop(0)
+            if part in (".", ".."):
+                done = done if part == "." else posixpath.dirname(done).rstrip("/")
+                continue
+            here = f"{done}/{part}"
+            if stat.S_ISLNK(self._seen(here).lstat().st_mode):
+                if (links := links + 1) > MOST_LINKS:
+                    raise FileNotFoundError(f"{path}: too many links")
+                target = str(self._seen(here).readlink())
+                left = [part for part in target.split("/") if part] + left
+                done = "" if target.startswith("/") else done
+            else:
+                done = here
+        return done or "/"

@@ -1,0 +1,354 @@
+"""What the device plugins of a node have reported: their devices, and which of them work.
+
+A device plugin registers a resource, and then sends its whole list with each change. It may die, come back with another
+socket, and forget which cards had failed. All of that is remembered here, also for the next program of the same boot.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from driver.clock import Clock
+from driver.deviceplugins import DevicePluginSettings, ResourceSettings
+from driver.limits import MAX_HEALTH_MESSAGE, listed
+from driver.observe import Logger
+from kubeletplugin.hardware.boot_file import BootFile
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, fits_pattern
+from kubeletplugin.hardware.deviceplugin.reported import Reported, ReportedCard, card_reports
+from kubeletplugin.hardware.port import Health
+
+MOST_RESOURCES: Final = 64
+MOST_IDS: Final = 8192
+"""IDs of a resource that are read; a longer list is cut."""
+MOST_ID: Final = 253
+"""Characters of an ID."""
+GRACE_SECONDS: Final = 30.0
+"""How long after the start of this program a device plugin may take to register again, before its devices count as
+failed."""
+KEPT_SECONDS: Final = 300.0
+"""How long a device stays published that is not reported any more, or whose device plugin is not connected, if no claim
+has it; as long as the kubelet keeps a resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One registration of a resource. A device plugin that registers again has another one."""
+
+    resource: str
+    endpoint: str
+    """File name of its socket."""
+    number: int
+    pre_start: bool = False
+    """Whether it wants to be told before containers start."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResource:
+    """What is remembered of a resource. Times are seconds of ``Clock.monotonic``, which programs of a boot share."""
+
+    endpoint: str = ""
+    devices: tuple[Reported, ...] = ()
+    """The last list."""
+    gone: Mapping[str, float] = field(default_factory=dict)
+    """When IDs were missing in a list for the first time."""
+    failed: Mapping[str, float] = field(default_factory=dict)
+    """When IDs were last reported as unhealthy, until they count as healthy again."""
+
+
+Known = dict[str, KnownResource]
+"""By the name of the resource."""
+
+
+@dataclass(slots=True)
+class _Resource:
+    known: KnownResource = KnownResource()
+    registration: Registration | None = None
+    """The one whose list counts; None while no device plugin is connected."""
+    lost_at: float | None = None
+    """When the connection was lost, or the last registration without a list; None if there was neither."""
+    failed_in: dict[str, int] = field(default_factory=dict)
+    """The number of the registration that reported an ID as unhealthy; missing for those of earlier programs."""
+    refusal: str = ""
+    """Why its devices cannot be used, as its first answer showed."""
+    reports: Mapping[str, ReportedCard] | None = None
+    """The cards of the list and of what is gone, by their IDs; None if they have to be found again."""
+    cards: tuple[Mapping[str, str], tuple[Card, ...]] | None = None
+    """The cards, and the labels of the node that they were made with."""
+
+
+def after_list(
+    known: KnownResource, devices: tuple[Reported, ...], now: float, *, own: Collection[str], remember: float
+) -> KnownResource:
+    """Update what is remembered by a complete list.
+
+    Args:
+        own: IDs that the same registration reported as unhealthy. It knows when they work again.
+        remember: for how many seconds an ID that another registration reported so counts as unhealthy.
+    """
+    present, healthy = {device.id for device in devices}, {device.id for device in devices if device.healthy}
+    gone = {name: known.gone.get(name, now) for name in (*known.gone, *(one.id for one in known.devices))}
+    was_unhealthy = {device.id for device in known.devices if not device.healthy}
+    failed: dict[str, float] = {}
+    for name, at in known.failed.items():
+        since = now if name in was_unhealthy else at
+        if name not in healthy or (name not in own and now - since < remember):
+            failed[name] = since
+    failed |= {device.id: now for device in devices if not device.healthy}
+    left = {name: at for name, at in gone.items() if name not in present}
+    return replace(known, devices=devices, gone=left, failed=failed)
+
+
+class Registry:
+    """The registrations and lists of a node's device plugins. Thread-safe.
+
+    Args:
+        record: keeps what is known for the next program.
+        node: the facts of the node now.
+    """
+
+    def __init__(
+        self,
+        settings: DevicePluginSettings,
+        record: BootFile[Known],
+        node: Callable[[], LabelledNode],
+        clock: Clock,
+        log: Logger,
+    ):
+        self._settings = settings
+        self._record = record
+        self._node = node
+        self._clock = clock
+        self._log = log
+        self._lock = threading.Lock()
+        self._started = clock.monotonic()
+        self._numbers = 0
+        self._frozen = False
+        self._resources = {name: _Resource(known) for name, known in (record.load() or {}).items()}
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        """The file names of the sockets of all device plugins that have registered since the boot."""
+        with self._lock:
+            return frozenset(one.known.endpoint for one in self._resources.values() if one.known.endpoint)
+
+    def settings_of(self, resource: str) -> ResourceSettings:
+        """The settings of a resource."""
+        return self._settings.resources.get(resource) or ResourceSettings()
+
+    def is_ignored(self, resource: str) -> bool:
+        """Whether the settings exclude the resource."""
+        return any(fnmatchcase(resource, pattern) for pattern in self._settings.ignore)
+
+    def has_room(self, resource: str) -> bool:
+        """Whether another resource can be served."""
+        with self._lock:
+            return resource in self._resources or len(self._resources) < MOST_RESOURCES
+
+    def begin(self, resource: str, endpoint: str) -> Registration:
+        """Note that a device plugin registers. Its socket is on record before it has the answer."""
+        with self._lock:
+            self._numbers += 1
+            one = self._resources.setdefault(resource, _Resource())
+            one.known = replace(one.known, endpoint=endpoint)
+            if one.registration is None:
+                one.lost_at = self._clock.monotonic()  # it has time to send its list
+            self._choose()
+            number = self._numbers
+        self._record.save()
+        return Registration(resource, endpoint, number)
+
+    def listed(self, registration: Registration, devices: Iterable[Reported]) -> Registration | None:
+        """Take over a list; returns the registration that this one replaces, None if there is none.
+
+        A list of a registration that a newer one has replaced is ignored.
+        """
+        readable = tuple(self._readable(registration.resource, devices))
+        with self._lock:
+            one = self._resources[registration.resource]
+            before = one.registration
+            if before is not None and before.number > registration.number:
+                return None
+            now = self._clock.monotonic()
+            one.registration, one.lost_at = registration, None
+            if before is None or before.number != registration.number:
+                one.refusal = ""
+
+            own = {name for name, number in one.failed_in.items() if number == registration.number}
+            remember = self._settings.remember_seconds
+            known = after_list(one.known, readable, now, own=own, remember=remember)
+            one.failed_in = {name: number for name, number in one.failed_in.items() if name in known.failed}
+            one.failed_in |= {device.id: registration.number for device in readable if not device.healthy}
+            if known != one.known:
+                one.known, one.reports, one.cards = known, None, None
+                self._choose()
+        self._record.save()
+        if before is None or before.number == registration.number:
+            return None
+        return before
+
+    def lost(self, registration: Registration) -> bool:
+        """Note that the connection of a registration is lost; whether that was the one that counts."""
+        with self._lock:
+            one = self._resources[registration.resource]
+            if one.registration is None or one.registration.number != registration.number or self._frozen:
+                return False
+            one.registration, one.lost_at = None, self._clock.monotonic()
+            return True
+
+    def refuse(self, resource: str, reason: str) -> None:
+        """Note why the devices of a resource cannot be used, until its device plugin registers again."""
+        with self._lock:
+            self._resources[resource].refusal = reason
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Keep everything as it is while another program serves the device plugins of this node."""
+        with self._lock:
+            self._frozen = frozen
+
+    def current(self, resource: str) -> Registration | None:
+        """The registration to ask; None while no device plugin is connected."""
+        with self._lock:
+            one = self._resources.get(resource)
+            return one.registration if one else None
+
+    def lost_since(self) -> Mapping[str, tuple[str, float]]:
+        """The resources whose device plugin is not connected, each with its endpoint and for how many seconds."""
+        now = self._clock.monotonic()
+        with self._lock:
+            return {
+                name: (one.known.endpoint, now - self._lost_at(one))
+                for name, one in self._resources.items()
+                if one.registration is None
+            }
+
+    def reported(self, resource: str, ids: Collection[str]) -> Mapping[str, Reported]:
+        """Those of these IDs that are in the last list."""
+        with self._lock:
+            one = self._resources.get(resource)
+            devices = one.known.devices if one else ()
+        return {device.id: device for device in devices if device.id in ids}
+
+    def cards(self, held: Collection[tuple[str, str]] = ()) -> tuple[Card, ...]:
+        """The cards of all resources, those included that are gone and that stay published.
+
+        Args:
+            held: IDs that claims have, with their resources; they stay published.
+        """
+        node = self._node()
+        with self._lock:
+            self._forget(held)
+            found: list[Card] = []
+            for name, one in self._resources.items():
+                if self.is_ignored(name):
+                    continue
+                if one.cards is None or one.cards[0] != node.labels:
+                    settings = self.settings_of(name)
+                    reports = self._reports(name, one)
+                    one.cards = (
+                        dict(node.labels),
+                        tuple(card_of(name, each, settings, node) for each in reports.values()),
+                    )
+                found += one.cards[1]
+        return tuple(sorted(found, key=lambda card: card.order))
+
+    def present(self, resource: str, device_id: str) -> bool:
+        """Whether the last list has the card."""
+        with self._lock:
+            one = self._resources.get(resource)
+            if one is None or self.is_ignored(resource):
+                return False
+            report = self._reports(resource, one).get(device_id)
+            return report is not None and not _is_gone(report, one)
+
+    def health(self) -> Mapping[tuple[str, str], Health]:
+        """Health of each card, by resource and ID."""
+        now = self._clock.monotonic()
+        with self._lock:
+            return {
+                (name, each.device_id): self._health(name, one, each, now)
+                for name, one in self._resources.items()
+                if not self.is_ignored(name)
+                for each in self._reports(name, one).values()
+            }
+
+    def _health(self, name: str, one: _Resource, report: ReportedCard, now: float) -> Health:
+        if one.refusal:
+            return Health("fatal", one.refusal)
+        if _is_gone(report, one):
+            return Health("fatal", f"the device plugin of {name} does not report it any more")
+        if one.registration is None and not self._frozen:
+            began = one.lost_at is None and now - self._started < GRACE_SECONDS
+            if not began:
+                return Health(
+                    "fatal", f"the device plugin of {name} is not connected; if its pod runs on this node, delete it"
+                )
+        if report.unhealthy:
+            return Health("fatal", f"its device plugin reports it as unhealthy: {_texts(report.unhealthy)}")
+        remember, at = self._settings.remember_seconds, one.known.failed
+        if failed := [each for each in report.ids if each in at and now - at[each] < remember]:
+            message = f"its device plugin reported it as unhealthy before it started anew: {_texts(failed)}"
+            return Health("fatal", message)
+        return Health()
+
+    def _reports(self, name: str, one: _Resource) -> Mapping[str, ReportedCard]:
+        if one.reports is None:
+            settings, known = self.settings_of(name), one.known
+            present = {each.device_id: each for each in card_reports(known.devices, settings.replicas)}
+            gone = card_reports([Reported(each) for each in known.gone], settings.replicas)
+            one.reports = {each.device_id: each for each in gone} | present
+            if present and not any(fits_pattern(each, settings) for each in present):
+                self._log.warning("no ID fits the pattern of the resource", resource=name, pattern=settings.id_pattern)
+        return one.reports
+
+    def _forget(self, held: Collection[tuple[str, str]]) -> None:
+        now = self._clock.monotonic()
+        for name, one in self._resources.items():
+            old = {each for each, at in one.known.gone.items() if now - at >= KEPT_SECONDS}
+            if one.registration is None and now - self._lost_at(one) >= KEPT_SECONDS:
+                old |= {each.id for each in one.known.devices}
+            old -= {each for resource, each in held if resource == name}
+            if old and not self._frozen:
+                one.known = _without(one.known, old)
+                one.reports = one.cards = None
+                self._choose()
+
+    def _lost_at(self, one: _Resource) -> float:
+        return self._started if one.lost_at is None else one.lost_at
+
+    def _readable(self, resource: str, devices: Iterable[Reported]) -> Iterable[Reported]:
+        found: dict[str, Reported] = {}
+        left_out = 0
+        for device in devices:
+            if 0 < len(device.id) <= MOST_ID and len(found) < MOST_IDS:
+                found.setdefault(device.id, device)
+            else:
+                left_out += 1
+        if left_out:
+            self._log.error(
+                "devices of a device plugin are left out",
+                resource=resource,
+                count=left_out,
+                remedy=f"have it report at most {MOST_IDS} IDs of 1 to {MOST_ID} characters",
+            )
+        return found.values()
+
+    def _choose(self) -> None:
+        if not self._frozen:
+            self._record.choose({name: one.known for name, one in self._resources.items()})
+
+
+def _without(known: KnownResource, ids: Collection[str]) -> KnownResource:
+    gone = {each: at for each, at in known.gone.items() if each not in ids}
+    failed = {each: at for each, at in known.failed.items() if each not in ids}
+    return replace(known, devices=tuple(each for each in known.devices if each.id not in ids), gone=gone, failed=failed)
+
+
+def _is_gone(report: ReportedCard, one: _Resource) -> bool:
+    return all(each in one.known.gone for each in report.ids)
+
+
+def _texts(ids: Collection[str]) -> str:
+    return listed(list(ids), MAX_HEALTH_MESSAGE // 2)
