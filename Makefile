@@ -158,6 +158,10 @@ bench-preemption: $(VENV) ## time to choose the victims for a pod on 1,000 nodes
 bench-top: $(VENV) ## time and memory of `lode top` for 5,000 nodes with 40,000 cards (ARGS)
 	python -m benchmarks.top $(ARGS)
 
+.PHONY: bench-ui
+bench-ui: $(VENV) ## size, time and memory of the document of `lode ui` for 5,000 nodes with 40,000 cards (ARGS)
+	python -m benchmarks.ui $(ARGS)
+
 .PHONY: bench-throughput
 bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

@@ -36,20 +36,31 @@ class ServedFleet(Api):
         self._nodes = nodes
         self._slices = json.dumps(slices(_NAME, "h100x8", tuple(one for one in EVERY_OFFER if one in offer.split("-"))))
         self._claims = json.dumps([held(f"{_NAME}-{card}", f"{_NAME}/gpu-{card}", "p") for card in range(7)])
+        self._counts: dict[Resource, int] = {}
         self.decoding = 0.0
         """Seconds of processor time to make the pages, which an API server would do."""
 
     def call(self, call: ApiCall) -> Any:
         """A page of a list: as many nodes as have about ``limit`` objects."""
         begun = time.process_time()
-        text = {RESOURCE_SLICES: self._slices, RESOURCE_CLAIMS: self._claims}.get(call.resource, "[]")
-        per_page, first = max(1, call.limit // max(1, len(json.loads(text)))), int(call.continue_token or 0)
-        last = min(self._nodes, first + per_page)
-        parts = [text.replace(_NAME, f"node-{number}")[1:-1] for number in range(first, last)]
-        more = str(last) if last < self._nodes and text != "[]" else ""
-        page = self._page(call.resource, parts if text != "[]" else [], more)
+        count = self._count(call.resource)
+        first = int(call.continue_token or 0)
+        last = min(self._nodes, first + max(1, call.limit // max(1, count)))
+        parts = [self.objects(call.resource, number) for number in range(first, last)] if count else []
+        page = self._page(call.resource, parts, str(last) if last < self._nodes and count else "")
         self.decoding += time.process_time() - begun
         return page
+
+    def _count(self, kind: Resource) -> int:
+        """Objects of the kind that belong to node 0."""
+        if kind not in self._counts:
+            self._counts[kind] = len(json.loads(f"[{self.objects(kind, 0)}]"))
+        return self._counts[kind]
+
+    def objects(self, kind: Resource, number: int) -> str:
+        """The objects of a kind that belong to a node, as the inside of a list; node 0 has some of each kind."""
+        text = {RESOURCE_SLICES: self._slices, RESOURCE_CLAIMS: self._claims}.get(kind, "[]")
+        return text.replace(_NAME, f"node-{number}")[1:-1]
 
     def _page(self, kind: Resource, parts: Sequence[str], more: str) -> Page:
         metadata = json.dumps({"resourceVersion": "1", "continue": more})
