@@ -34,8 +34,9 @@ _SWITCHED = {
         for name in ("autoscaling", "kueue", "preemption")
     },
     "nvidia-dra-names": ".Values.settings.nvidiaDraNames",
+    "ui": ".Values.ui.enabled",
 }
-"""The kustomize components that the chart has where a setting is on, with the condition in the chart."""
+"""The kustomize components that the chart has where a value is on, with the condition in the chart."""
 _FLAVORS = ("controller-allocated", "scheduler-allocated", "gate-opt-in")
 _ADOPTING = tuple(f"{FOLDER}/{name}" for name in (*SOURCES, "everywhere"))
 _HARDWARE = ("nvidia", "ascend", "deviceplugin", "simulated")

@@ -32,10 +32,11 @@ PROGRAMS = {PLUGIN_NAMESPACE: "kubeletplugin", CONTROLLER_NAMESPACE: "controller
 """The program of each namespace, which has its settings there."""
 
 _PODS = {
-    "DaemonSet": "kubeletplugin",
-    "Deployment": "controller",
+    "lode-kubeletplugin": "kubeletplugin",
+    "lode-controller": "controller",
+    "lode-ui": "ui",
 }
-"""The section of values for each kind of workload."""
+"""The section of values for each workload."""
 
 _FIELDS: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((*_POD, "nodeSelector"), "{section}.nodeSelector"),
@@ -51,7 +52,7 @@ _FIELDS_OF_KIND: dict[str, tuple[tuple[tuple[str | int, ...], str], ...]] = {
         ((*_CONTAINER, "securityContext", "seLinuxOptions"), "kubeletplugin.seLinuxOptions"),
         (("spec", "updateStrategy"), "kubeletplugin.updateStrategy"),
     ),
-    "Deployment": ((("spec", "replicas"), "controller.replicas"),),
+    "Deployment": ((("spec", "replicas"), "{section}.replicas"),),
 }
 _EXTENDED_RESOURCES = {"gpu.lode.dev": "extendedResources.gpu", "npu.lode.dev": "extendedResources.npu"}
 """The values with the `extendedResourceName` of device classes."""
@@ -92,7 +93,9 @@ def template(cases: Sequence[Case], allocator: str, opted_in: Object) -> str:
 
 def of_setting(condition: str, obj: Object) -> str:
     """The template of an object that exists only where a setting is on, by its condition in the chart."""
-    return f"{_GENERATED}{{{{- if {condition} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
+    also = " .Values.createNamespaces" if obj["kind"] == "Namespace" else ""
+    whole = f"and ({condition}){also}" if also else condition
+    return f"{_GENERATED}{{{{- if {whole} }}}}\n{_rendered(obj)}{{{{- end }}}}\n"
 
 
 def of_source(source: str, obj: Object, everywhere: Object) -> str:
@@ -111,9 +114,9 @@ def _rendered(obj: Object) -> str:
     obj = copy.deepcopy(obj)
     kind = obj["kind"]
     originals: dict[str, tuple[str, object]] = {}
-    if kind in _PODS:
-        fields = [(path, value.format(section=_PODS[kind])) for path, value in _FIELDS]
-        for path, value in (*fields, *_FIELDS_OF_KIND[kind]):
+    if kind in _FIELDS_OF_KIND:
+        section = _PODS[obj["metadata"]["name"]]
+        for path, value in ((path, it.format(section=section)) for path, it in (*_FIELDS, *_FIELDS_OF_KIND[kind])):
             token = f"VALUE{len(originals)}X"
             originals[token] = (value, _replace(obj, path, token))
         pod = obj["spec"]["template"]["spec"]

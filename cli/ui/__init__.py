@@ -4,6 +4,7 @@ run          follows the cluster and serves the page until it is interrupted
 server       HTTP: connections, bounded in number, size and time
 answers      the answer to each request, and who gets one
 | watching   the threads that follow the fleet
+access       who is let in, and what they may see
 publishing   the document as it is sent
 | following  what is kept of the fleet, change by change
 | kinds      one kind of the fleet, followed as far as the rights of the user go
@@ -48,5 +49,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--port", type=int, default=0, metavar="NUMBER", help="on 127.0.0.1; default: one that is free")
     spaced = "of a manifest that names none, and of what you may not list in all namespaces"
     made.add_argument("-n", "--namespace", default="", help=f"{spaced}; default: that of the kubeconfig's context")
+    everybody = "serve everybody who can connect, each with the rights of the token that they send: for a pod"
+    made.add_argument("--listen", default="", metavar="HOST:PORT", help=everybody)
     add_driver(made)
     return made

@@ -1,6 +1,5 @@
 """The answers to requests, without sockets: which path needs what, and what it gets."""
 
-import hmac
 import json
 import re
 import threading
@@ -14,6 +13,8 @@ from urllib.parse import parse_qs
 from cli.documents import BadInput
 from cli.live import NoRights
 from cli.simulate_run import faults_json
+from cli.ui.access import Door, NotAdmitted, Visitor
+from cli.ui.document import Show
 from cli.ui.publishing import PackedDocument
 from cli.ui.questions import ClusterQuestions
 from driver.errors import LodeError
@@ -21,6 +22,7 @@ from driver.wire import Json
 
 MOST_BYTES: Final = 1 << 20
 """Of the body of a request."""
+_MOST_PARAMETERS: Final = 10
 _STATIC: Final = re.compile(r"/([a-z0-9][a-z0-9-]*\.(css|html|ico|js|png|svg))", re.ASCII)
 _TYPES: Final = {
     "css": "text/css; charset=utf-8",
@@ -76,9 +78,8 @@ class ServedDocuments(Protocol):
     def trouble(self) -> str:
         """Why there is no document; "" if there is one."""
 
-    @property
-    def newest(self) -> PackedDocument | None:
-        """The document; None if there is none yet."""
+    def newest(self, sees: Show) -> PackedDocument | None:
+        """The document for somebody who sees the names in these namespaces; None if there is none yet."""
 
     def age(self) -> float:
         """Seconds since all of the fleet was known to be true."""
@@ -97,18 +98,16 @@ class PageAnswers:
     """Answers requests of anybody who can connect. Thread-safe.
 
     Args:
-        hosts: what may stand in the header ``Host``: a page of another name that points here gets nothing.
-        token: what the header ``Authorization`` has to carry for anything but files of the page.
+        door: lets in who sends a token, for anything but files of the page.
+        hosts: what may stand in the header ``Host``: a page of another name that points here gets nothing. None where
+            it may be anything: nobody has a token for another name.
         folder: the files of the page.
     """
 
-    def __init__(
-        self, documents: ServedDocuments, questions: ClusterQuestions, hosts: Collection[str], token: str, folder: Path
-    ):
+    def __init__(self, documents: ServedDocuments, door: Door, hosts: Collection[str] | None, folder: Path):
         self._documents = documents
-        self._questions = questions
+        self._door = door
         self._hosts = hosts
-        self._token = token
         self._folder = folder
         self._asking = threading.Lock()
 
@@ -118,39 +117,46 @@ class PageAnswers:
             found = self._answer(request)
         except RefusedRequest as error:
             found = _json(error.status, {"error": str(error), **error.more})
+        except NotAdmitted as error:
+            found = _json(error.status, {"error": str(error)})
             if error.status == HTTPStatus.UNAUTHORIZED:
                 found = PageAnswer(found.status, found.body, {**found.headers, "WWW-Authenticate": "Bearer"})
         return PageAnswer(found.status, found.body, {**SAFE, **found.headers})
 
     def _answer(self, request: PageRequest) -> PageAnswer:
         host = request.headers.get("host", "")
-        if host.lower() not in self._hosts:
+        if self._hosts is not None and host.lower() not in self._hosts:
             raise RefusedRequest(
                 HTTPStatus.MISDIRECTED_REQUEST, f"this is not {host[:100]!r}; use the address that lode ui printed"
             )
         path, _, query = request.target.partition("?")
-        if path == "/explain" or path == "/fleet.json":
-            self._only("GET", request)
-            self._authorize(request)
-            return self._fleet(request) if path == "/fleet.json" else self._explain(_parameters(query))
-        if path == "/simulate":
-            self._only("POST", request)
-            self._authorize(request)
-            return self._simulate(_parameters(query), request.body)
-        self._only("GET", request)
+        given = _parameters(query)
+        self._only("POST" if path == "/simulate" else "GET", request)
+        match path:
+            case "/fleet.json":
+                return self._fleet(request, self._visitor(request))
+            case "/explain":
+                return self._explain(given, self._visitor(request))
+            case "/simulate":
+                return self._simulate(given, request.body, self._visitor(request))
+            case "/healthz":
+                return PageAnswer(HTTPStatus.OK, b"ok\n", {"Content-Type": "text/plain"})
+            case "/readyz":
+                trouble = self._documents.trouble
+                status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+                return PageAnswer(status, b"not yet\n" if trouble else b"ok\n", {"Content-Type": "text/plain"})
         return self._static("/index.html" if path == "/" else path)
 
     def _only(self, method: str, request: PageRequest) -> None:
         if request.method != method:
             raise RefusedRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {method}")
 
-    def _authorize(self, request: PageRequest) -> None:
+    def _visitor(self, request: PageRequest) -> Visitor:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.encode(), self._token.encode()):
-            raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "open the whole address that lode ui printed, with its token")
+        return self._door.admit(token.strip() if scheme.lower() == "bearer" else "")
 
-    def _fleet(self, request: PageRequest) -> PageAnswer:
-        document = self._documents.newest
+    def _fleet(self, request: PageRequest, visitor: Visitor) -> PageAnswer:
+        document = self._documents.newest(visitor.sees)
         if document is None:
             refused = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": self._documents.trouble})
             return PageAnswer(refused.status, refused.body, {**refused.headers, "Retry-After": "1"})
@@ -163,25 +169,26 @@ class PageAnswers:
             return PageAnswer(HTTPStatus.OK, document.packed, {**headers, "Content-Encoding": "gzip"})
         return PageAnswer(HTTPStatus.OK, document.text, headers)
 
-    def _explain(self, given: Mapping[str, str]) -> PageAnswer:
+    def _explain(self, given: Mapping[str, str], visitor: Visitor) -> PageAnswer:
         what = given.get("what", "")
         if not what:
             raise RefusedRequest(HTTPStatus.BAD_REQUEST, "say what to explain: /explain?what=pod/NAME&namespace=NAME")
-        return self._asked(lambda: self._questions.explain(what, given.get("namespace", "")))
+        return self._asked(visitor, lambda cluster: cluster.explain(what, given.get("namespace", "")))
 
-    def _simulate(self, given: Mapping[str, str], body: bytes) -> PageAnswer:
+    def _simulate(self, given: Mapping[str, str], body: bytes, visitor: Visitor) -> PageAnswer:
         try:
             manifest = body.decode()
         except UnicodeDecodeError as error:
             raise RefusedRequest(HTTPStatus.BAD_REQUEST, f"the manifest is not UTF-8 (byte {error.start})") from error
-        return self._asked(lambda: self._questions.simulate(manifest, given.get("namespace", "")))
+        return self._asked(visitor, lambda cluster: cluster.simulate(manifest, given.get("namespace", "")))
 
-    def _asked(self, ask: Callable[[], Json]) -> PageAnswer:
+    def _asked(self, visitor: Visitor, ask: Callable[[ClusterQuestions], Json]) -> PageAnswer:
         """The answer of the cluster. One question at a time: each reads the whole cluster."""
         if not self._asking.acquire(blocking=False):
             raise RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; ask again then")
         try:
-            return _json(HTTPStatus.OK, ask())
+            with visitor.asking() as cluster:
+                return _json(HTTPStatus.OK, ask(cluster))
         except BadInput as error:
             raise RefusedRequest(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), faults_json(error)) from error
         except NoRights as error:
@@ -203,7 +210,10 @@ class PageAnswers:
 
 
 def _parameters(query: str) -> Mapping[str, str]:
-    return {name: values[0] for name, values in parse_qs(query, max_num_fields=10).items()}
+    try:
+        return {name: values[0] for name, values in parse_qs(query, max_num_fields=_MOST_PARAMETERS).items()}
+    except ValueError as error:
+        raise RefusedRequest(HTTPStatus.BAD_REQUEST, f"an address has at most {_MOST_PARAMETERS} parameters") from error
 
 
 def _json(status: HTTPStatus, found: Json) -> PageAnswer:

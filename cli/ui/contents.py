@@ -111,6 +111,12 @@ class FleetContents:
     problems: tuple[KindGap, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def namespaces(self) -> set[str]:
+        """Return the namespaces of everything that has one."""
+        found = {one.namespace for card in self.view.cards for one in card.holdings}
+        found |= {one.namespace for one in self.claims} | {one.namespace for one in self.pods}
+        return found | {one["namespace"] for one in self.gangs}
+
 
 def shown_pods(state: State) -> Iterator[ShownPod]:
     """Yield the pods that wait at our gate, have claims with our devices, or are members of gangs."""

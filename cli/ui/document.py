@@ -16,7 +16,7 @@ SCHEMA: Final = 1
 UNKNOWN: Final = -1
 """Stands for what is not known, or does not exist, in columns of numbers."""
 Show = Callable[[str], bool]
-"""Whether the reader may see the names in a namespace."""
+"""Whether the reader may see the names in a namespace; "" stands for all of them, and for what has none."""
 
 _Value = TypeVar("_Value", str, tuple[Closure, ...])
 
@@ -102,13 +102,7 @@ class _Document:
         self._claim_numbers, self._pod_numbers, self._gang_numbers = (
             {key: number for number, key in enumerate(table)} for table in (self._claims, self._pods, self._gangs)
         )
-        held = (one.namespace for card in contents.view.cards for one in card.holdings)
-        self.shows_all = all(
-            map(
-                may_show,
-                {*held, *(one.namespace for one in contents.claims), *(one.namespace for one in contents.pods)},
-            )
-        )
+        self.shows_all = may_show("")
 
     def nodes(self) -> Json:
         known = self._contents.nodes

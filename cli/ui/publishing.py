@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from cli.ui.contents import FleetContents
-from cli.ui.document import whole_document
+from cli.ui.document import Show, whole_document
 from driver.clock import Clock, rfc3339
 from driver.threads import start_thread
 
@@ -51,9 +51,25 @@ class PackedDocument:
     tag: str
 
 
-def packed_document(contents: FleetContents, driver: str, now: float) -> PackedDocument:
-    """Return the document of the fleet, read at ``now`` (seconds since the epoch)."""
-    body = json.dumps(whole_document(contents, driver), separators=(",", ":"), ensure_ascii=False)
+_ALL: Final[frozenset[str]] = frozenset()
+_MOST_KEPT: Final = 16
+"""Documents of one state of the fleet for users who see only some namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The documents of one state of the fleet, by the namespaces that they hide; "" is one of these."""
+
+    contents: FleetContents
+    namespaces: frozenset[str]
+    documents: dict[frozenset[str], PackedDocument]
+    now: float
+
+
+def packed_document(contents: FleetContents, driver: str, now: float, hidden: frozenset[str] = _ALL) -> PackedDocument:
+    """Return the document of the fleet, read at ``now`` (seconds since the epoch), without names in some namespaces."""
+    found = whole_document(contents, driver, lambda namespace: namespace not in hidden)
+    body = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
     text = f'{{"readAt":"{rfc3339(now)}",{body[1:]}'.encode()
     return PackedDocument(text, gzip.compress(text, _LEVEL, mtime=0), hashlib.sha256(body.encode()).hexdigest()[:32])
 
@@ -65,8 +81,9 @@ class FleetDocuments:
         self._fleet = fleet
         self._driver = driver
         self._clock = clock
-        self._newest: PackedDocument | None = None
-        self._written: object = None
+        self._newest: _Written | None = None
+        self._revision: object = None
+        self._hiding = threading.Lock()
         self._closed = threading.Event()
 
     def start(self) -> None:
@@ -82,10 +99,22 @@ class FleetDocuments:
         """Why there is no document; "" if there is one."""
         return "" if self._newest else self._fleet.trouble or "the document is being written"
 
-    @property
-    def newest(self) -> PackedDocument | None:
-        """The document that was written last."""
-        return self._newest
+    def newest(self, sees: Show) -> PackedDocument | None:
+        """Return the document that was written last, for somebody who sees the names in these namespaces."""
+        written = self._newest
+        if written is None:
+            return None
+        hidden = frozenset(namespace for namespace in written.namespaces if not sees(namespace))
+        found = written.documents.get(hidden)
+        if found is not None:
+            return found
+        with self._hiding:
+            if hidden not in written.documents:
+                made = packed_document(written.contents, self._driver, written.now, hidden)
+                while len(written.documents) > _MOST_KEPT:
+                    written.documents.pop(next(one for one in written.documents if one))
+                written.documents[hidden] = made
+            return written.documents[hidden]
 
     def age(self) -> float:
         """Seconds since all of the fleet was known to be true."""
@@ -94,12 +123,13 @@ class FleetDocuments:
     def write(self) -> None:
         """Write a document if something has changed."""
         revision = self._fleet.revision
-        if revision == self._written or self._fleet.trouble:
+        if revision == self._revision or self._fleet.trouble:
             return
-        made = packed_document(self._fleet.contents(), self._driver, self._clock.now())
-        if self._newest is None or made.tag != self._newest.tag:
-            self._newest = made
-        self._written = revision
+        contents, now = self._fleet.contents(), self._clock.now()
+        made = packed_document(contents, self._driver, now)
+        if self._newest is None or made.tag != self._newest.documents[_ALL].tag:
+            self._newest = _Written(contents, frozenset({"", *contents.namespaces()}), {_ALL: made}, now)
+        self._revision = revision
 
     def _write_until_closed(self) -> None:
         while not self._closed.is_set():

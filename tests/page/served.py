@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cli.ui.access import OneUserDoor
 from cli.ui.answers import PageAnswers
 from cli.ui.contents import FleetContents
+from cli.ui.document import Show
 from cli.ui.publishing import PackedDocument, packed_document
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import PAGE
@@ -24,14 +26,18 @@ class StagedFleet:
 
     def __init__(self, contents: FleetContents | None = None):
         self.trouble = "" if contents else "nothing has been read yet"
-        self.newest: PackedDocument | None = None
+        self.shown: PackedDocument | None = None
         self.seconds = 0.0
         if contents:
             self.show(contents)
 
     def show(self, contents: FleetContents) -> None:
         """Have another fleet from now on."""
-        self.newest = packed_document(contents, NAMES.driver, 1795761600.0)
+        self.shown = packed_document(contents, NAMES.driver, 1795761600.0)
+
+    def newest(self, _: Show) -> PackedDocument | None:
+        """What is shown, to everybody."""
+        return self.shown
 
     def age(self) -> float:
         """As the test says."""
@@ -43,7 +49,7 @@ def staged(fleet: StagedFleet) -> Iterator[str]:
     """Serve this fleet; yields the address of the page, with the token."""
     hosts: set[str] = set()
     questions = ClusterQuestions(MemoryApi(VirtualClock()), NAMES)
-    server = PageServer("127.0.0.1:0", PageAnswers(fleet, questions, hosts, TOKEN, PAGE).answer)
+    server = PageServer("127.0.0.1:0", PageAnswers(fleet, OneUserDoor(TOKEN, questions), hosts, PAGE).answer)
     hosts.add(f"127.0.0.1:{server.port}")
     try:
         yield f"http://127.0.0.1:{server.port}/#token={TOKEN}"
@@ -53,6 +59,6 @@ def staged(fleet: StagedFleet) -> Iterator[str]:
 
 def document(fleet: StagedFleet) -> Json:
     """What the page is shown."""
-    assert fleet.newest is not None
-    found: Any = json.loads(fleet.newest.text)
+    assert fleet.shown is not None
+    found: Any = json.loads(fleet.shown.text)
     return dict(found)
