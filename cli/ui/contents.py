@@ -11,8 +11,10 @@ from driver.limits import bounded
 PodPhase = Literal["unknown", "waiting", "pending", "running", "ended"]
 """Of a pod: nothing but its name is known; it waits at our gate; it waits for kube-scheduler; it is bound to a node; it
 has ended."""
-_MOST_CHARACTERS: Final = 2048
-"""Of the reason why a pod waits; ``lode explain`` has all of it."""
+MOST_MESSAGE: Final = 2048
+"""Characters of a message that says why a pod waits; ``lode explain`` has all of it."""
+MOST_REASON: Final = 256
+"""Characters of the reason before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _shown_pod(pod: PodView, gang: str, state: State) -> ShownPod:
         node=pod.node_name,
         gang=gang or "",
         awaits=tuple(key for key in pod.claim_keys if not _is_allocated(state.claims.get(key))),
-        reason=reason,
-        message=bounded(message, _MOST_CHARACTERS),
+        reason=bounded(reason, MOST_REASON),
+        message=bounded(message, MOST_MESSAGE),
         since=int(epoch_seconds(since)) if since else 0,
     )

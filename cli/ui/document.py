@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, get_args
 
 from cli.fleetview.cards import CardHolding, CardView
-from cli.ui.contents import FleetContents, KindGap, PodPhase, ShownClaim, ShownPod
+from cli.ui.contents import MOST_MESSAGE, MOST_REASON, FleetContents, KindGap, PodPhase, ShownClaim, ShownPod
 from driver.kinds import CARD_STATES, Closure, card_state
+from driver.limits import bounded
 from driver.wire import Json
 
 SCHEMA: Final = 1
 """Grows when a reader of the document has to change."""
+_MOST_NOTES: Final = 100
 UNKNOWN: Final = -1
 """Stands for what is not known, or does not exist, in columns of numbers."""
 Show = Callable[[str], bool]
@@ -42,7 +44,7 @@ def whole_document(contents: FleetContents, driver: str, shows: Show = lambda _:
         "pods": pods,
         "gangs": gangs,
         **made.tables(),
-        "notes": list(contents.notes) if made.shows_all else [],
+        "notes": _some(contents.notes) if made.shows_all else [],
         "missing": _gaps(contents.missing),
         "problems": _gaps(contents.problems),
     }
@@ -177,8 +179,8 @@ class _Document:
             },
             "cards": [one.get("cards", 0) for one in gangs],
             "ibClusters": [[texts["ibClusters"].of(name) for name in one.get("ibClusters", ())] for one in gangs],
-            "reason": [texts["reasons"].of(one.get("reason")) for one in gangs],
-            "message": [texts["messages"].of(one.get("message")) for one in gangs],
+            "reason": [texts["reasons"].of(bounded(one.get("reason") or "", MOST_REASON)) for one in gangs],
+            "message": [texts["messages"].of(bounded(one.get("message") or "", MOST_MESSAGE)) for one in gangs],
         }
 
     def tables(self) -> Mapping[str, Any]:
@@ -218,6 +220,12 @@ def _pods_of(contents: FleetContents, claims: Iterable[ShownClaim], shows: Show)
         if shows(known[key].namespace):
             found[key] = known[key]
     return found
+
+
+def _some(notes: Sequence[str]) -> list[str]:
+    """The first notes, and how many more there are."""
+    more = len(notes) - _MOST_NOTES
+    return [*notes[:_MOST_NOTES], *([f"{more} more objects are left out"] if more > 0 else [])]
 
 
 def _number(value: object) -> int:

@@ -69,9 +69,11 @@ class _Written:
 def packed_document(contents: FleetContents, driver: str, now: float, hidden: frozenset[str] = _ALL) -> PackedDocument:
     """Return the document of the fleet, read at ``now`` (seconds since the epoch), without names in some namespaces."""
     found = whole_document(contents, driver, lambda namespace: namespace not in hidden)
-    body = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
-    text = f'{{"readAt":"{rfc3339(now)}",{body[1:]}'.encode()
-    return PackedDocument(text, gzip.compress(text, _LEVEL, mtime=0), hashlib.sha256(body.encode()).hexdigest()[:32])
+    written = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # A text can have half of a character, as JSON allows.
+    body = written.encode(errors="replace")
+    text = b'{"readAt":"' + rfc3339(now).encode() + b'",' + body[1:]
+    return PackedDocument(text, gzip.compress(text, _LEVEL, mtime=0), hashlib.sha256(body).hexdigest()[:32])
 
 
 class FleetDocuments:
