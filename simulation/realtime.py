@@ -57,6 +57,8 @@ class RealTimeNode:
             kubelet_root=str(folder / "kubelet"),
             cdi_root=str(folder / "cdi"),
             boot_id_file=str(folder / "boot_id"),
+            simulated_state=str(folder / "simulated.json"),
+            simulated_faults=str(folder / "faults"),
         )
         self.settings = settings.model_copy(update={"kubeletplugin": section})
         (folder / "kubelet" / "plugins_registry").mkdir(parents=True)

@@ -6,12 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from cli import demo
 from cli.shipped import device_classes, examples
+from driver.clock import SystemClock
+from driver.settings import Settings
+from memoryapi import MemoryApi
+from simulation.realtime import RealTimeNode
 from tests.unit.cli.ui.served import Browser
 
 ADDRESS = re.compile(r"The fleet of the demo is at (\S+)")
@@ -50,6 +55,14 @@ def test_the_demo_serves_its_fleet_as_a_page_until_it_is_interrupted() -> None:
     }
     assert "0 of 3 nodes can take the pod" in json.dumps(reply.json["messages"])
     assert (running.returncode, "Everything as expected" in rest) == (0, True)
+
+
+def test_two_demos_on_one_machine_share_nothing(tmp_path: Path) -> None:
+    """What is on the cards of one, or of an earlier one that was killed, is not on those of another."""
+    section = RealTimeNode(MemoryApi(SystemClock()), Settings(), "gpu-1", tmp_path).settings.kubeletplugin
+    written = {getattr(section, name) for name in ("kubelet_root", "cdi_root", "boot_id_file")}
+    written |= {section.simulated_state, section.simulated_faults}
+    assert {Path(path).parent for path in written} == {tmp_path}
 
 
 def test_a_demo_that_disappoints_says_what_and_fails(
