@@ -134,6 +134,11 @@ ui-test: $(VENV) ## test the page of lode ui in Chromium, which has to be instal
 	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
 	pytest -q --numprocesses 2 tests/page $(ARGS)
 
+.PHONY: screenshots
+screenshots: $(VENV) ## make the pictures of the page in docs/images anew, from the fleet of the demo
+	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	python -m tests.page.screenshots docs/images
+
 .PHONY: mutants
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")
 	nice python -m tests.mutants $(ARGS)
@@ -161,6 +166,11 @@ bench-top: $(VENV) ## time and memory of `lode top` for 5,000 nodes with 40,000 
 .PHONY: bench-ui
 bench-ui: $(VENV) ## size, time and memory of the document of `lode ui` for 5,000 nodes with 40,000 cards (ARGS)
 	python -m benchmarks.ui $(ARGS)
+
+.PHONY: bench-page
+bench-page: $(VENV) ## how soon the page of lode ui shows 5,000 nodes with 40,000 cards in Chromium (ARGS)
+	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	python -m benchmarks.page $(ARGS)
 
 .PHONY: bench-throughput
 bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)

@@ -86,9 +86,11 @@ export class Picture {
     }
     const next = before ? before.nextSibling : this.root.firstChild;
     if (next !== group.section) this.root.insertBefore(group.section, next);
-    const cards = fabric.nodes.flatMap((node) => node.cards);
-    const free = countStates(cards).free ?? 0;
-    say(group.facts, `${counted(fabric.nodes.length, "node")}, ${counted(cards.length, "card")}, ${free} free`);
+    if (group.fabric !== fabric) {
+      group.fabric = fabric;
+      const cards = fabric.nodes.flatMap((node) => node.cards);
+      say(group.facts, `${counted(fabric.nodes.length, "node")}, ${counted(cards.length, "card")}, ${countStates(cards).free ?? 0} free`);
+    }
     return group;
   }
 
@@ -118,7 +120,8 @@ export class Picture {
       if (last.nextSibling !== cell) tile.element.insertBefore(cell, last.nextSibling);
       last = cell;
       const wanted = matches(card, filter);
-      cell.classList.toggle("other", !wanted);
+      if (cell.other === wanted) cell.classList.toggle("other", !wanted);
+      cell.other = !wanted;
       any ||= wanted;
       if (wanted) this.shown++;
     }
@@ -138,14 +141,18 @@ export class Picture {
       cell = document.createElement("span");
       cell.setAttribute("role", "gridcell");
       cell.tabIndex = -1;
+      cell.other = false;
       cell.className = this.#marked.has(card.id) ? "card marked" : "card";
       tile.cells.set(card.name, cell);
       this.cells.set(card.id, cell);
     }
+    const texts = form === "text";
+    if (cell.thing === card && cell.texts === texts) return cell;
     cell.thing = card;
+    cell.texts = texts;
     const said = sentence(card);
     const held = fraction(card);
-    const signature = `${form === "text"} ${card.state} ${card.use} ${held} ${said}`;
+    const signature = [texts, card.state, card.use, card.closures, held, card.memory, said].join();
     if (cell.signature === signature) return cell;
     cell.signature = signature;
     cell.dataset.state = card.state;
@@ -153,7 +160,7 @@ export class Picture {
     cell.dataset.lid = card.state === card.use ? (card.closures[0] ?? "") : "";
     if (card.use === "shared" || card.use === "partitioned") cell.style.setProperty("--held", held);
     cell.setAttribute("aria-label", printable(said));
-    if (form === "text") fill(cell, card);
+    if (texts) fill(cell, card);
     else cell.replaceChildren();
     return cell;
   }
