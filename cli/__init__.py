@@ -2,6 +2,7 @@
 
 __main__           the command line: which subcommand is called
 completion         ``lode completion``, and what kubectl asks to complete its plugin
+objectnames        names of objects of a cluster, as far as the user may read them
 demo               ``lode demo``: the whole system on this machine, over an API in memory
 | simulate         ``lode simulate``: its options
 | explain          ``lode explain``: its options
@@ -38,6 +39,7 @@ checks             which kinds are supported, and everything that is wrong with 
 documents          objects in YAML and JSON files
 yaml_values        YAML as kubectl reads it, bounded
 | durations        durations as people write them
+| wanted           which names of objects a word on the command line may be
 | exitcodes        exit statuses of ``simulate`` and ``explain``
 | options          the options by which commands name a cluster
 | shipped          files of ``manifests/`` that the command needs

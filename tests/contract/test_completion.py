@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import kubectl_program
+from testclusters import ControlPlane, kubectl_program
 from tests.unit.docs.pages import ROOT
 
 _RUN = '#!/bin/sh\nexec {python} -c "import sys; from {module} import {function}; sys.exit({function}())" "$@"\n'
@@ -35,7 +35,21 @@ def path(tmp_path: Path) -> str:
     ],
 )
 def test_kubectl_offers_what_may_come_next(path: str, words: list[str], offered: list[str]) -> None:
+    assert completed(path, *words) == offered
+
+
+def completed(path: str, *words: str, kubeconfig: str = "/nowhere") -> list[str]:
+    """What kubectl offers in the place of the last word."""
     argv = [str(kubectl_program()), "__complete", "lode", *words]
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "KUBECONFIG": kubeconfig}
     ended = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
-    assert [line.partition("\t")[0] for line in ended.stdout.splitlines() if not line.startswith(":")] == offered
+    return [line.partition("\t")[0] for line in ended.stdout.splitlines() if not line.startswith(":")]
+
+
+def test_kubectl_offers_names_of_objects(path: str, control_plane: ControlPlane) -> None:
+    assert completed(path, "explain", "-n", "d") == [], "there is no cluster"
+    kubeconfig = str(control_plane.kubeconfig())
+    for _ in range(10):  # on a busy machine, three seconds may be too short
+        if found := completed(path, "explain", "-n", "d", kubeconfig=kubeconfig):
+            break
+    assert found == ["default"]
