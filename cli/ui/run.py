@@ -116,6 +116,7 @@ def _serve_everybody(questions: ClusterQuestions, arguments: argparse.Namespace)
         finally:
             client.close()
 
-    with served_to_all(questions, connect, arguments.listen):
+    with served_to_all(questions, connect, arguments.listen) as port:
+        print(f"Serving users with their own tokens at {arguments.listen.rpartition(':')[0]}:{port}", flush=True)
         while True:
             threading.Event().wait()

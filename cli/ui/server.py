@@ -45,6 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
     answer: Callable[[PageRequest], PageAnswer]
     timeout = _IDLE_SECONDS
     server_version = "lode"
+    error_content_type = "application/json"
+    error_message_format = '{"error": "the request is not understood"}'
     sys_version = ""
 
     def do_GET(self) -> None:

@@ -1,10 +1,14 @@
 """The page in a cluster, with real identities: everybody sees with the rights of their own token, and no name more."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -31,6 +35,7 @@ GATE = [{"name": "lode.dev/allocation"}]
 class SharedPage:
     """The page, and the tokens of those who look at it."""
 
+    plane: ControlPlane
     port: int
     tokens: dict[str, str]
     identities: dict[str, Identity]
@@ -68,7 +73,7 @@ def page() -> Iterator[SharedPage]:
                 client.close()
 
         with connect(tokens[PAGE]) as own, served_to_all(own, connect, "127.0.0.1:0") as port:
-            yield SharedPage(port, tokens, identities)
+            yield SharedPage(plane, port, tokens, identities)
 
 
 _BOUND = {TENANT: ("lode-ui-user",), READER: ("lode-ui-user", "lode-explain"), NOBODY: (), PAGE: ()}
@@ -206,3 +211,45 @@ def test_a_manifest_is_simulated_with_the_users_rights(page: SharedPage) -> None
     reply = page.as_user(READER).ask("/simulate?namespace=team-a", manifest)
     assert reply.status == 200
     assert [one["name"] for one in reply.json["pods"]] == ["more"]
+
+
+def started(plane: ControlPlane, *options: str) -> subprocess.Popen[str]:
+    """``lode ui`` as a process, with the rights of an administrator."""
+    kubeconfig = str(plane.kubeconfig("admin", ("system:masters",)))
+    command = [sys.executable, "-m", "cli", "ui", "--kubeconfig", kubeconfig, *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def first_line(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    return running.stdout.readline()
+
+
+def ended(running: subprocess.Popen[str], number: signal.Signals) -> int:
+    running.send_signal(number)
+    _, errors = running.communicate(timeout=30)
+    assert errors == ""
+    return running.returncode
+
+
+def test_the_command_serves_its_users_page_until_it_is_interrupted(page: SharedPage) -> None:
+    with started(page.plane) as running:
+        address = urlsplit(first_line(running).split()[-1])
+        assert (address.hostname, address.path) == ("127.0.0.1", "/")
+        own = SharedPage(page.plane, address.port or 0, {}, {})
+        token = address.fragment.removeprefix("token=")
+        assert set(own.fleet(token).json["claims"]["name"]) >= {"open-claim", "secret-claim"}
+        assert own.fleet(page.tokens[READER]).status == 401
+        _create_claim(Identity.admin(page.plane), "team-a", "later", held("later", "n1/gpu-1", "p")["status"])
+        eventually("the change is followed", lambda: "later" in own.fleet(token).json["claims"]["name"])
+        assert ended(running, signal.SIGINT) == 0
+
+
+def test_the_command_in_a_pod_serves_everybody_until_it_is_terminated(page: SharedPage) -> None:
+    with started(page.plane, "--listen", "127.0.0.1:0") as running:
+        shared = SharedPage(page.plane, int(first_line(running).rpartition(":")[2]), page.tokens, page.identities)
+        assert "secret-claim" in shared.fleet(READER).json["claims"]["name"]
+        assert "secret-claim" not in shared.fleet(TENANT).json["claims"]["name"]
+        assert shared.fleet(NOBODY).status == 403
+        assert Browser(shared.port, "").ask("/readyz").body == b"ok\n"
+        assert ended(running, signal.SIGTERM) == 0

@@ -4,6 +4,7 @@ import gzip
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
@@ -164,6 +165,23 @@ def test_other_methods_are_refused(browser: Browser) -> None:
     assert browser.ask("/fleet.json", b"").status == 405
     assert browser.ask("/", b"").status == 405
     assert browser.ask("/simulate").status == 405
+
+
+@pytest.mark.parametrize("line", [b"TRACE / HTTP/1.1", b"<script>alert(1)</script> / HTTP/1.1", b"\xff\x00", b"GET"])
+def test_what_is_no_request_is_told_so_in_json(browser: Browser, line: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=30) as connection:
+        connection.sendall(line + b"\r\nHost: x\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert b'{"error": "the request is not understood"}' in answer
+    assert b"<" not in answer.partition(b"\r\n\r\n")[2]
+
+
+def test_a_silent_client_is_not_waited_for(browser: Browser) -> None:
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=30) as connection:
+        connection.sendall(b"POST /simulate HTTP/1.1\r\nContent-Length: 5\r\n\r\na")
+        assert browser.ask("/").status == 200
+        with suppress(ConnectionError):
+            assert list(iter(lambda: connection.recv(4096), b"")) == []
 
 
 def test_a_body_is_bounded(browser: Browser) -> None:
