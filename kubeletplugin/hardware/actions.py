@@ -125,6 +125,8 @@ class PluginAllocation:
 
     kind: ClassVar[str] = "deviceplugin"
     shared: ClassVar[bool] = False
+    variables: ClassVar[str] = "variables"
+    """The entry of a handle that has the names of the variables that containers get."""
     card: str
     """uuid of the first card; ``observe`` of that card reports the answer"""
     claim: str

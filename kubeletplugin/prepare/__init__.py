@@ -7,6 +7,7 @@ retiring         gives up claims: files at once, steps on the hardware when poss
 assessor         decides the steps of a claim, and which claims must go first
 claim_metrics    which claims are prepared, as metrics
 | claim_usage    whether prepared claims are still allocated and used, as the API says
+| meetings       claims that meet in a container although a device plugin's answers exclude each other
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk
 device_status    writes which cards claims have, where kube-scheduler allocates

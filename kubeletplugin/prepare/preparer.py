@@ -25,6 +25,7 @@ from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unp
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
 from kubeletplugin.prepare.device_status import DeviceStatusWriter
+from kubeletplugin.prepare.meetings import check_meetings
 from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.recovery import Recovery
@@ -233,8 +234,11 @@ class Preparer:
             LodeError, OSError: the checkpoint cannot be read. A damaged one is rebuilt by the next step of
                 ``retiring``.
         """
+        return self._peek().recorded
+
+    def _peek(self) -> Checkpoint:
         try:
-            return self._storage.peek().recorded
+            return self._storage.peek()
         except CorruptCheckpoint:
             self.retiring.hasten()
             raise
@@ -243,6 +247,8 @@ class Preparer:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
+        if any(card.bridged for card in cards):
+            self._retry(call, ref, lambda: check_meetings(self._api, plan, cards, self._peek()))
         removable: dict[str, PreparedClaim] = {}
         while isinstance(answer := self._attempt(plan, cards, removable, call), Blocked):
             removable |= self._removable(cards, answer, call)

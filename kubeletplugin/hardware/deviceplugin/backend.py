@@ -26,7 +26,7 @@ from kubeletplugin.hardware.port import (
 from kubeletplugin.hardware.use import Use
 
 _ANSWER = "answer"
-"""The only entry of a handle: the edits as a text."""
+"""The entry of a handle that has the edits as a text."""
 
 
 class DevicePlugins(Protocol):
@@ -88,10 +88,10 @@ class DevicePluginHardware(Hardware):
 
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``."""
-        found = self._registry.health()
+        cards, found = self.cards(), self._registry.health()
         return {
             card.name: found[card.bridged.resource, card.bridged.device_id]
-            for card in self._registry.cards()
+            for card in cards
             if card.bridged and (card.bridged.resource, card.bridged.device_id) in found
         }
 
@@ -135,7 +135,7 @@ class DevicePluginHardware(Hardware):
             raise HardwareRefusal(f"the device plugin of {action.resource} reports {', '.join(ill)} as unhealthy")
         answer = self._plugins.allocate(action.resource, action.ids)
         edits = edits_from(answer, action.resource, self._registry.settings_of(action.resource), self._files)
-        made = {_ANSWER: to_text(edits)}
+        made = {_ANSWER: to_text(edits), action.variables: ",".join(name for name, _ in edits.env)}
         try:
             self._kept.keep(action, made)
         except OSError as error:

@@ -1,11 +1,13 @@
 """A device plugin is asked once for each claim and resource, and its answer outlives whatever is killed."""
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
 from driver.deviceplugins import DevicePluginSettings
 from driver.errors import TransientFault
+from driver.kube.api import PODS
 from driver.observe import logger
 from kubeletplugin.hardware import HardwareRefusal
 from kubeletplugin.hardware.boot_file import BootFile
@@ -14,9 +16,11 @@ from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, device_name
 from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
 from kubeletplugin.hardware.deviceplugin.reported import Reported
+from kubeletplugin.prepare import ClaimRef
 from tests.unit.kubeletplugin.faults import Counted, Killed
 from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakeHostTree, FakePlugins
 from tests.unit.kubeletplugin.plugin_node import (
+    NODE,
     SHARE_A,
     SHARE_B,
     PluginNode,
@@ -162,6 +166,56 @@ def test_a_device_plugin_is_not_asked_for_what_it_says_is_broken(
 def test_a_strategy_of_sharing_is_refused(rig: BridgedNode) -> None:
     ref = rig.claim("c", [result(A)], [opaque(kind="GpuConfig", sharing="mps")])
     assert "sharing does not apply" in refused(rig.plugin(), ref).message
+
+
+def pod(rig: BridgedNode, containers: dict[str, list[str]], refs: Sequence[ClaimRef]) -> None:
+    """A pod whose containers have these of its claims ``one``, ``two`` and so on."""
+    names = ["one", "two"]
+    spec = {
+        "nodeName": NODE,
+        "resourceClaims": [
+            {"name": name, "resourceClaimName": ref.name} for name, ref in zip(names, refs, strict=True)
+        ],
+        "containers": [
+            {"name": name, "image": "busybox", "resources": {"claims": [{"name": each} for each in claims]}}
+            for name, claims in containers.items()
+        ],
+    }
+    metadata = {"name": "worker", "namespace": "team"}
+    made = rig.api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "team")
+    for ref in refs:
+        rig.reserve(ref, [made])
+
+
+def two_claims(rig: BridgedNode, containers: dict[str, list[str]]) -> list[ClaimRef]:
+    refs = [rig.claim("c", [result(A)]), rig.claim("d", [result(B)])]
+    pod(rig, containers, refs)
+    return refs
+
+
+def test_two_claims_in_one_container_are_refused_before_anybody_is_asked(rig: BridgedNode) -> None:
+    first, second = two_claims(rig, {"apart": ["two"], "main": ["one", "two"]})
+    plugin = rig.plugin()
+    prepare(plugin, first)
+    failure = refused(plugin, second)
+    assert failure.reason == "invalid"
+    assert "container main has this claim and c, and the device plugin of amd.com/gpu sets variables" in failure.message
+    assert rig.asked == [(GPU, ("a",))]
+    unprepare(plugin, first)
+    release(rig, plugin)
+    prepare(plugin, second)
+
+
+def test_two_claims_in_different_containers_of_a_pod_are_prepared(rig: BridgedNode) -> None:
+    for ref in two_claims(rig, {"left": ["one"], "right": ["two"]}):
+        prepare(rig.plugin(), ref)
+    assert rig.asked == [(GPU, ("a",)), (GPU, ("b",))]
+
+
+def test_two_claims_in_one_container_are_prepared_if_no_variable_is_set(rig: BridgedNode) -> None:
+    rig.plugins.sets_variables = False
+    for ref in two_claims(rig, {"main": ["one", "two"]}):
+        prepare(rig.plugin(), ref)
 
 
 @pytest.mark.parametrize("boots_again", [False, True])

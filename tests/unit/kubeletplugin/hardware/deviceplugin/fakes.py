@@ -55,6 +55,7 @@ class FakePlugins(DevicePlugins):
         self.registrations: dict[str, Registration] = {}
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.error: LodeError | None = None
+        self.sets_variables = True
         for resource in lists:
             self.registrations[resource] = registry.begin(resource, f"{resource.partition('/')[0]}.sock")
         self.list_again()
@@ -70,4 +71,5 @@ class FakePlugins(DevicePlugins):
         self.asked.append((resource, ids))
         if self.error:
             raise self.error
-        return PluginAnswer({"VISIBLE": ",".join(ids)}, devices=(AnsweredDevice("/dev/amd", "/dev/amd", "rw"),))
+        env = {"VISIBLE": ",".join(ids)} if self.sets_variables else {}
+        return PluginAnswer(env, devices=(AnsweredDevice("/dev/amd", "/dev/amd", "rw"),))

@@ -13,7 +13,7 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Known, Registry
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -107,3 +107,17 @@ def test_claims_on_one_card_have_different_replicas(bench: BridgeBench) -> None:
     assert (first.ids, second.ids) == (("0000:c1:00.0::0",), ("0000:c1:00.0::1", "0000:c1:00.0::2"))
     hardware.ensure(second)
     assert bench.start().actions(uses[3], ()) == (second,), "what is kept is found again"
+
+
+def test_a_device_that_is_gone_stays_as_long_as_a_claim_has_it(bench: BridgeBench) -> None:
+    hardware = bench.start()
+    use = bench.uses()[1]
+    (action,) = hardware.actions(use, ())
+    hardware.ensure(action)
+    bench.lose(use.card)
+    bench.clock.sleep(KEPT_SECONDS)
+    for _ in range(2):
+        assert not hardware.health()[use.card.name].healthy
+        assert use.card.uuid in {card.uuid for card in hardware.cards()}
+    hardware.release(action, None)
+    assert use.card.uuid not in {card.uuid for card in hardware.cards()}
