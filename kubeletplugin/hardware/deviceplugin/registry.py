@@ -204,8 +204,13 @@ class Registry:
             self._resources[resource].refusal = reason
 
     def freeze(self, *, frozen: bool) -> None:
-        """Keep everything as it is while another program serves the device plugins of this node."""
+        """Keep everything as it is while another program serves the device plugins of this node; after that, they have
+        the time of a start to register here."""
         with self._lock:
+            if self._frozen and not frozen:
+                self._started = self._clock.monotonic()
+                for one in self._resources.values():
+                    one.registration = one.lost_at = None
             self._frozen = frozen
 
     def current(self, resource: str) -> Registration | None:

@@ -179,6 +179,16 @@ def test_while_another_program_serves_everything_stays_as_it_is(node: Node) -> N
     assert (node.cards, node.health) == (["a"], {"a": ""})
 
 
+def test_after_another_program_has_served_device_plugins_have_time_to_register_again(node: Node) -> None:
+    node.lists("a")
+    node.registry.freeze(frozen=True)
+    node.clock.sleep(1000)
+    node.registry.freeze(frozen=False)
+    assert (node.registry.current(GPU), node.health) == (None, {"a": ""})
+    node.clock.sleep(GRACE_SECONDS)
+    assert "is not connected" in node.health["a"]
+
+
 def test_the_reason_of_a_refusal_is_the_health_until_the_next_registration(node: Node) -> None:
     registration = node.lists("a")
     node.registry.refuse(GPU, "it looks for its pod")
