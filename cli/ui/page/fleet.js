@@ -36,8 +36,10 @@ export function readFleet(document) {
   }
   const claims = rows(document.claims, ["name", "namespace", "allocated", "pods", "since"]);
   for (const claim of claims) {
-    named(claim, "claim", text);
     claim.pods = (claim.pods ?? []).map((at) => pods[at]).filter(Boolean);
+    // A claim that is made for a pod begins with its name, which is written once.
+    if (claim.name.startsWith("*")) claim.name = `${claim.pods[0]?.name ?? ""}${claim.name.slice(1)}`;
+    named(claim, "claim", text);
     claim.cards = [];
     for (const pod of claim.pods) pod.claims.push(claim);
   }

@@ -52,7 +52,11 @@ def document(*objects: Object, **more: Any) -> Any:
 def rows(found: Any, table: str) -> list[dict[str, Any]]:
     """The rows of a table, with texts instead of numbers."""
     columns = {name: [_resolved(found, table, name, one) for one in values] for name, values in found[table].items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    made = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for row in made if table == "claims" else ():
+        if row["name"].startswith("*"):
+            row["name"] = row["pods"][0] + row["name"][1:]
+    return made
 
 
 def _resolved(found: Any, table: str, column: str, value: Any) -> Any:
@@ -154,6 +158,13 @@ def test_a_pod_at_the_gate_has_the_claims_that_it_awaits() -> None:
     found = document(stored(claim("c")), waiting, stored(pod("other")))
     assert [(one["name"], one["phase"], one["awaits"]) for one in rows(found, "pods")] == [("w", "waiting", ["c"])]
     assert [(one["name"], one["allocated"]) for one in rows(found, "claims")] == [("c", 0)]
+
+
+def test_a_claim_that_is_named_after_its_pod_is_written_shorter() -> None:
+    parts = slices("a", "t4x2", ("whole",))
+    found = document(*parts, held("train-0-gpu-x7k2p", "a/gpu-0", "train-0"), held("train-0", "a/gpu-1", "train-0"))
+    assert found["claims"]["name"] == ["*-gpu-x7k2p", "train-0"]
+    assert [one["name"] for one in rows(found, "claims")] == ["train-0-gpu-x7k2p", "train-0"]
 
 
 def test_gaps_and_nodes_without_cards_are_shown() -> None:
