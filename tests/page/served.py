@@ -31,9 +31,9 @@ class StagedFleet:
         if contents:
             self.show(contents)
 
-    def show(self, contents: FleetContents) -> None:
-        """Have another fleet from now on."""
-        self.shown = packed_document(contents, NAMES.driver, 1795761600.0)
+    def show(self, contents: FleetContents, *hidden: str) -> None:
+        """Have another fleet from now on, without the names in namespaces that the reader may not see."""
+        self.shown = packed_document(contents, NAMES.driver, 1795761600.0, frozenset(hidden))
 
     def newest(self, _: Show) -> PackedDocument | None:
         """What is shown, to everybody."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from cli.shipped import device_classes
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import served
 from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
 from tests.page.conftest import OpenPage
 from tests.page.looking import Look
 from tests.unit.cli.cluster import claim, node, pod, slices, stored
@@ -60,7 +62,7 @@ def test_a_waiting_pod_is_explained_down_to_the_device(view: OpenView) -> None:
     said = look.text("#panel .answer")
     for words in (
         "It waits: Unallocatable.",
-        "None of 1 node can take it.",
+        "The only node cannot take it.",
         "wants 2 of gpu.lode.dev, 1 of 2 devices fit",
         "1 in use",
         "held by default/c",
@@ -87,6 +89,21 @@ def test_a_card_is_explained_with_its_uuid(view: OpenView) -> None:
     look.one(".card").first.click()
     look.one("#panel [data-target=explain]").click()
     look.one("#panel .answer").get_by_text("UUID GPU-").wait_for()
+
+
+def test_a_gang_is_explained_domain_by_domain(view: OpenView, api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = VirtualClock().now() + 60
+    monkeypatch.setattr("cli.explain_run.time", SimpleNamespace(time=lambda: later))
+    gang, topology = {"name": "train", "minAvailable": 2}, [{"attribute": "lode.dev/ibCluster"}]
+    terms = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "gang": gang, "topology": topology}
+    for name in ("train-0", "train-1"):
+        member = claim(name, count=2)
+        member["spec"]["devices"]["config"] = [{"opaque": {"driver": "lode.dev", "parameters": terms}}]
+        filled(api, stored(member), stored(pod(name, name, schedulingGates=GATE)))
+    look = view("gangs")
+    look.one("#table-gangs .link").first.click()
+    look.one("#panel [data-target=explain]").click()
+    look.one("#panel .notes").get_by_text("gang default/train: 0 of 2 members fit in ib-a").wait_for()
 
 
 def test_a_manifest_that_fits_is_placed_and_its_card_ringed(view: OpenView) -> None:

@@ -84,6 +84,16 @@ def test_kinds_that_cannot_be_read_are_named(show: Show) -> None:
     assert look.texts("#gaps li") == ["you may not list pods in the whole cluster", "ResourceClaim a/b is left out"]
 
 
+def test_of_namespaces_that_one_may_not_see_the_states_are_shown(show: Show) -> None:
+    look, fleet = show()
+    fleet.show(every_state(), "team-a")
+    look.later()
+    look.one("#count-claims").get_by_text("4").wait_for()
+    somebody = "held by somebody in a namespace that you may not see"
+    assert look.cells()["card/gpu-1/gpu-0"]["label"] == f"gpu-0 on gpu-1: whole, H100, {somebody}"
+    assert "team-a" not in look.page.content()
+
+
 def test_a_page_without_the_token_asks_for_it(open_page: OpenPage) -> None:
     with staged(StagedFleet(every_state())) as address:
         page, _, token = address.partition("#token=")

@@ -37,10 +37,15 @@ def test_up_and_down_go_to_what_is_seen_there(show: Show) -> None:
     look.one(".card").nth(2).focus()
     assert look.press("ArrowDown") in ("node n-1", at("1/2"))
     assert look.press("ArrowDown", "ArrowDown", "ArrowUp") != ""
+
+
+def test_up_and_down_go_from_fabric_to_fabric_where_they_stand_side_by_side(show: Show) -> None:
+    look, _ = show(walkable(8))
     look.one("button[data-form=nodes]").click()
     look.settle()
     look.one(".card").nth(2).focus()
-    assert look.press("ArrowDown").startswith(("node n-2", "gpu-2 on n-2"))
+    assert look.press("ArrowDown", "ArrowDown") == at("6/2")
+    assert look.press("ArrowUp", "ArrowUp") == at("0/2")
 
 
 def test_home_end_and_pages_go_to_the_ends_and_fabrics(show: Show) -> None:

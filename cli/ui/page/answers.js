@@ -64,7 +64,7 @@ function reasons(found, select) {
   const parts = [];
   for (const fault of found.faults ?? []) parts.push(make("p", {}, "Claim ", name(fault.claim), ", ", name(fault.field), ": ", name(fault.message, "message")));
   if (found.groups?.length) {
-    parts.push(make("p", {}, `None of ${counted(found.nodes, "node")} can take it.`));
+    parts.push(make("p", {}, found.nodes === 1 ? "The only node cannot take it." : `None of ${counted(found.nodes, "node")} can take it.`));
     parts.push(make("ul", { class: "groups" }, found.groups.map((group) => make("li", {}, groupOf(group, select)))));
   }
   const closest = found.closest;

@@ -36,7 +36,7 @@ export class Panel {
       return;
     }
     const parts = [more(thing, this.select), this.#explanation(thing)];
-    if (thing.reason) parts.reverse();
+    if (thing.reason || thing.phase === "waiting") parts.reverse();
     this.#replace([make("dl", {}, facts(thing, this.select)), ...parts.flat()]);
   }
 
@@ -51,7 +51,7 @@ export class Panel {
     if (thing.kind === "node") return "";
     this.#asked ??= make("div", { class: "explanation" }, make("button", {
       type: "button", class: "strong", "data-target": "explain", click: () => this.#explain(thing),
-    }, thing.kind === "pod" && thing.phase === "waiting" ? "Why does it wait?" : "Explain"), make("div", { class: "answer", "aria-live": "polite" }));
+    }, thing.reason || thing.phase === "waiting" ? "Why does it wait?" : "Explain"), make("div", { class: "answer", "aria-live": "polite" }));
     return this.#asked;
   }
 

@@ -104,7 +104,8 @@ export class Picture {
     }
     tile.label.thing = node;
     tile.element.style.setProperty("--cards", node.cards.length);
-    if (form === "text") say(tile.offer, offered(node));
+    if (form === "text" && tile.offered !== node) tile.offer.replaceChildren(...offered(node));
+    if (form === "text") tile.offered = node;
     const state = nodeState(node);
     if (state !== tile.state) {
       tile.state = state;
@@ -190,8 +191,8 @@ export function nodeState(node) {
 function offered(node) {
   const types = new Map();
   for (const { type } of node.cards) types.set(type, (types.get(type) ?? 0) + 1);
-  const texts = [...types].map(([type, count]) => `${count} \u00d7 ${printable(type || "unknown type")}`);
-  return [...texts, `${countStates(node.cards).free ?? 0} free`].join(", ");
+  const offers = [...types].flatMap(([type, count]) => [`${count} \u00d7 `, name(type || "unknown type"), ", "]);
+  return [...offers, `${countStates(node.cards).free ?? 0} free`];
 }
 
 /** Fill the cell with the texts of the form that shows them; a screen reader has the label. */
