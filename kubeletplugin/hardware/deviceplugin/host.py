@@ -252,6 +252,7 @@ class PluginHost(DevicePlugins):
         if not self._registry.has_room(resource):
             raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, "this node serves as many resources as it can")
         registration = self._registry.begin(resource, endpoint)
+        self._unlinked.discard(resource)
         plugin = self._dialled(registration)
         with self._lock:
             self._plugins[registration.number] = plugin

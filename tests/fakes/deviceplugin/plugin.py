@@ -192,29 +192,37 @@ class ScriptedPlugin:
         self._serve_and_register(ending)
 
     def _serve_and_register(self, ending: threading.Event) -> None:
-        script = self.script
-        self._starts += 1
-        if self._starts > 1 and script.forgets_health:
-            self.report(*(replace(each, health=HEALTHY) for each in script.devices))
-        stem, suffix = os.path.splitext(script.endpoint)  # noqa: PTH122 -- a name, not a path
-        name = f"{stem}-{self._starts}{suffix}" if script.stamps_endpoint else script.endpoint
-        with self._lock:
-            if ending.is_set():
-                return
-            self._instance = _Instance(self, self.folder / name, self._own / f"{name}.{self._starts}", self._starts)
-        ending.wait(script.registers_after_seconds)
-        for _ in range(2 if script.registers_twice else 1):
-            self._register(script, script.announced_endpoint or name, ending)
-
-    def _register(self, script: Script, endpoint: str, ending: threading.Event) -> None:
-        request = pb.RegisterRequest(version=script.version, endpoint=endpoint, resource_name=script.resource)
+        """Serve and register until the host takes it; vendors' plugins begin anew after a refusal."""
         while not ending.is_set():
-            if self._ask_host(request, script.host_seconds, ending) == "":
+            script = self.script
+            endpoint = self._serve(script, ending)
+            ending.wait(script.registers_after_seconds)
+            if not ending.is_set() and self._register(script, endpoint, ending):
                 return
+            self._stop_instance(removing=True)
             if script.ends_without_host:
                 self._end(removing=True)
                 return
             ending.wait(script.register_again_seconds)
+
+    def _serve(self, script: Script, ending: threading.Event) -> str:
+        """Serve; returns the endpoint to register."""
+        self._starts += 1
+        if self._starts > 1 and script.forgets_health:
+            with self._changed:
+                self.report(*(replace(each, health=HEALTHY) for each in self.script.devices))
+        stem, suffix = os.path.splitext(script.endpoint)  # noqa: PTH122 -- a name, not a path
+        name = f"{stem}-{self._starts}{suffix}" if script.stamps_endpoint else script.endpoint
+        with self._lock:
+            if not ending.is_set():
+                bound = self._own / f"{name}.{self._starts}"
+                self._instance = _Instance(self, self.folder / name, bound, self._starts)
+        return script.announced_endpoint or name
+
+    def _register(self, script: Script, endpoint: str, ending: threading.Event) -> bool:
+        request = pb.RegisterRequest(version=script.version, endpoint=endpoint, resource_name=script.resource)
+        times = 2 if script.registers_twice else 1
+        return all(self._ask_host(request, script.host_seconds, ending) == "" for _ in range(times))
 
     def _ask_host(self, request: pb.RegisterRequest, seconds: float, ending: threading.Event) -> str:
         """The host's refusal; "" if it has registered the plugin."""

@@ -122,8 +122,8 @@ class Asking:
 def test_it_registers_with_a_host_that_is_there_and_with_one_that_comes(host: SmallHost, start: Start) -> None:
     plugin = start()
     host.start()
-    assert comes_true(lambda: plugin.registrations == [""])
-    (request,) = host.registered
+    assert comes_true(lambda: "" in plugin.registrations)
+    request, *_ = host.registered  # it may have seen the host come while it was registering
     assert (request.version, request.resource_name, request.endpoint) == ("v1beta1", "example.com/card", "example.sock")
 
 

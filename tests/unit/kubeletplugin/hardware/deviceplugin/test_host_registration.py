@@ -1,0 +1,161 @@
+"""Device plugins register with us as with the kubelet, and again whenever one of both starts anew."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from driver.deviceplugins import DevicePluginSettings
+from kubeletplugin.hardware.deviceplugin.host import HostTimes
+from tests.fakes.deviceplugin.plugin import HOST, ScriptedPlugin
+from tests.fakes.deviceplugin.script import Listed, Reaction
+from tests.unit.kubeletplugin.hardware.deviceplugin.conftest import MakeNode
+from tests.unit.kubeletplugin.hardware.deviceplugin.hosted import SHORT, HostedNode, comes_true
+
+BOTH = {"card-a", "card-b"}
+RETURNING = [reaction for reaction in Reaction if reaction is not Reaction.NOTHING]
+
+
+def test_a_plugin_that_registers_has_its_devices_published(node: HostedNode) -> None:
+    node.served()
+    assert node.ids() == BOTH
+
+
+def test_a_plugin_that_waited_before_us_and_one_that_comes_late_are_served(make_node: MakeNode) -> None:
+    node = make_node()
+    node.host.close()
+    (node.folder / HOST).unlink()
+    waiting = node.plugin()
+    node.start()  # the device plugin may register twice: its dial succeeds, and it sees the socket come
+    assert comes_true(lambda: node.ids() == BOTH and waiting.registrations[-1] == "")
+    node.served(resource="example.com/late", endpoint="late.sock", registers_after_seconds=0.3)
+
+
+@pytest.mark.parametrize("reaction", RETURNING)
+@pytest.mark.parametrize("endpoint", ["example.sock", "example.com_card"])
+def test_whatever_a_plugin_looks_at_it_registers_again_after_our_restart(
+    node: HostedNode, reaction: Reaction, endpoint: str
+) -> None:
+    plugin = node.served(reaction=reaction, endpoint=endpoint)
+    for _ in range(2):
+        starts = len(plugin.registrations)
+        node.restart()
+        assert comes_true(partial(_registered_since, plugin, starts))
+        assert comes_true(lambda: node.ids() == BOTH), plugin.registrations
+
+
+def test_a_plugin_that_ends_without_us_survives_our_restart(node: HostedNode) -> None:
+    plugin = node.served(reaction=Reaction.OWN_SOCKET_REMOVED, ends_without_host=True, host_seconds=1.0)
+    node.restart()
+    assert comes_true(lambda: len(plugin.registrations) == 2 and node.ids() == BOTH)
+    assert plugin.alive
+
+
+def test_a_plugin_that_ends_with_its_stream_is_served_when_its_container_starts_again(node: HostedNode) -> None:
+    plugin = node.served(ends_with_stream=True)
+    node.restart()
+    assert comes_true(lambda: not plugin.alive or len(plugin.registrations) == 2)
+    if not plugin.alive:
+        plugin.start()
+    assert comes_true(lambda: node.ids() == BOTH)
+
+
+def test_another_name_of_the_socket_at_each_start_is_the_same_resource(node: HostedNode) -> None:
+    plugin = node.served(stamps_endpoint=True)
+    plugin.kill()
+    assert comes_true(lambda: not node.ids())
+    plugin.start()
+    assert comes_true(lambda: node.ids() == BOTH)
+    assert len(node.cards()) == 2
+
+
+def test_a_plugin_that_registers_twice_has_one_set_of_devices(node: HostedNode) -> None:
+    plugin = node.served(registers_twice=True)
+    assert comes_true(lambda: plugin.registrations == ["", ""])
+    plugin.fail("card-a")
+    assert comes_true(lambda: node.ids() == {"card-b"})
+    assert len(node.cards()) == 2
+
+
+def test_of_two_instances_the_newest_counts_and_the_end_of_the_other_changes_nothing(
+    node: HostedNode,
+) -> None:
+    old = node.served()
+    node.served(endpoint="newer.sock", devices=(Listed("card-a"), Listed("card-b"), Listed("card-c")))
+    old.terminate()
+    assert not comes_true(lambda: node.ids() != {*BOTH, "card-c"}, 0.5)
+
+
+def test_plugins_stand_side_by_side_and_the_death_of_one_is_its_own(node: HostedNode) -> None:
+    node.served()
+    other = node.served(resource="other.com/fpga", endpoint="fpga.sock", devices=(Listed("card-a"),))
+    other.kill()
+    assert comes_true(lambda: not node.ids("other.com/fpga"))
+    assert node.ids() == BOTH
+    assert "not connected" in node.health_of("card-a", "other.com/fpga").message
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ({"has_options": False}, "UNIMPLEMENTED"),
+        ({"version": "v1alpha"}, "version 'v1alpha' is not supported"),
+        ({"announced_endpoint": "../example.sock"}, "not a plain file name"),
+        ({"announced_endpoint": HOST}, "not a plain file name"),
+        ({"announced_endpoint": "nobody.sock"}, "cannot be reached at nobody.sock"),
+        ({"resource": "no-slash"}, "not the name of an extended resource"),
+        ({"resource": "requests.example.com/card"}, "Kubernetes keeps"),
+        ({"resource": "cards.kubernetes.io/card"}, "Kubernetes keeps"),
+        ({"resource": "aliyun.com/gpu-mem"}, "looks for the pod itself"),
+        ({"resource": "akri.sh/camera-1"}, "takes back"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_the_reason(
+    make_node: MakeNode, script: dict[str, str], message: str
+) -> None:
+    node = make_node(times=HostTimes(dial=0.3))
+    plugin = node.plugin(**script)
+    assert comes_true(lambda: plugin.registrations)
+    assert message in plugin.registrations[0]
+    assert node.hardware.cards() == ()
+    node.served(resource="example.com/other", endpoint="other.sock")
+
+
+def test_a_refused_plugin_that_is_corrected_is_served(make_node: MakeNode) -> None:
+    refusing = {"example.com/card": "this node has the backend of its vendor"}
+    node = make_node(refuse=lambda resource: refusing.get(resource, ""))
+    plugin = node.plugin()
+    assert comes_true(lambda: plugin.registrations)
+    refusing.clear()
+    assert comes_true(lambda: node.ids() == BOTH)
+
+
+def test_resources_that_are_ignored_register_and_are_not_offered(make_node: MakeNode) -> None:
+    node = make_node(settings=DevicePluginSettings(ignore=("*/monitoring",)))
+    plugin = node.plugin(resource="gpu.intel.com/monitoring", endpoint="monitoring.sock")
+    node.served()
+    assert comes_true(lambda: plugin.registrations == [""])
+    assert {card.bridged.resource for card in node.hardware.cards() if card.bridged} == {"example.com/card"}
+
+
+@pytest.mark.parametrize("reaction", RETURNING)
+def test_a_plugin_that_waits_after_a_loss_is_moved_to_register_again(node: HostedNode, reaction: Reaction) -> None:
+    """Its socket is removed. If that does not help and no other plugin is disturbed, kubelet.sock is made anew."""
+    plugin = node.served(reaction=reaction)
+    plugin.play(replace(plugin.script, breaks_after_lists=0))
+    assert comes_true(lambda: not node.ids())
+    plugin.play(replace(plugin.script, breaks_after_lists=None))
+    assert comes_true(lambda: node.ids() == BOTH), plugin.registrations
+
+
+def test_plugins_that_are_fine_are_left_alone_while_another_does_not_come_back(make_node: MakeNode) -> None:
+    node = make_node(times=SHORT)
+    fine = node.served()
+    lost = node.served(resource="example.com/lost", endpoint="lost.sock", reaction=Reaction.NOTHING)
+    lost.kill()
+    assert not comes_true(lambda: node.ids() != BOTH, 1.0)
+    assert fine.registrations == [""]
+
+
+def _registered_since(plugin: ScriptedPlugin, starts: int) -> bool:
+    return "" in plugin.registrations[starts:]
