@@ -117,3 +117,13 @@ class DevicePluginSettings(Section):
     """How long a device plugin may take to answer for a claim."""
     resources: dict[str, ResourceSettings] = Field(default_factory=dict)
     """Settings by the name of the resource. One that is not named has the defaults."""
+
+    @property
+    def state_folder(self) -> str:
+        """Where it is kept what is known of device plugins. They do not see it."""
+        return f"{self.folder}-state"
+
+    @property
+    def known_file(self) -> str:
+        """What device plugins have reported since the boot."""
+        return f"{self.state_folder}/known.json"

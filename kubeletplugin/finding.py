@@ -168,9 +168,9 @@ def _device_plugins(
             return ""
         return f"the backend {backend} serves these cards; set kubeletplugin.hardware to deviceplugin to serve them so"
 
-    record = BootFile(files, f"{own.folder}-state/known.json", boot_id, Known, log)
+    record = BootFile(files, own.known_file, boot_id, Known, log)
     registry = Registry(own, record, lambda: LabelledNode(node.labels(), pci), clock, log)
-    kept, host_files = KeptAnswers(files, f"{own.folder}-state/answers", boot_id), SystemHostTree(own.host_root)
+    kept, host_files = KeptAnswers(files, f"{own.state_folder}/answers", boot_id), SystemHostTree(own.host_root)
     if not node.serves:
         registry.freeze(frozen=True)
         return DevicePluginHardware(NotServed(), registry, kept, host_files)

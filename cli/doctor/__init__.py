@@ -4,8 +4,10 @@ run               looks, checks, prints
 cluster_look      reads what there is in a cluster
 | node_look       reads what there is on this node
 migration_look    reads what there is of other systems in a cluster
+| bridge_look     reads what there is of device plugins on this node
 cluster_checks    whether a cluster has what Lode needs
 | node_checks     whether a node has what the kubelet plugin needs
+bridge_checks     whether device plugins have found their way to Lode
 migration_checks  whether pods of other systems are adopted as it is meant
 findings          what checks found, and how it is printed
 """

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from cli.doctor.bridge_checks import ObservedBridge, check_bridge
 from cli.doctor.findings import Finding, Status, ok
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
@@ -63,6 +64,8 @@ class ObservedNode:
     """Names below ``/dev``."""
     libraries: frozenset[str]
     """Libraries of ``VendorFacts.library`` that are installed below the driver's root."""
+    bridge: ObservedBridge | None = None
+    """None where the settings serve no device plugins."""
 
 
 def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
@@ -74,6 +77,7 @@ def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
         _containerd(facts),
         *_registrations(facts),
         *_device_plugins(facts),
+        *check_bridge(facts.bridge),
     )
 
 

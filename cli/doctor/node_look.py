@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from cli.doctor.bridge_look import look_at_bridge
 from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, PluginSocket
 from driver.settings import Settings
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -49,18 +50,20 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         posixpath.join(section.kubelet_root, "plugins_registry"),
         plugin_directory(settings),
     )
+    boot_id = _text(_below(node, section.boot_id_file)).strip()
     return ObservedNode(
         driver=settings.driver_name,
         hardware=section.hardware,
         cdi_root=section.cdi_root,
         folders={folder: _folder(_below(node, folder)) for folder in folders},
-        boot_id=bool(_text(_below(node, section.boot_id_file)).strip()),
+        boot_id=bool(boot_id),
         registrations=tuple(_registrations(node, _below(node, folders[1]))),
         device_plugins=_names(_below(node, posixpath.join(section.kubelet_root, "device-plugins")), ".sock"),
         containerd=_containerd(_below(node, _CONTAINERD)),
         cards=_cards(Sysfs(str(node / "sys"))),
         device_files=frozenset(_names(node / "dev")),
         libraries=frozenset(name for folder in driver_roots for name in _libraries(_below(node, folder))),
+        bridge=look_at_bridge(settings, node, boot_id),
     )
 
 
