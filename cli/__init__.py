@@ -7,6 +7,7 @@ demo               ``lode demo``: the whole system on this machine, over an API 
 | simulate         ``lode simulate``: its options
 | explain          ``lode explain``: its options
 | convert          ``lode convert``: its options, and in its modules the work
+| classes          ``lode classes``: its options
 | inventory        ``lode inventory``: its options
 | doctor           ``lode doctor``: its options, and in its modules the checks
 | uninstall        ``lode uninstall``: its options
@@ -16,6 +17,7 @@ advice             the moves that let pods run, and the idle cards
 simulate_run       reads the input of ``simulate``, decides, prints
 | explain_run      reads the object of ``explain``, decides, prints
 | inventory_run    asks the hardware, prints or records
+| classes_run      reads the resources of ``classes``, prints
 | uninstall_run    the steps of ``uninstall``, each of which may be repeated
 explanation        a live pod or claim explained, as the controller would decide about it
 | card_explanation  a card explained: who holds what of it, and what closes it
@@ -27,6 +29,7 @@ fleetview          the cards of a cluster, and who holds what of them
 cards              ``lode cordon``, ``uncordon``, ``drain`` and ``reset``
 simulator          what the controller would do about a snapshot, step by step
 inventory_report   the cards of a node and what it offers of them, as text and JSON
+| resource_classes  the device class for a resource of a device plugin
 | outcomes         what came of a pod or claim, as a value, as JSON and as lines of a table
 | podnotes         notes on a live pod: the health of its devices, and whether a controller leads
 | snapshot         input objects as the state that the controller decides from

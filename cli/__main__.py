@@ -17,6 +17,7 @@ PROGRAMS = {
     "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "convert": ("cli.convert", "turn manifests for device plugins, HAMi or Volcano into manifests with claims"),
+    "classes": ("cli.classes", "print device classes for the resources of vendors' device plugins"),
     "top": ("cli.top", "show what is used of the cards: which card each claim has, and how much of it"),
     "ui": ("cli.ui", "serve a page of the fleet on this machine, with your own rights"),
     "advise": ("cli.advise", "say which pods would have to move so that others can run, and which cards are idle"),

@@ -22,6 +22,7 @@ PARSERS: Final = {
     "simulate": "cli.simulate:parser",
     "explain": "cli.explain:parser",
     "convert": "cli.convert:parser",
+    "classes": "cli.classes:parser",
     "inventory": "cli.inventory:parser",
     "doctor": "cli.doctor:parser",
     "top": "cli.top:parser",
