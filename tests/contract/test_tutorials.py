@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import eventually
-from tests.contract.tutorials import ROOT, Reader, cluster
+from tests.contract.tutorials import BRIDGED, ROOT, Reader, cluster
 
 pytestmark = pytest.mark.timeout(400)
 
-PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
+PAGES = sorted(page for page in (ROOT / "docs/tutorials").glob("*.md") if page.name != BRIDGED)
 
 
 @pytest.fixture(scope="module")

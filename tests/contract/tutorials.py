@@ -30,8 +30,10 @@ from tests.unit.docs.consoles import Step, steps
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS: Final = 60.0
 CONTROL_PLANE: Final = "lode-control-plane"
+BRIDGED: Final = "device-plugin.md"
+"""The page that is not for the cluster of `make kind`."""
 _FABRIC, _PROFILE = "lode.dev/ib-cluster", "lode.dev/simulated-profile"
-_COMMAND = '#!/bin/sh\nexec "{python}" -m cli "$@"\n'
+COMMAND = '#!/bin/sh\nexec "{python}" -m cli "$@"\n'
 _SUFFIX = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})\b")
 _AGE = re.compile(r"\b(?:\d+m)?\d+s\b|\b\d+m\b")
 _CHANGES = re.compile(r"kubectl (?:apply|create|delete|label|lode (?:cordon|uncordon|drain))\b")
@@ -123,7 +125,7 @@ def cluster(folder: Path) -> Iterator[Reader]:
     (folder / "bin").mkdir()
     (folder / "bin/kubectl").symlink_to(kubectl_program())
     for name in ("lode", "kubectl-lode"):
-        (folder / "bin" / name).write_text(_COMMAND.format(python=sys.executable))
+        (folder / "bin" / name).write_text(COMMAND.format(python=sys.executable))
         (folder / "bin" / name).chmod(0o755)
     with ControlPlane() as plane, closing(KubeClient.from_environment(str(plane.kubeconfig()))) as api:
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
