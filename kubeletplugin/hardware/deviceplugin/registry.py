@@ -68,7 +68,9 @@ class _Resource:
     registration: Registration | None = None
     """The one whose list counts; None while no device plugin is connected."""
     lost_at: float | None = None
-    """When the connection was lost, or the last registration without a list; None if there was neither."""
+    """When the connection was lost; None if there has been none since the start."""
+    begun_at: float | None = None
+    """When its device plugin registered last; None if it has not since the start."""
     failed_in: dict[str, int] = field(default_factory=dict)
     """The number of the registration that reported an ID as unhealthy; missing for those of earlier programs."""
     refusal: str = ""
@@ -153,8 +155,7 @@ class Registry:
             self._numbers += 1
             one = self._resources.setdefault(resource, _Resource())
             one.known = replace(one.known, endpoint=endpoint)
-            if one.registration is None:
-                one.lost_at = self._clock.monotonic()  # it has time to send its list
+            one.begun_at = self._clock.monotonic()
             self._choose()
             number = self._numbers
         self._record.save()
@@ -210,7 +211,7 @@ class Registry:
             if self._frozen and not frozen:
                 self._started = self._clock.monotonic()
                 for one in self._resources.values():
-                    one.registration = one.lost_at = None
+                    one.registration = one.lost_at = one.begun_at = None
             self._frozen = frozen
 
     def current(self, resource: str) -> Registration | None:
@@ -285,7 +286,7 @@ class Registry:
         if _is_gone(report, one):
             return Health("fatal", f"the device plugin of {name} does not report it any more")
         if one.registration is None and not self._frozen:
-            began = one.lost_at is None and now - self._started < GRACE_SECONDS
+            began = one.lost_at is None and now - self._lost_at(one) < GRACE_SECONDS
             if not began:
                 return Health(
                     "fatal", f"the device plugin of {name} is not connected; if its pod runs on this node, delete it"
@@ -321,7 +322,8 @@ class Registry:
                 self._choose()
 
     def _lost_at(self, one: _Resource) -> float:
-        return self._started if one.lost_at is None else one.lost_at
+        """Since when a resource without a connection waits for one, or for the first list of one."""
+        return max(at for at in (self._started, one.lost_at, one.begun_at) if at is not None)
 
     def _readable(self, resource: str, devices: Iterable[Reported]) -> Iterable[Reported]:
         found: dict[str, Reported] = {}

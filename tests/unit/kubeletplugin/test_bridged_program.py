@@ -49,6 +49,7 @@ class Node:
         self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         self.client = PluginClient(str(folder / "k"), "lode.dev")
         self.cdi = folder / "cdi"
+        self.checkpoint = folder / "k/plugins/lode.dev/checkpoint.json"
         self.plugin = ScriptedPlugin(folder / "dp", folder, Script())
 
     @contextmanager
@@ -92,6 +93,8 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)
     yield node
     node.plugin.kill()
+    # The threads of a program end with its process; here they note once more what they have lost.
+    wait_for(lambda: not any(thread.name == f"device plugin {RESOURCE}" for thread in threading.enumerate()))
 
 
 def test_a_device_plugin_is_a_source_of_claims_through_a_rolling_update(node: Node) -> None:
@@ -112,30 +115,30 @@ def test_a_device_plugin_is_a_source_of_claims_through_a_rolling_update(node: No
         wait_for(lambda: len(node.client.sync()) == 1)
         answers = node.client.unprepare([first, second])
         assert {answers[claim.uid].error for claim in (first, second)} == {""}
+        wait_for(lambda: not any(claim.uid in node.checkpoint.read_text() for claim in (first, second)))
     assert [call.ids for call in node.plugin.called("Allocate")] == [("card-a",), ("card-b",)]
 
 
-def host(node: Node, clock: SystemClock) -> PluginHost:
+def host(node: Node) -> tuple[PluginHost, Registry]:
     files, folder = SystemFiles(), node.settings.kubeletplugin.deviceplugin.folder
     record = BootFile(files, f"{folder}-state/known.json", "boot-1", Known, logger("test"))
     labelled = LabelledNode({}, lambda _: PciFacts())
-    registry = Registry(DevicePluginSettings(), record, lambda: labelled, clock, logger("test"))
-    return PluginHost(folder, registry, clock, logger("test"))
+    registry = Registry(DevicePluginSettings(), record, lambda: labelled, SystemClock(), logger("test"))
+    return PluginHost(folder, registry, SystemClock(), logger("test")), registry
 
 
 def test_an_older_program_serves_again_when_the_newer_one_has_gone(node: Node) -> None:
-    older, newer = host(node, SystemClock()), host(node, SystemClock())
+    (older, registry), (newer, _) = host(node), host(node)
     older.start()
     node.plugin.start()
     wait_for(lambda: bool(node.plugin.called("ListAndWatch")))
     newer.start()
     wait_for(lambda: 2 in {call.start for call in node.plugin.called("ListAndWatch")})
     older.tend()
-    assert node.plugin.called("ListAndWatch")[-1].start == 2, (
-        "while the newer one serves, the older one leaves it alone"
-    )
+    assert node.plugin.called("ListAndWatch")[-1].start == 2, "the older one leaves the newer one alone"
     newer.close()
     older.tend()
     wait_for(lambda: 3 in {call.start for call in node.plugin.called("ListAndWatch")})
-    wait_for(lambda: older.allocate(RESOURCE, ("card-a",)).env != {})
+    wait_for(lambda: registry.current(RESOURCE) is not None)
+    assert older.allocate(RESOURCE, ("card-a",)).env
     older.close()

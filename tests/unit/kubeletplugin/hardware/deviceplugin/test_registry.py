@@ -158,6 +158,10 @@ def test_the_next_program_of_a_boot_knows_everything_and_waits_for_registrations
     assert node.health["a"] == "", "device plugins have some time to register"
     assert "unhealthy" in node.health["b"]
     assert node.registry.endpoints == {"amd.sock"}
+    registration = node.registry.begin(GPU, "amd.sock")
+    assert node.health["a"] == "", "and to send their list"
+    node.lists("a", "!b", to=registration)
+    node.start()
     node.clock.sleep(GRACE_SECONDS)
     assert "is not connected" in node.health["a"]
     node.lists("a", "b")
