@@ -87,6 +87,14 @@ def test_nothing_is_wider_than_a_small_screen(show: Show) -> None:
         assert look.page.evaluate("() => document.documentElement.scrollWidth") <= 320, view
 
 
+def test_a_list_is_a_table_for_a_screen_reader_on_a_small_screen_too(show: Show) -> None:
+    look, _ = show(view="claims", viewport={"width": 320, "height": 640})
+    roles = [one["role"] for one in look.tree()]
+    # Of a claim that no pod uses, an empty cell is not there.
+    counts = {role: roles.count(role) for role in ("table", "columnheader", "rowheader", "cell")}
+    assert counts == {"table": 1, "columnheader": 5, "rowheader": 7, "cell": 27}
+
+
 def test_nothing_moves_for_who_wants_less_motion(show: Show) -> None:
     look, _ = show(reduced_motion="reduce")
     moving = look.page.evaluate(

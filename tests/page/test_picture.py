@@ -112,6 +112,15 @@ def test_the_legend_is_a_filter_that_a_reload_keeps(show: Show) -> None:
     assert look.one("#legend button[data-state=unhealthy]").get_attribute("aria-pressed") == "true"
 
 
+def test_a_filter_in_the_address_that_makes_no_sense_shows_everything(show: Show) -> None:
+    look, _ = show()
+    look.page.evaluate("() => { location.hash = '#nowhere?state=toString&state=constructor&select=card/none/gpu-0'; }")
+    look.one("#panel").get_by_text("It is not in the cluster any more").wait_for()
+    look.settle()
+    assert look.text("#shown") == ""
+    assert look.one("nav a[aria-current]").inner_text() == "Fleet"
+
+
 def test_the_table_has_a_row_for_each_card(show: Show) -> None:
     look, fleet = show()
     look.one("button[data-form=table]").click()

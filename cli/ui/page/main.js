@@ -45,7 +45,7 @@ function placeOf(hash) {
   return {
     view: VIEWS.includes(view) ? view : "fleet",
     selected: text("select"),
-    filter: { ...NO_FILTER, node: text("node"), namespace: text("namespace"), type: text("type"), states: new Set(said.getAll("state").filter((one) => one in STATES)) },
+    filter: { ...NO_FILTER, node: text("node"), namespace: text("namespace"), type: text("type"), states: new Set(said.getAll("state").filter((one) => Object.hasOwn(STATES, one))) },
   };
 }
 

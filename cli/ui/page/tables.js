@@ -87,11 +87,12 @@ export class Listing {
     const now = Date.now() / 1000;
     const shown = things.slice(0, PAGE * this.#pages);
     const [first, ...others] = this.columns;
-    const body = shown.map((thing) => make("tr", { "aria-current": thing.id === selected ? "true" : null },
-      make("th", { scope: "row" }, link(thing.id, first[1](thing, now), this.select)),
-      others.map(([header, cell]) => make("td", { "data-header": header }, cell(thing, now, this.select)))));
-    const head = make("tr", {}, this.columns.map(([header]) => make("th", { scope: "col" }, header)));
-    const table = make("table", {}, make("caption", { class: "unseen" }, this.caption), make("thead", {}, head), make("tbody", {}, body));
+    // Roles are said because small screens show rows as blocks, which some browsers take for no table.
+    const body = shown.map((thing) => make("tr", { role: "row", "aria-current": thing.id === selected ? "true" : null },
+      make("th", { scope: "row", role: "rowheader" }, link(thing.id, first[1](thing, now), this.select)),
+      others.map(([header, cell]) => make("td", { role: "cell", "data-header": header }, cell(thing, now, this.select)))));
+    const head = make("tr", { role: "row" }, this.columns.map(([header]) => make("th", { scope: "col", role: "columnheader" }, header)));
+    const table = make("table", { role: "table" }, make("caption", { class: "unseen" }, this.caption), make("thead", { role: "rowgroup" }, head), make("tbody", { role: "rowgroup" }, body));
     const left = things.length - shown.length;
     const more = make("button", { type: "button", class: "more", click: () => this.#more(things, selected) },
       `Show ${counted(Math.min(left, PAGE), "more row", "more rows")} of ${left.toLocaleString("en")}`);
