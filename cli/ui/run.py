@@ -34,8 +34,6 @@ _HOST: Final = "127.0.0.1"
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the user interrupts it; the exit status."""
     configure_logs("error", "console")
-    # Nobody else ends the first program of a container: it has to do that itself.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
             questions = ClusterQuestions(api, Names(arguments.driver), arguments.namespace or namespace)
@@ -117,6 +115,8 @@ def _serve_everybody(questions: ClusterQuestions, arguments: argparse.Namespace)
             client.close()
 
     with served_to_all(questions, connect, arguments.listen) as port:
+        # The kernel ends the first program of a container only if it asks for that.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         print(f"Serving users with their own tokens at {arguments.listen.rpartition(':')[0]}:{port}", flush=True)
         while True:
             threading.Event().wait()
