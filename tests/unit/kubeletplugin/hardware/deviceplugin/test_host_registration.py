@@ -27,7 +27,7 @@ def test_a_plugin_that_waited_before_us_and_one_that_comes_late_are_served(make_
     (node.folder / HOST).unlink()
     waiting = node.plugin()
     node.start()  # the device plugin may register twice: its dial succeeds, and it sees the socket come
-    assert comes_true(lambda: node.ids() == BOTH and waiting.registrations[-1] == "")
+    assert comes_true(lambda: node.ids() == BOTH and waiting.registrations[-1:] == [""])
     node.served(resource="example.com/late", endpoint="late.sock", registers_after_seconds=0.3)
 
 
