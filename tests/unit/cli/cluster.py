@@ -18,22 +18,34 @@ from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.names import Names
+from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import DesiredPool, build_slices, plan_writes
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples" / "requests"
 GATE = "lode.dev/allocation"
-_NAMES = Names()
+_NAMES, _NO_FABRIC = Names(), Fabric()
 
 
 @cache
 def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str, names: Names) -> str:
     files = SystemFiles()
     cards = SimulatedHardware(load_profile(profile, files), node, files, "").cards()
-    offered = build_inventory(cards, Fabric(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
+    return json.dumps(slices_of(cards, node, offer or EVERY_OFFER, Fabric(ib_cluster=ib_cluster), names))
+
+
+def slices_of(
+    cards: Sequence[Card],
+    node: str,
+    offer: tuple[Offer, ...] = EVERY_OFFER,
+    fabric: Fabric = _NO_FABRIC,
+    names: Names = _NAMES,
+) -> list[Object]:
+    """The slices that a node with these cards publishes."""
+    offered = build_inventory(cards, fabric, offer, 100, names)
     parts = build_slices(offered.devices, offered.counter_sets, node, names)
-    return json.dumps([action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())])  # type: ignore[union-attr]
+    return [action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())]  # type: ignore[union-attr]
 
 
 def slices(
