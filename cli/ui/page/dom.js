@@ -33,5 +33,9 @@ export function printable(text) {
 
 /** Return a button that looks like a link and selects something. */
 export function link(target, text, select) {
-  return make("button", { type: "button", class: "link", "data-target": target, click: () => select(target) }, name(text));
+  return make(
+    "button",
+    { type: "button", class: "link", "data-target": target, click: () => select(target) },
+    name(text),
+  );
 }

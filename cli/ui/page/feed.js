@@ -77,6 +77,6 @@ export class Feed {
   #later() {
     const first = this.#tag ? PAUSE_SECONDS : 1;
     const pause = this.#failures ? Math.min(first * 2 ** (this.#failures - 1), LONGEST_PAUSE_SECONDS) : PAUSE_SECONDS;
-    this.#timer = setTimeout(() => document.hidden ? this.#later() : this.now(), pause * 1000);
+    this.#timer = setTimeout(() => (document.hidden ? this.#later() : this.now()), pause * 1000);
   }
 }

@@ -18,14 +18,37 @@ function rows(table, columns) {
  */
 export function readFleet(document) {
   const text = (list, at) => (at >= 0 ? (document[list]?.[at] ?? "") : "");
-  const gangs = rows(document.gangs, ["name", "namespace", "members", "size", "needed", "allocated", "running", "nodes", "cards", "ibClusters", "reason", "message"]);
+  const gangs = rows(document.gangs, [
+    "name",
+    "namespace",
+    "members",
+    "size",
+    "needed",
+    "allocated",
+    "running",
+    "nodes",
+    "cards",
+    "ibClusters",
+    "reason",
+    "message",
+  ]);
   for (const gang of gangs) {
     named(gang, "gang", text);
     gang.ibClusters = (gang.ibClusters ?? []).map((at) => text("ibClusters", at));
     gang.pods = [];
   }
   const nodes = rows(document.nodes, ["name", "cards", "ready", "open"]);
-  const pods = rows(document.pods, ["name", "namespace", "node", "phase", "gang", "awaits", "reason", "message", "since"]);
+  const pods = rows(document.pods, [
+    "name",
+    "namespace",
+    "node",
+    "phase",
+    "gang",
+    "awaits",
+    "reason",
+    "message",
+    "since",
+  ]);
   for (const pod of pods) {
     named(pod, "pod", text);
     pod.phase = text("phases", pod.phase);
@@ -52,7 +75,11 @@ export function readFleet(document) {
   }
   const cards = readCards(document, nodes, claims, text);
   return {
-    nodes, cards, claims, pods, gangs,
+    nodes,
+    cards,
+    claims,
+    pods,
+    gangs,
     fabrics: fabricsOf(nodes),
     types: document.types ?? [],
     namespaces: document.namespaces ?? [],
@@ -93,7 +120,10 @@ function readCards(document, nodes, claims, text) {
     for (const end = at + count; at < end; at++) {
       const name = text("cardNames", column.name[at]);
       const card = {
-        kind: "card", node, name, id: `card/${node.name}/${name}`,
+        kind: "card",
+        node,
+        name,
+        id: `card/${node.name}/${name}`,
         type: text("types", column.type[at]),
         ibCluster: text("ibClusters", column.ibCluster[at]),
         nvlinkDomain: text("nvlinkDomains", column.nvlinkDomain[at]),
@@ -130,8 +160,8 @@ function readHolding(held, at, claims, card, text) {
 }
 
 /**
- * Return groups of nodes by the InfiniBand cluster of their cards, by name; those of no known cluster come last. A large
- * group comes in parts with a number, 0 for a whole one.
+ * Return groups of nodes by the InfiniBand cluster of their cards, by name; those of no known cluster come last. A
+ * large group comes in parts with a number, 0 for a whole one.
  */
 function fabricsOf(nodes) {
   const found = new Map();
@@ -145,8 +175,11 @@ function fabricsOf(nodes) {
   const sorted = [...found.values()].sort((a, b) => (a.name === "") - (b.name === "") || order.compare(a.name, b.name));
   return sorted.flatMap(({ name, nodes: members }) => {
     if (members.length <= MOST_NODES) return [{ name, part: 0, nodes: members }];
-    return Array.from({ length: Math.ceil(members.length / MOST_NODES) }, (_, at) => (
-      { name, part: at + 1, nodes: members.slice(at * MOST_NODES, (at + 1) * MOST_NODES) }));
+    return Array.from({ length: Math.ceil(members.length / MOST_NODES) }, (_, at) => ({
+      name,
+      part: at + 1,
+      nodes: members.slice(at * MOST_NODES, (at + 1) * MOST_NODES),
+    }));
   });
 }
 
@@ -174,7 +207,9 @@ export function sentence(card) {
   const closed = card.closures.length ? `${card.closures.join(" and ")}, ` : "";
   const use = card.use === "free" ? (closed ? "" : "free, ") : `${card.use}, `;
   const by = holders(card);
-  const held = by.length ? `, held by ${by.slice(0, 3).join(", ")}${by.length > 3 ? ` and ${by.length - 3} more` : ""}` : "";
+  const held = by.length
+    ? `, held by ${by.slice(0, 3).join(", ")}${by.length > 3 ? ` and ${by.length - 3} more` : ""}`
+    : "";
   return `${card.name} on ${card.node.name}: ${closed}${use}${card.type || "unknown type"}${held}`;
 }
 
@@ -186,8 +221,11 @@ export function matches(card, filter) {
   if (filter.node && !card.node.name.includes(filter.node)) return false;
   if (filter.type && card.type !== filter.type) return false;
   if (filter.namespace && !card.holdings.some((one) => one.claim?.namespace.includes(filter.namespace))) return false;
-  return !filter.states.size || filter.states.has(card.use) && (card.use !== "free" || !card.closures.length)
-    || card.closures.some((closure) => filter.states.has(closure));
+  return (
+    !filter.states.size ||
+    (filter.states.has(card.use) && (card.use !== "free" || !card.closures.length)) ||
+    card.closures.some((closure) => filter.states.has(closure))
+  );
 }
 
 /** Return whether a claim, pod or gang is one that the filter asks for: by its namespace, and by its cards. */

@@ -26,16 +26,22 @@ let filtered = "";
 
 const picture = new Picture(byId("picture"));
 const panel = new Panel(byId("panel"), select);
-const tables = Object.fromEntries(["cards", "waiting", "claims", "gangs"].map((kind) => [kind, new Listing(byId(`table-${kind}`), kind, select)]));
+const tables = Object.fromEntries(
+  ["cards", "waiting", "claims", "gangs"].map((kind) => [kind, new Listing(byId(`table-${kind}`), kind, select)]),
+);
 const restop = walk(byId("picture"), open, (thing) => say(byId("hint"), thing ? printable(hint(thing)) : TIP));
-const feed = new Feed((said) => {
-  const first = !fleet;
-  fleet = readFleet(said);
-  proposed = new Set([...proposed].filter((id) => fleet.thing(id)));
-  render();
-  const nodes = fleet.nodes.filter((node) => node.cards.length);
-  if (first) say(byId("said"), `${counted(fleet.cards.length, "card")} on ${counted(nodes.length, "node")}.`);
-}, heard, failed);
+const feed = new Feed(
+  (said) => {
+    const first = !fleet;
+    fleet = readFleet(said);
+    proposed = new Set([...proposed].filter((id) => fleet.thing(id)));
+    render();
+    const nodes = fleet.nodes.filter((node) => node.cards.length);
+    if (first) say(byId("said"), `${counted(fleet.cards.length, "card")} on ${counted(nodes.length, "node")}.`);
+  },
+  heard,
+  failed,
+);
 
 /** The view, the filter and the selection in the fragment of an address. */
 function placeOf(hash) {
@@ -45,7 +51,13 @@ function placeOf(hash) {
   return {
     view: VIEWS.includes(view) ? view : "fleet",
     selected: text("select"),
-    filter: { ...NO_FILTER, node: text("node"), namespace: text("namespace"), type: text("type"), states: new Set(said.getAll("state").filter((one) => Object.hasOwn(STATES, one))) },
+    filter: {
+      ...NO_FILTER,
+      node: text("node"),
+      namespace: text("namespace"),
+      type: text("type"),
+      states: new Set(said.getAll("state").filter((one) => Object.hasOwn(STATES, one))),
+    },
   };
 }
 
@@ -83,7 +95,8 @@ function close() {
   (back?.isConnected ? back : byId("main")).focus();
 }
 
-const hint = (thing) => (thing.kind === "card" ? sentence(thing) : `node ${thing.name}: ${counted(thing.cards.length, "card")}`);
+const hint = (thing) =>
+  thing.kind === "card" ? sentence(thing) : `node ${thing.name}: ${counted(thing.cards.length, "card")}`;
 
 /** Return how the fleet is shown: as the user wants it, else as fits its size. */
 function formOf() {
@@ -109,7 +122,8 @@ function render() {
   picture.mark(selected ? new Set(cardsOf(selected).map((card) => card.id)) : proposed);
   const wanted = (things) => things.filter((thing) => concerns(thing, place.filter));
   const found = { waiting: fleet.waiting, claims: fleet.claims, gangs: fleet.gangs };
-  for (const kind of Object.keys(found)) say(byId(`count-${kind}`), found[kind].length ? found[kind].length.toLocaleString("en") : "");
+  for (const kind of Object.keys(found))
+    say(byId(`count-${kind}`), found[kind].length ? found[kind].length.toLocaleString("en") : "");
   if (place.view === "fleet") renderFleet();
   else if (place.view in found) {
     const shown = wanted(found[place.view]);
@@ -120,7 +134,8 @@ function render() {
 
 async function renderFleet() {
   const form = formOf();
-  for (const button of document.querySelectorAll("[data-form]")) if (button.tagName === "BUTTON") button.setAttribute("aria-pressed", String(button.dataset.form === form));
+  for (const button of document.querySelectorAll("[data-form]"))
+    if (button.tagName === "BUTTON") button.setAttribute("aria-pressed", String(button.dataset.form === form));
   byId("picture").hidden = byId("hint").hidden = form === "table";
   byId("table-cards").hidden = form !== "table";
   const { filter } = place;
@@ -178,7 +193,9 @@ function renderGaps() {
   const gaps = [...fleet.missing.map((one) => one.message), ...fleet.notes];
   byId("gaps").hidden = !gaps.length;
   say(byId("gaps").firstElementChild, `${counted(gaps.length, "gap")} in what is shown`);
-  byId("gaps").lastElementChild.replaceChildren(...gaps.slice(0, 100).map((text) => make("li", {}, name(text, "message"))));
+  byId("gaps").lastElementChild.replaceChildren(
+    ...gaps.slice(0, 100).map((text) => make("li", {}, name(text, "message"))),
+  );
 }
 
 function heard(age) {
@@ -217,11 +234,23 @@ function login(why) {
 
 function start() {
   for (const [state, { label, means }] of Object.entries(STATES)) {
-    const button = make("button", { type: "button", "data-state": state, title: means, "aria-pressed": "false", click: () => {
-      const states = new Set(place.filter.states);
-      if (!states.delete(state)) states.add(state);
-      filterBy({ states });
-    } }, sign(state), ` ${label} `, make("span", { class: "count" }));
+    const button = make(
+      "button",
+      {
+        type: "button",
+        "data-state": state,
+        title: means,
+        "aria-pressed": "false",
+        click: () => {
+          const states = new Set(place.filter.states);
+          if (!states.delete(state)) states.add(state);
+          filterBy({ states });
+        },
+      },
+      sign(state),
+      ` ${label} `,
+      make("span", { class: "count" }),
+    );
     byId("legend").append(button);
   }
   byId("filter-node").addEventListener("input", ({ target }) => filterBy({ node: target.value.trim() }));

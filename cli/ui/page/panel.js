@@ -32,7 +32,9 @@ export class Panel {
     const [kind, ...rest] = id.split("/");
     say(this.title, printable(`${KINDS[kind] ?? kind} ${rest.join("/")}`));
     if (!thing) {
-      this.body.replaceChildren(make("p", { class: "none" }, "It is not in the cluster any more, or you may not see it."));
+      this.body.replaceChildren(
+        make("p", { class: "none" }, "It is not in the cluster any more, or you may not see it."),
+      );
       return;
     }
     const parts = [more(thing, this.select), this.#explanation(thing)];
@@ -44,14 +46,29 @@ export class Panel {
   #replace(elements) {
     const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.target : null;
     this.body.replaceChildren(...elements);
-    if (focused) [...this.body.querySelectorAll("button")].find((one) => one.dataset.target === focused)?.focus({ preventScroll: true });
+    if (focused)
+      [...this.body.querySelectorAll("button")]
+        .find((one) => one.dataset.target === focused)
+        ?.focus({ preventScroll: true });
   }
 
   #explanation(thing) {
     if (thing.kind === "node") return "";
-    this.#asked ??= make("div", { class: "explanation" }, make("button", {
-      type: "button", class: "strong", "data-target": "explain", click: () => this.#explain(thing),
-    }, thing.reason || thing.phase === "waiting" ? "Why does it wait?" : "Explain"), make("div", { class: "answer", "aria-live": "polite" }));
+    this.#asked ??= make(
+      "div",
+      { class: "explanation" },
+      make(
+        "button",
+        {
+          type: "button",
+          class: "strong",
+          "data-target": "explain",
+          click: () => this.#explain(thing),
+        },
+        thing.reason || thing.phase === "waiting" ? "Why does it wait?" : "Explain",
+      ),
+      make("div", { class: "answer", "aria-live": "polite" }),
+    );
     return this.#asked;
   }
 
@@ -69,7 +86,8 @@ export class Panel {
   }
 }
 
-const fact = (label, ...values) => (values.flat().some((one) => one !== "" && one !== null) ? [make("dt", {}, label), make("dd", {}, ...values)] : []);
+const fact = (label, ...values) =>
+  values.flat().some((one) => one !== "" && one !== null) ? [make("dt", {}, label), make("dd", {}, ...values)] : [];
 
 function facts(thing, select) {
   const now = Date.now() / 1000;
@@ -90,7 +108,12 @@ function facts(thing, select) {
         fact("State", nodeState(thing) || "takes pods"),
         fact("Cards", `${thing.cards.length}`),
         fact("InfiniBand cluster", thing.cards[0]?.ibCluster && name(thing.cards[0].ibCluster)),
-        fact("States of cards", Object.entries(countStates(thing.cards)).map(([state, count]) => `${count} ${state}`).join(", ")),
+        fact(
+          "States of cards",
+          Object.entries(countStates(thing.cards))
+            .map(([state, count]) => `${count} ${state}`)
+            .join(", "),
+        ),
       ].flat();
     case "claim":
       return [
@@ -122,32 +145,75 @@ function facts(thing, select) {
 
 /** What belongs to it, as a list. */
 function more(thing, select) {
-  const cardItem = (card) => make("li", {}, ...stateOf(card).slice(0, 1), " ", link(card.id, `${card.node.name}/${card.name}`, select), " ", several(holders(card).map((one) => name(one)), 2));
+  const cardItem = (card) =>
+    make(
+      "li",
+      {},
+      ...stateOf(card).slice(0, 1),
+      " ",
+      link(card.id, `${card.node.name}/${card.name}`, select),
+      " ",
+      several(
+        holders(card).map((one) => name(one)),
+        2,
+      ),
+    );
   switch (thing.kind) {
     case "card":
-      return thing.holdings.length ? [make("h3", {}, "Held by"), make("ul", { class: "holdings" }, thing.holdings.map((one) => make("li", {}, holding(one, select))))] : [];
+      return thing.holdings.length
+        ? [
+            make("h3", {}, "Held by"),
+            make(
+              "ul",
+              { class: "holdings" },
+              thing.holdings.map((one) => make("li", {}, holding(one, select))),
+            ),
+          ]
+        : [];
     case "node":
       return [make("h3", {}, "Cards"), make("ul", { class: "plain" }, thing.cards.map(cardItem))];
     case "claim":
     case "pod": {
       const cards = cardsOf(thing);
-      const list = cards.length ? [make("h3", {}, counted(cards.length, "card")), make("ul", { class: "plain" }, cards.map(cardItem))] : [];
+      const list = cards.length
+        ? [make("h3", {}, counted(cards.length, "card")), make("ul", { class: "plain" }, cards.map(cardItem))]
+        : [];
       return [...message(thing), ...list];
     }
     default:
-      return [...message(thing), make("h3", {}, "Pods"), make("ul", { class: "plain" }, thing.pods.map((pod) => make("li", {}, link(pod.id, pod.name, select), ` ${pod.phase} `, pod.node ? name(pod.node.name) : "")))];
+      return [
+        ...message(thing),
+        make("h3", {}, "Pods"),
+        make(
+          "ul",
+          { class: "plain" },
+          thing.pods.map((pod) =>
+            make("li", {}, link(pod.id, pod.name, select), ` ${pod.phase} `, pod.node ? name(pod.node.name) : ""),
+          ),
+        ),
+      ];
   }
 }
 
-const message = (thing) => (thing.message ? [make("h3", {}, "Message"), make("p", {}, name(thing.message, "message"))] : []);
+const message = (thing) =>
+  thing.message ? [make("h3", {}, "Message"), make("p", {}, name(thing.message, "message"))] : [];
 
 function holding(one, select) {
   if (!one.claim) return ["A claim of a namespace that you may not see", amounts(one)];
   const pods = several(one.claim.pods.map((pod) => link(pod.id, `${pod.namespace}/${pod.name}`, select)));
-  return [...(pods.length ? [...pods, " by claim "] : ["claim "]), link(one.claim.id, one.claim.name, select), amounts(one)];
+  return [
+    ...(pods.length ? [...pods, " by claim "] : ["claim "]),
+    link(one.claim.id, one.claim.name, select),
+    amounts(one),
+  ];
 }
 
 function amounts(one) {
-  const parts = [one.device, one.memory >= 0 ? memory(one.memory) : "", one.cores >= 0 ? `${one.cores} % of the cores` : "", one.looksOn ? "looks on" : ""];
+  const parts = [
+    one.device,
+    one.memory >= 0 ? memory(one.memory) : "",
+    one.cores >= 0 ? `${one.cores} % of the cores` : "",
+    one.looksOn ? "looks on" : "",
+  ];
   return make("p", { class: "amounts" }, name(parts.filter(Boolean).join(", ")));
 }

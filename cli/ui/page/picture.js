@@ -9,11 +9,12 @@ import { make, name, printable, say } from "./dom.js";
 
 const SLICE_MILLISECONDS = 40;
 
-const nextTask = () => new Promise((resolve) => {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = resolve;
-  port2.postMessage(0);
-});
+const nextTask = () =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = resolve;
+    port2.postMessage(0);
+  });
 
 /** Shows fleets, one after the other, in an element; what is the same stays as it is. */
 export class Picture {
@@ -78,10 +79,18 @@ export class Picture {
     let group = this.#fabrics.get(key);
     if (!group) {
       const title = make("h3", { id: `fabric-${this.#fabrics.size}-${this.#run}` });
-      title.append(fabric.name ? "InfiniBand cluster " : "No known InfiniBand cluster", fabric.name ? name(fabric.name) : "", fabric.part ? ` (${fabric.part})` : "");
+      title.append(
+        fabric.name ? "InfiniBand cluster " : "No known InfiniBand cluster",
+        fabric.name ? name(fabric.name) : "",
+        fabric.part ? ` (${fabric.part})` : "",
+      );
       const facts = make("p", { class: "facts" });
       const grid = make("div", { class: "grid", role: "grid", "aria-labelledby": title.id, "aria-readonly": "true" });
-      group = { section: make("section", { class: "fabric" }, make("div", { class: "fabric-head" }, title, facts), grid), grid, facts };
+      group = {
+        section: make("section", { class: "fabric" }, make("div", { class: "fabric-head" }, title, facts), grid),
+        grid,
+        facts,
+      };
       this.#fabrics.set(key, group);
     }
     const next = before ? before.nextSibling : this.root.firstChild;
@@ -89,7 +98,14 @@ export class Picture {
     if (group.fabric !== fabric) {
       group.fabric = fabric;
       const cards = fabric.nodes.flatMap((node) => node.cards);
-      say(group.facts, `${counted(fabric.nodes.length, "node")}, ${counted(cards.length, "card")}, ${countStates(cards).free ?? 0} free`);
+      say(
+        group.facts,
+        [
+          counted(fabric.nodes.length, "node"),
+          counted(cards.length, "card"),
+          `${countStates(cards).free ?? 0} free`,
+        ].join(", "),
+      );
     }
     return group;
   }
@@ -99,7 +115,13 @@ export class Picture {
     if (!tile) {
       const offer = make("span", { class: "facts", "aria-hidden": "true" });
       const label = make("span", { class: "node-name", role: "rowheader", tabindex: -1 }, name(node.name), offer);
-      tile = { offer, element: make("div", { class: "node", role: "row" }, label), label, cells: new Map(), signature: "" };
+      tile = {
+        offer,
+        element: make("div", { class: "node", role: "row" }, label),
+        label,
+        cells: new Map(),
+        signature: "",
+      };
       this.#tiles.set(node.name, tile);
     }
     tile.label.thing = node;
@@ -200,9 +222,18 @@ function fill(cell, card) {
   const by = holders(card);
   const first = by.length ? by[0] : card.closures.length ? card.closures.join(", ") : card.state;
   const more = by.length > 1 ? ` +${by.length - 1}` : "";
-  const amount = card.use === "free" || card.memoryHeld === card.memory ? memory(card.memory) : `${memory(card.memoryHeld)} of ${memory(card.memory)}`;
+  const amount =
+    card.use === "free" || card.memoryHeld === card.memory
+      ? memory(card.memory)
+      : `${memory(card.memoryHeld)} of ${memory(card.memory)}`;
   cell.replaceChildren(
-    make("span", { class: "card-name", "aria-hidden": "true" }, name(card.name), " ", make("span", { class: "amount" }, amount)),
+    make(
+      "span",
+      { class: "card-name", "aria-hidden": "true" },
+      name(card.name),
+      " ",
+      make("span", { class: "amount" }, amount),
+    ),
     make("span", { class: "card-holder", "aria-hidden": "true" }, name(first), more),
   );
 }

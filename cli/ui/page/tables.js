@@ -38,7 +38,11 @@ const TABLES = {
       ["Claim", (claim) => `${claim.namespace}/${claim.name}`],
       ["State", (claim) => (claim.allocated ? "allocated" : "waits")],
       ["Used by", (claim, _, select) => several(claim.pods.map((pod) => link(pod.id, pod.name, select)))],
-      ["Cards", (claim, _, select) => several(claim.cards.map((card) => link(card.id, `${card.node.name}/${card.name}`, select)))],
+      [
+        "Cards",
+        (claim, _, select) =>
+          several(claim.cards.map((card) => link(card.id, `${card.node.name}/${card.name}`, select))),
+      ],
       ["Since", (claim, now) => since(claim.since, now)],
     ],
   },
@@ -65,7 +69,8 @@ export function stateOf(card) {
 }
 
 /** Return the sign of a state, as in the picture. */
-export const sign = (state, use = state, lid = null) => make("span", { class: "sign", "data-state": state, "data-use": use, "data-lid": lid, "aria-hidden": "true" });
+export const sign = (state, use = state, lid = null) =>
+  make("span", { class: "sign", "data-state": state, "data-use": use, "data-lid": lid, "aria-hidden": "true" });
 
 /** Return the elements with commas between them, the first ten of them. */
 export function several(elements, most = 10) {
@@ -88,17 +93,44 @@ export class Listing {
     const shown = things.slice(0, PAGE * this.#pages);
     const [first, ...others] = this.columns;
     // Roles are said because small screens show rows as blocks, which some browsers take for no table.
-    const body = shown.map((thing) => make("tr", { role: "row", "aria-current": thing.id === selected ? "true" : null },
-      make("th", { scope: "row", role: "rowheader" }, link(thing.id, first[1](thing, now), this.select)),
-      others.map(([header, cell]) => make("td", { role: "cell", "data-header": header }, cell(thing, now, this.select)))));
-    const head = make("tr", { role: "row" }, this.columns.map(([header]) => make("th", { scope: "col", role: "columnheader" }, header)));
-    const table = make("table", { role: "table" }, make("caption", { class: "unseen" }, this.caption), make("thead", { role: "rowgroup" }, head), make("tbody", { role: "rowgroup" }, body));
+    const body = shown.map((thing) =>
+      make(
+        "tr",
+        { role: "row", "aria-current": thing.id === selected ? "true" : null },
+        make("th", { scope: "row", role: "rowheader" }, link(thing.id, first[1](thing, now), this.select)),
+        others.map(([header, cell]) =>
+          make("td", { role: "cell", "data-header": header }, cell(thing, now, this.select)),
+        ),
+      ),
+    );
+    const head = make(
+      "tr",
+      { role: "row" },
+      this.columns.map(([header]) => make("th", { scope: "col", role: "columnheader" }, header)),
+    );
+    const table = make(
+      "table",
+      { role: "table" },
+      make("caption", { class: "unseen" }, this.caption),
+      make("thead", { role: "rowgroup" }, head),
+      make("tbody", { role: "rowgroup" }, body),
+    );
     const left = things.length - shown.length;
-    const more = make("button", { type: "button", class: "more", click: () => this.#more(things, selected) },
-      `Show ${counted(Math.min(left, PAGE), "more row", "more rows")} of ${left.toLocaleString("en")}`);
-    if (things.length) this.root.replaceChildren(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.caption }, table), left ? more : "");
+    const more = make(
+      "button",
+      { type: "button", class: "more", click: () => this.#more(things, selected) },
+      `Show ${counted(Math.min(left, PAGE), "more row", "more rows")} of ${left.toLocaleString("en")}`,
+    );
+    if (things.length)
+      this.root.replaceChildren(
+        make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.caption }, table),
+        left ? more : "",
+      );
     else this.root.replaceChildren(make("p", { class: "none" }, this.none ?? "Nothing to show."));
-    if (focused) [...this.root.querySelectorAll(".link")].find((one) => one.dataset.target === focused)?.focus({ preventScroll: true });
+    if (focused)
+      [...this.root.querySelectorAll(".link")]
+        .find((one) => one.dataset.target === focused)
+        ?.focus({ preventScroll: true });
   }
 
   #more(things, selected) {

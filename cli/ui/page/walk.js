@@ -8,13 +8,20 @@ const STEPS = {
   ArrowRight: (at) => neighbour(at, 1),
   ArrowUp: (at) => across(at, -1),
   ArrowDown: (at) => across(at, 1),
-  Home: (at, control, root) => (control ? visible(root, ".node")[0]?.firstElementChild : at.parentElement.firstElementChild),
-  End: (at, control, root) => (control ? visible(root, ".node").at(-1)?.lastElementChild : at.parentElement.lastElementChild),
+  Home: (at, control, root) =>
+    control ? visible(root, ".node")[0]?.firstElementChild : at.parentElement.firstElementChild,
+  End: (at, control, root) =>
+    control ? visible(root, ".node").at(-1)?.lastElementChild : at.parentElement.lastElementChild,
   PageUp: (at) => fabric(at, -1),
   PageDown: (at) => fabric(at, 1),
 };
 
-/** Let the keyboard walk the picture; `open` gets what is chosen, its cell and whether it was the pointer, `reached` what has the focus. */
+/**
+ * Let the keyboard walk the picture.
+ *
+ * @param open gets what is chosen, its cell, and whether it was the pointer.
+ * @param reached gets what has the focus.
+ */
 export function walk(root, open, reached) {
   let stop = null;
   const cellOf = (target) => target.closest?.(".card, .node-name");
@@ -104,7 +111,8 @@ function across(at, by) {
       const off = Math.abs((place.left + place.right) / 2 - middle) + 1000 * Math.abs(place.top - from.top);
       if (!best || off < best.off) best = { off, cell };
     }
-    if (best && edge === null) edge = by > 0 ? best.cell.getBoundingClientRect().bottom : best.cell.getBoundingClientRect().top;
+    if (best && edge === null)
+      edge = by > 0 ? best.cell.getBoundingClientRect().bottom : best.cell.getBoundingClientRect().top;
   }
   return best?.cell ?? null;
 }

@@ -14,7 +14,11 @@ export function whatIf(select, chosen) {
     say(said, "The cluster is being read.");
     try {
       const query = new URLSearchParams({ namespace: byId("whatif-namespace").value.trim() });
-      const response = await ask(`simulate?${query}`, { method: "POST", headers: { "Content-Type": "application/yaml" }, body: byId("manifest").value });
+      const response = await ask(`simulate?${query}`, {
+        method: "POST",
+        headers: { "Content-Type": "application/yaml" },
+        body: byId("manifest").value,
+      });
       const found = await response.json();
       const outcomes = [...found.pods, ...found.claims];
       chosen(chosenCards(outcomes));
@@ -30,15 +34,40 @@ export function whatIf(select, chosen) {
 
 function shown(found, outcomes, select) {
   const count = `${found.placed} placed, ${found.waiting} ${found.waiting === 1 ? "waits" : "wait"}`;
-  const head = outcomes.length ? `${counted(outcomes.length, "object")}: ${count}.` : "Nothing of it asks for devices of this driver.";
+  const head = outcomes.length
+    ? `${counted(outcomes.length, "object")}: ${count}.`
+    : "Nothing of it asks for devices of this driver.";
   return [
-    make("p", { class: "lead" }, head, found.placed ? [" ", make("a", { href: "#fleet" }, "See the cards in the picture")] : ""),
-    ...outcomes.map((one) => make("section", { class: "outcome" }, make("h3", {}, `${one.kind} `, name(`${one.namespace}/${one.name}`)), answer(one, select))),
+    make(
+      "p",
+      { class: "lead" },
+      head,
+      found.placed ? [" ", make("a", { href: "#fleet" }, "See the cards in the picture")] : "",
+    ),
+    ...outcomes.map((one) =>
+      make(
+        "section",
+        { class: "outcome" },
+        make("h3", {}, `${one.kind} `, name(`${one.namespace}/${one.name}`)),
+        answer(one, select),
+      ),
+    ),
     ...notes(found.notes ?? []),
   ];
 }
 
 function faults(found) {
-  return make("ul", { class: "faults" }, found.map((one) => make("li", {},
-    make("strong", {}, name([one.object || `document ${one.document}`, one.field].filter(Boolean).join(" "))), ": ", name(one.message, "message"))));
+  return make(
+    "ul",
+    { class: "faults" },
+    found.map((one) =>
+      make(
+        "li",
+        {},
+        make("strong", {}, name([one.object || `document ${one.document}`, one.field].filter(Boolean).join(" "))),
+        ": ",
+        name(one.message, "message"),
+      ),
+    ),
+  );
 }
