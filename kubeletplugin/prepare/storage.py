@@ -2,6 +2,7 @@
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -17,6 +18,8 @@ from kubeletplugin.prepare.container import ClaimPaths, cards_in
 from kubeletplugin.prepare.plan import ClaimPlan
 
 _LOCK: Final = ".lock"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""Uuids that the file of a lock is named after; that of any other is named after its digest."""
 _RESERVED: Final = 64 * 1024
 """Unit of the reserved room, in bytes. A claim takes about one kilobyte."""
 
@@ -66,7 +69,9 @@ class ClaimStorage:
         return any(self._files.is_locked(self._card_lock(uuid)) for uuid in {step.action.card for step in claim.steps})
 
     def _card_lock(self, uuid: str) -> str:
-        return f"{self._card_lock_prefix}{uuid}{_LOCK}"
+        # A device plugin names its devices as it likes: with slashes, or with more letters than the name of a file has.
+        name = uuid if _PLAIN.fullmatch(uuid) else hashlib.sha256(uuid.encode()).hexdigest()[:32]
+        return f"{self._card_lock_prefix}{name}{_LOCK}"
 
     def load(self) -> Checkpoint:
         """The checkpoint; an empty one before the first claim.
