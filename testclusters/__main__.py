@@ -1,6 +1,7 @@
 """The command line of the test clusters; see `python -m testclusters --help` and README.md."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
@@ -102,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
         parents=[version, name, groups],
         help="create the cluster, run a command, remove the cluster unless it is kept",
     )
+    run.add_argument(
+        "--clusters",
+        type=int,
+        default=1,
+        metavar="N",
+        help="create NAME, NAME-2 to NAME-N; the command uses the first and finds all names in $LODE_CLUSTERS",
+    )
     run.add_argument("--load", nargs="*", default=[], metavar="IMAGE", help="load images onto the nodes first")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     run.set_defaults(function=_run)
@@ -181,18 +189,26 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    with cache.locked(f"run-{arguments.name}"):  # otherwise the first of two runs would remove the second's cluster
+    names = [arguments.name, *(f"{arguments.name}-{number}" for number in range(2, arguments.clusters + 1))]
+    with contextlib.ExitStack() as locks:
+        for name in names:  # otherwise the first of two runs would remove the second's cluster
+            locks.enter_context(cache.locked(f"run-{name}"))
         try:
-            cluster = lifecycle.up(arguments.name, arguments.kubernetes, pod_groups=arguments.pod_groups)
-            for name in arguments.load:
-                cluster.load_image(images.REFERENCES.get(name, name))
-            return subprocess.run(
-                arguments.command, env={**os.environ, **cluster.environment()}, check=False
-            ).returncode
+            clusters = [_loaded(name, arguments) for name in names]
+            variables = {**os.environ, **clusters[0].environment(), "LODE_CLUSTERS": " ".join(names)}
+            return subprocess.run(arguments.command, env=variables, check=False).returncode
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second signal would stop the clean-up
                 signal.signal(number, signal.SIG_IGN)
-            lifecycle.down(arguments.name, unless_kept=True)
+            for name in reversed(names):
+                lifecycle.down(name, unless_kept=True)
+
+
+def _loaded(name: str, arguments: argparse.Namespace) -> kind.KindCluster:
+    cluster = lifecycle.up(name, arguments.kubernetes, pod_groups=arguments.pod_groups)
+    for image in arguments.load:
+        cluster.load_image(images.REFERENCES.get(image, image))
+    return cluster
 
 
 if __name__ == "__main__":

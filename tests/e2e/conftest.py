@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import time
 from collections.abc import Generator, Iterator
 
@@ -24,8 +25,14 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def cluster() -> KindCluster:
-    """The running cluster (see `python -m testclusters kind`), with the images of the tests on its nodes."""
-    cluster = KindCluster.attach()
+    """The running cluster (see `python -m testclusters kind`), with the images of the tests on its nodes.
+
+    Of several processes that share the tests, each has a cluster of its own.
+    """
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    names = os.environ.get("LODE_CLUSTERS", "").split()
+    cluster = KindCluster.attach(names[process] if names else None)
+    os.environ.update(cluster.environment())
     for image in ("lode-dra:dev", "lode-test/busybox:1"):
         cluster.load_image(image)
     return cluster
