@@ -35,7 +35,7 @@ from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
 from testclusters.images import PREVIOUS, build_context, busybox_layer, image_labels, previous_source, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
-from testclusters.lifecycle import kind_configuration, write_programs
+from testclusters.lifecycle import NoRoom, check_room, kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
 from testclusters.programs import (
@@ -63,12 +63,14 @@ __all__ = [
     "KindCluster",
     "Layer",
     "NoCluster",
+    "NoRoom",
     "NotReady",
     "OwnFolder",
     "ProgramMissing",
     "build_context",
     "busybox_layer",
     "cached_folder",
+    "check_room",
     "content_key",
     "example_driver",
     "go_version",

@@ -19,6 +19,7 @@ _EXPECTED_ERRORS = (
     kind.NoCluster,
     kind.NotReady,
     lifecycle.KeptCluster,
+    lifecycle.NoRoom,
     programs.ProgramMissing,
     subprocess.TimeoutExpired,
 )
@@ -189,6 +190,7 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    lifecycle.check_room(arguments.clusters)
     names = [arguments.name, *(f"{arguments.name}-{number}" for number in range(2, arguments.clusters + 1))]
     with contextlib.ExitStack() as locks:
         for name in names:  # otherwise the first of two runs would remove the second's cluster

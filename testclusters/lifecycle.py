@@ -19,6 +19,15 @@ _LOCK = "clusters"
 """Held while any cluster is created or removed: clusters share a daemon, which ends with the last of them."""
 
 
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+_INSTANCES_OF_A_CLUSTER = 128
+"""What Linux allows a user by default, and what a cluster needs: each kubelet, containerd and systemd has some."""
+
+
+class NoRoom(Exception):
+    """The machine's limits leave no room for so many clusters; the message says how to raise them."""
+
+
 class KeptCluster(Exception):
     """A kept cluster has the requested name but another version; the message says how to remove it."""
 
@@ -58,6 +67,13 @@ def up(
         if keep:
             (cluster.folder / "keep").touch()
     return cluster
+
+
+def check_room(clusters: int, limit: Path = _INSTANCES) -> None:
+    """Raise `NoRoom` if the kubelets of so many clusters could not watch their files."""
+    needed, allowed = clusters * _INSTANCES_OF_A_CLUSTER, int(limit.read_text())
+    if allowed < needed:
+        raise NoRoom(f"{clusters} clusters need {needed} inotify instances; allow them: echo {needed} > {limit}")
 
 
 def _kept(name: str) -> KindCluster | None:

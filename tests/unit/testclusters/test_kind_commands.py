@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import Docker, KindCluster, write_programs
+from testclusters import Docker, KindCluster, NoRoom, check_room, write_programs
 
 
 @pytest.mark.parametrize("namespace", [None, Path("/run/netns/x")])
@@ -27,3 +27,16 @@ def test_kubectl_and_lode_enter_the_network_of_the_cluster(
         lines = (cluster.folder / "bin" / name).read_text().splitlines()
         assert f'exec {enter}{program} "$@"' == lines[-1]
         assert f"export KUBECONFIG={cluster.kubeconfig}" in lines
+
+
+@pytest.mark.parametrize(("clusters", "allowed", "fits"), [(1, 128, True), (2, 128, False), (2, 256, True)])
+def test_clusters_whose_kubelets_could_not_watch_their_files_are_not_created(
+    clusters: int, allowed: int, fits: bool, tmp_path: Path
+) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text(f"{allowed}\n")
+    if fits:
+        check_room(clusters, limit)
+    else:
+        with pytest.raises(NoRoom, match=f"echo 256 > {limit}"):
+            check_room(clusters, limit)
