@@ -246,12 +246,15 @@ def test_as_a_process_it_is_alive_though_not_ready_without_an_api_and_ends_at_si
     command = [sys.executable, "-m", "cli", "kubeletplugin", "--settings", str(tmp_path / "settings.yaml")]
     environment = {**os.environ, "NODE_NAME": "node-a", "KUBECONFIG": str(tmp_path / "kubeconfig")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        wait_for(lambda: asked(port, "/healthz") == (200, "ok"))
-        status, why = asked(port, "/readyz")
-        assert status == 503
-        assert why
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        try:
+            wait_for(lambda: asked(port, "/healthz") == (200, "ok"))
+            status, why = asked(port, "/readyz")
+            assert status == 503
+            assert why
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()  # otherwise a failure would wait for its end
 
 
 def asked(port: int, path: str) -> tuple[int, str]:
