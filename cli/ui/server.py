@@ -12,6 +12,8 @@ from driver.observe import BoundedServer
 
 _IDLE_SECONDS: Final = 5.0
 """Seconds that a connection may be silent before it is closed."""
+_MOST_DIGITS: Final = 20
+"""Of the length of a body: Python refuses to read some thousands."""
 _BODY_SECONDS: Final = 30.0
 """Seconds in which the body of a request has to arrive."""
 
@@ -56,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "say how long the body is")
-        elif int(length) > MOST_BYTES:
+        elif len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a manifest has at most {MOST_BYTES} bytes")
         elif (body := self._body(int(length))) is None:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
