@@ -23,7 +23,7 @@ from tests.contract import installed
 from tests.contract.identity import Identity, Object, eventually
 from tests.unit.cli.cluster import claim, pod
 from tests.unit.cli.fleetview.views import held
-from tests.unit.cli.ui.served import Browser, Reply
+from tests.unit.cli.ui.served import INTERRUPTIBLE, Browser, Reply
 
 TENANT, READER, NOBODY, PAGE = "anna", "reader", "nobody", "lode-ui"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
@@ -216,7 +216,7 @@ def test_a_manifest_is_simulated_with_the_users_rights(page: SharedPage) -> None
 def started(plane: ControlPlane, *options: str) -> subprocess.Popen[str]:
     """``lode ui`` as a process, with the rights of an administrator."""
     kubeconfig = str(plane.kubeconfig("admin", ("system:masters",)))
-    command = [sys.executable, "-m", "cli", "ui", "--kubeconfig", kubeconfig, *options]
+    command = [*INTERRUPTIBLE, sys.executable, "-m", "cli", "ui", "--kubeconfig", kubeconfig, *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -227,7 +227,10 @@ def first_line(running: subprocess.Popen[str]) -> str:
 
 def ended(running: subprocess.Popen[str], number: signal.Signals) -> int:
     running.send_signal(number)
-    _, errors = running.communicate(timeout=30)
+    try:
+        _, errors = running.communicate(timeout=30)
+    finally:
+        running.kill()
     assert errors == ""
     return running.returncode
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from tests.unit.cli.ui.served import INTERRUPTIBLE
+
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\S+")
 
 
@@ -58,7 +60,7 @@ def _opened(browser: Any, address: str, scheme: str) -> Any:
 def demo() -> Iterator[str]:
     """The address of the page of a demo that runs meanwhile."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "cli", "demo", "--ui"], stdout=subprocess.PIPE, text=True, bufsize=1
+        [*INTERRUPTIBLE, sys.executable, "-m", "cli", "demo", "--ui"], stdout=subprocess.PIPE, text=True, bufsize=1
     )
     assert running.stdout is not None
     try:

@@ -17,7 +17,7 @@ from driver.clock import SystemClock
 from driver.settings import Settings
 from memoryapi import MemoryApi
 from simulation.realtime import RealTimeNode
-from tests.unit.cli.ui.served import Browser
+from tests.unit.cli.ui.served import INTERRUPTIBLE, Browser
 
 ADDRESS = re.compile(r"The fleet of the demo is at (\S+)")
 
@@ -37,16 +37,19 @@ def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFi
 
 
 def test_the_demo_serves_its_fleet_as_a_page_until_it_is_interrupted() -> None:
-    command = [sys.executable, "-m", "cli", "demo", "--ui"]
+    command = [*INTERRUPTIBLE, sys.executable, "-m", "cli", "demo", "--ui"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        address = next(found[1] for line in running.stdout if (found := ADDRESS.search(line)))
-        parts = urlsplit(address)
-        browser = Browser(parts.port or 0, parts.fragment.removeprefix("token="))
-        while (reply := browser.ask("/fleet.json")).status == 503:
-            time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
-        rest = running.stdout.read()
+        try:
+            assert running.stdout is not None
+            address = next(found[1] for line in running.stdout if (found := ADDRESS.search(line)))
+            parts = urlsplit(address)
+            browser = Browser(parts.port or 0, parts.fragment.removeprefix("token="))
+            while (reply := browser.ask("/fleet.json")).status == 503:
+                time.sleep(0.05)
+            running.send_signal(signal.SIGINT)
+            rest = running.communicate(timeout=60)[0]
+        finally:
+            running.kill()
     assert reply.json["nodes"] == {
         "name": ["gpu-1", "gpu-2", "npu-1"],
         "cards": [8, 4, 4],

@@ -16,6 +16,9 @@ from simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import KINDS, NAMES
 
 JSON = Any
+INTERRUPTIBLE = ("env", "--default-signal=INT")
+"""Before a command that a test interrupts: a program that was started in the background may ignore interrupts, and then
+those that it starts do."""
 
 
 def filled(api: MemoryApi, *objects: Object) -> MemoryApi:
