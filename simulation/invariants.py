@@ -114,15 +114,17 @@ class Catalogue:
 
     def _card_conflicts(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
         """A card may be held as a whole, in shares, or in partitions, but not in two of these ways."""
-        cards: dict[tuple[str, object], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        cards: dict[tuple[object, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for device in held:
             attributes = self.devices[device].attributes
             kind = str(attributes[self._names.attribute(KIND_ATTRIBUTE)])
-            cards[device.pool, attributes[self._names.attribute("index")]][kind].add(device.device)
-        for (pool, index), kinds in cards.items():
+            # Cards of device plugins have no index of their own.
+            index, uuid = (attributes.get(self._names.attribute(name)) for name in ("index", "uuid"))
+            cards[device.pool, index, uuid][kind].add(device.device)
+        for (pool, number, _), kinds in cards.items():
             whole = any(kind in WHOLE_KINDS and len(devices) > 1 for kind, devices in kinds.items())
             if len(kinds) > 1 or whole:
-                yield f"{pool}: card {index} is held as {dict(kinds)} at once"
+                yield f"{pool}: card {number} is held as {dict(kinds)} at once"
 
 
 def _most(one: CounterSet, other: CounterSet) -> CounterSet:

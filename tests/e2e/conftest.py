@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -77,8 +78,16 @@ def namespace(client: Client, watcher: Watcher) -> Iterator[str]:
     in a checkpoint; and the slices are the same as before. What other tests left is not checked here, so that one
     failure does not make all later tests fail.
     """
-    name = f"e2e-{_run}-{next(_numbers)}"
     before = nodes.published_slices(client)
+    with a_namespace(client, watcher) as name:
+        yield name
+    eventually_none("the slices are as before", lambda: nodes.changed_pools(before, nodes.published_slices(client)))
+
+
+@contextmanager
+def a_namespace(client: Client, watcher: Watcher) -> Iterator[str]:
+    """A new namespace, of which nothing is left afterwards but in the slices."""
+    name = f"e2e-{_run}-{next(_numbers)}"
     space: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": NAMESPACE_LABEL}}
     client.kubectl("create", "-f", "-", input=json.dumps(space))
     yield name
@@ -87,7 +96,6 @@ def namespace(client: Client, watcher: Watcher) -> Iterator[str]:
     eventually_none("its objects are gone", lambda: remaining_objects(client, name, since=ended))
     eventually_none("no device is held", lambda: watcher.held(name))
     eventually_none("nothing is left on the nodes", lambda: nodes.leftovers(client, watcher.uids(name)))
-    eventually_none("the slices are as before", lambda: nodes.changed_pools(before, nodes.published_slices(client)))
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 

@@ -13,7 +13,9 @@ CONTROLLER_ALLOCATED = MANIFESTS / "kind"
 SCHEDULER_ALLOCATED = MANIFESTS / "kind-scheduler-allocated"
 VENDORS_LIBRARIES = Path(__file__).parent / "hardware/overlay"
 """Controller-allocated, with the vendors' libraries instead of simulated hardware."""
-FLAVORS = (CONTROLLER_ALLOCATED, SCHEDULER_ALLOCATED, VENDORS_LIBRARIES)
+BRIDGING = Path(__file__).parent / "bridged/overlay"
+"""Controller-allocated, on nodes whose devices vendors' device plugins serve."""
+FLAVORS = (CONTROLLER_ALLOCATED, SCHEDULER_ALLOCATED, VENDORS_LIBRARIES, BRIDGING)
 
 
 def install(client: Client, flavor: Path, *replaced: Path) -> None:

@@ -13,9 +13,11 @@ PLUGINS = "app.kubernetes.io/name=lode-kubeletplugin"
 """Selects the plugins' pods."""
 PLUGIN_ACCOUNT = f"system:serviceaccount:{PLUGIN_NAMESPACE}:lode-kubeletplugin"
 _HARDWARE = f"{PLUGIN}/simulated.json"
+_KNOWN = f"{PLUGIN}/device-plugins-state/known.json"
 _FILES = (
     f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
-    f"! -name 'checkpoint*' ! -name health.json ! -name failed-cards.json ! -path {_HARDWARE} 2>/dev/null"
+    f"! -name 'checkpoint*' ! -name health.json ! -name failed-cards.json "
+    f"! -path {_HARDWARE} ! -path {_KNOWN} 2>/dev/null"
 )
 
 

@@ -18,7 +18,7 @@ from tests.fakes.deviceplugin.script import MOST_BYTES, TOO_LARGE, Answer, Liste
 SECONDS = 10.0
 
 
-def comes_true(fact: Callable[[], bool], seconds: float = SECONDS) -> bool:
+def comes_true(fact: Callable[[], bool], seconds: float = 3 * SECONDS) -> bool:
     """Whether it is true within that time."""
     until = time.monotonic() + seconds
     while not fact():

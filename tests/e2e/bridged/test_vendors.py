@@ -1,0 +1,100 @@
+"""Containers get from a claim what the same device plugin gives them under the kubelet."""
+
+import pytest
+
+from tests.e2e.bridged import vendor_plugin
+from tests.e2e.client import Client, Object, eventually
+from tests.e2e.container import METADATA
+from tests.e2e.pods import SLEEP, pod, request, template
+from tests.e2e.watcher import Watcher
+
+WAYS = ("amd", "nvidia", "file")
+FREE: dict[str, list[str]] = {name: [] for name in vendor_plugin.IDS}
+"""Both devices, without a taint."""
+_EVERY_CONTAINER = (
+    "/|/dev|/dev/(termination-log|shm|mqueue|pts)|/(proc|sys)(/.*)?|/etc/(hosts|hostname|resolv.conf)"
+    "|/var/run/secrets.*"
+)
+_SCRIPT = f"""
+for node in $(find /dev -type c -o -type b | sort); do
+  stat -c '%n %F %t:%T %u:%g' $node
+  (: <$node) 2>/dev/null && echo "$node can be read"
+  (: >$node) 2>/dev/null && echo "$node can be written"
+done
+echo @@
+env | grep -vE '^(HOSTNAME|KUBERNETES_|SHLVL|PWD|_|LODE_)' | sort
+echo @@
+awk '{{print $4, $5, $6}}' /proc/self/mountinfo | grep -vE ' ({_EVERY_CONTAINER}|{METADATA}.*) ' | sort
+"""
+
+
+def seen(client: Client, namespace: str, name: str, container: str = "main") -> list[list[str]]:
+    """The device files with what can be done to them, the variables and the mounts in a container."""
+    printed = client.exec(namespace, name, container, "sh", "-c", _SCRIPT)
+    return [part.strip().splitlines() for part in printed.split("@@\n")]
+
+
+def cards(way: str, count: int) -> Object:
+    """A claim template for devices of a plugin."""
+    selector = f'device.attributes["lode.dev"].resource == "{vendor_plugin.resource(way)}"'
+    return template("cards", request("device", count, selector))
+
+
+def offered(client: Client, way: str) -> dict[str, list[str]]:
+    """The devices that our slices have of a plugin, by ID, with the keys of their taints."""
+    name = vendor_plugin.resource(way)
+    devices = [it for part in client.list("resourceslices", fields="spec.driver=lode.dev") for it in _devices(part)]
+    return {
+        it["attributes"]["deviceID"]["string"]: [taint["key"] for taint in it.get("taints", [])]
+        for it in devices
+        if it["attributes"].get("resource", {}).get("string") == name
+    }
+
+
+def _devices(part: Object) -> list[Object]:
+    return list(part["spec"].get("devices", []))
+
+
+def served(client: Client, namespace: str, watcher: Watcher, way: str, node: str) -> None:
+    """Start a plugin under Lode, and wait until its devices can be had."""
+    client.create(namespace, vendor_plugin.pod(way, node, vendor_plugin.OURS))
+    eventually("the devices are offered", lambda: offered(client, way) == FREE)
+    for part in client.list("resourceslices", fields="spec.driver=lode.dev"):
+        watcher.learn(part)
+
+
+@pytest.mark.usefixtures("bridging")
+@pytest.mark.parametrize("way", WAYS)
+def test_containers_get_what_the_kubelet_would_give_them(
+    client: Client, watcher: Watcher, namespace: str, way: str
+) -> None:
+    kubelets, ours, *_ = client.cluster.workers
+    client.create(namespace, vendor_plugin.pod(way, kubelets, vendor_plugin.FOLDER))
+    served(client, namespace, watcher, way, ours)
+    theirs = pod("theirs", nodeSelector={"kubernetes.io/hostname": kubelets})
+    theirs["spec"]["containers"][0]["resources"]["limits"] = {vendor_plugin.resource(way): "2"}
+    client.create(namespace, theirs, cards(way, 2), pod("ours", "cards"))
+    client.wait_until_ready(namespace)
+    devices, variables, mounts = seen(client, namespace, "ours")
+    assert [devices, variables, mounts] == seen(client, namespace, "theirs")
+    plain = pod("plain")
+    client.create(namespace, plain)
+    client.wait_until_ready(namespace)
+    assert [devices, variables, mounts] != seen(client, namespace, "plain")
+
+
+@pytest.mark.usefixtures("bridging")
+def test_two_containers_share_a_claim_and_a_card_that_fails_is_tainted(
+    client: Client, watcher: Watcher, namespace: str
+) -> None:
+    _, ours, *_ = client.cluster.workers
+    served(client, namespace, watcher, "nvidia", ours)
+    both = pod("both", "cards")
+    (first,) = both["spec"]["containers"]
+    both["spec"]["containers"] = [first, {**first, "name": "side", "command": SLEEP}]
+    client.create(namespace, cards("nvidia", 1), both)
+    client.wait_until_ready(namespace)
+    assert seen(client, namespace, "both") == seen(client, namespace, "both", "side")
+    ill = vendor_plugin.IDS[1]
+    client.exec(namespace, f"plugin-nvidia-{ours}", "main", "sh", "-c", f"echo {ill} > {vendor_plugin.ILL}")
+    eventually("the card is tainted", lambda: offered(client, "nvidia")[ill] == ["lode.dev/unhealthy"])
