@@ -157,6 +157,11 @@ def resources_in(node: Object) -> Mapping[str, int]:
     return _counts(node, lambda resource: vendor_of_resource(resource) is not None)
 
 
+def counts_in(node: Object) -> Mapping[str, int]:
+    """Number of devices of each device plugin, as ``resources_in``, and also of those that serve no cards."""
+    return _counts(node, lambda resource: "/" in resource)
+
+
 def _counts(node: Object, matters: Callable[[str], bool]) -> Mapping[str, int]:
     status = node.get("status") or {}
     found: dict[str, int] = {}

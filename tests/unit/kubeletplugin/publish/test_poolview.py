@@ -74,3 +74,21 @@ def test_what_a_later_list_has_is_the_truth_although_its_version_is_an_earlier_o
     assert not view.handle(Upserted(RESOURCE_SLICES, older, "4")), "the list is older than what is known"
     assert view.handle(Upserted(RESOURCE_SLICES, older, "1009"))
     assert known(view)[1] == [older]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "matters"),
+    [
+        ({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "0"}, True),
+        ({"example.com/card": "2"}, {"example.com/card": "0"}, True),
+        ({"example.com/card": "2", "cpu": "8"}, {"example.com/card": "2", "cpu": "7"}, False),
+    ],
+)
+def test_a_count_of_a_device_plugin_matters_whoever_serves_it_here(
+    before: Object, after: Object, matters: bool
+) -> None:
+    view = followed()
+    metadata = {"name": "n1", "uid": "u", "labels": {"a": "b"}}
+    for version, capacity, expected in (("2", before, True), ("3", after, matters)):
+        node = {"metadata": {**metadata, "resourceVersion": version}, "status": {"capacity": capacity}}
+        assert view.handle(Upserted(NODES, node)) is expected
