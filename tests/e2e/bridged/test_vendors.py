@@ -98,3 +98,27 @@ def test_two_containers_share_a_claim_and_a_card_that_fails_is_tainted(
     ill = vendor_plugin.IDS[1]
     client.exec(namespace, f"plugin-nvidia-{ours}", "main", "sh", "-c", f"echo {ill} > {vendor_plugin.ILL}")
     eventually("the card is tainted", lambda: offered(client, "nvidia")[ill] == ["lode.dev/unhealthy"])
+
+
+@pytest.mark.release  # the kubelet counts a resource for five minutes after its device plugin is gone
+@pytest.mark.usefixtures("bridging")
+def test_a_device_plugin_is_moved_while_its_pod_runs(client: Client, watcher: Watcher, namespace: str) -> None:
+    """What the kubelet has given stays its pod's, and the rest is had by claims."""
+    _, node, *_ = client.cluster.workers
+    client.create(namespace, vendor_plugin.pod("amd", node, vendor_plugin.FOLDER))
+    theirs = pod("theirs")
+    theirs["spec"]["containers"][0]["resources"]["limits"] = {vendor_plugin.resource("amd"): "1"}
+    client.create(namespace, theirs)
+    client.wait_until_ready(namespace, "theirs")
+    client.delete(namespace, "pods", f"plugin-amd-{node}")
+    client.create(namespace, vendor_plugin.pod("amd", node, vendor_plugin.OURS))
+    taints = ["lode.dev/other-driver"]
+    eventually("one card is free", lambda: sorted(offered(client, "amd").values()) == [[], taints], 400)
+    for part in client.list("resourceslices", fields="spec.driver=lode.dev"):
+        watcher.learn(part)
+    client.create(namespace, cards("amd", 1), pod("ours", "cards"))
+    client.wait_until_ready(namespace)
+    before = seen(client, namespace, "theirs")
+    assert seen(client, namespace, "ours") != before
+    client.delete(namespace, "pods", "theirs")
+    eventually("the other card is free", lambda: offered(client, "amd") == FREE)
