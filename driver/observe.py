@@ -142,19 +142,17 @@ def compressed(body: bytes) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-class ObserveServer:
-    """Serves the checks, /metrics and further pages over HTTP in its own thread until closed.
-
-    Anybody may be able to connect, so connections are bounded in number and in idle time.
+class BackgroundServer:
+    """Serves over HTTP in its own thread until closed.
 
     Args:
-        address: ``host:port``; an IPv6 address in brackets. Without a host, or with ``[::]``, all addresses of the
-            machine, of both families if it has both.
+        address: as of ``BoundedServer``.
+        thread: the thread's name.
     """
 
-    def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
-        self._server = BoundedServer(address, _handler(metrics, checks, pages or {}))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="observe", daemon=True)
+    def __init__(self, address: str, handler: type[BaseHTTPRequestHandler], thread: str):
+        self._server = BoundedServer(address, handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, name=thread, daemon=True)
         self._thread.start()
 
     @property
@@ -169,8 +167,23 @@ class ObserveServer:
         self._thread.join()
 
 
+class ObserveServer(BackgroundServer):
+    """Serves the checks, /metrics and further pages.
+
+    Anybody may be able to connect, so connections are bounded in number and in idle time.
+    """
+
+    def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
+        super().__init__(address, _handler(metrics, checks, pages or {}), "observe")
+
+
 class BoundedServer(ThreadingHTTPServer):
-    """Serves each connection in a thread of its own, at most ``MAX_CONNECTIONS`` at once."""
+    """Serves each connection in a thread of its own, at most ``MAX_CONNECTIONS`` at once.
+
+    Args:
+        address: ``host:port``; an IPv6 address in brackets. Without a host, or with ``[::]``, all addresses of the
+            machine, of both families if it has both.
+    """
 
     def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]):
         host, _, port = address.rpartition(":")

@@ -119,6 +119,11 @@ class KubeletPluginSettings(Section):
     claim_metrics: bool = False
     """Whether /metrics has a series for each device of a prepared claim, with the claim's name and the card's uuid."""
 
+    @property
+    def serves_device_plugins(self) -> bool:
+        """Whether vendors' own device plugins are served: always with ``hardware: deviceplugin``."""
+        return self.hardware == "deviceplugin" or (self.hardware == "auto" and self.deviceplugin.enabled)
+
 
 class TierLevel(Section):
     """The level of the topology that a tier of Volcano's stands for: one of the two."""

@@ -74,7 +74,7 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         return BackendChoice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
-    if section.deviceplugin.enabled or section.hardware == "deviceplugin":
+    if section.serves_device_plugins:
         others = () if section.hardware == "deviceplugin" else tuple(choices)
         make = partial(_device_plugins, settings, node, others, files=files, clock=clock, log=log)
         choices.append(BackendChoice("deviceplugin", lambda: True, make))

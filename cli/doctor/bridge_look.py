@@ -26,7 +26,7 @@ def look_at_bridge(settings: Settings, root: Path, boot_id: str) -> ObservedBrid
     """
     section = settings.kubeletplugin
     own = section.deviceplugin
-    if section.hardware != "deviceplugin" and not (section.hardware == "auto" and own.enabled):
+    if not section.serves_device_plugins:
         return None
     folder = root / own.folder.lstrip("/")
     kubelets = root / posixpath.join(section.kubelet_root, "device-plugins").lstrip("/")

@@ -1,6 +1,5 @@
 """Serves the page over HTTP, each connection in a thread of its own, bounded in number, size and time."""
 
-import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -8,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from cli.ui.answers import MOST_BYTES, SAFE, PageAnswer, PageRequest
-from driver.observe import BoundedServer
+from driver.observe import BackgroundServer
 
 _IDLE_SECONDS: Final = 5.0
 """Seconds that a connection may be silent before it is closed."""
@@ -18,8 +17,8 @@ _BODY_SECONDS: Final = 30.0
 """Seconds in which the body of a request has to arrive."""
 
 
-class PageServer:
-    """Serves until closed.
+class PageServer(BackgroundServer):
+    """Serves the page.
 
     Args:
         address: ``host:port``.
@@ -27,20 +26,7 @@ class PageServer:
     """
 
     def __init__(self, address: str, answer: Callable[[PageRequest], PageAnswer]):
-        self._server = BoundedServer(address, type("Handler", (_Handler,), {"answer": staticmethod(answer)}))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port in use, which differs from the address if that has port 0."""
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(address, type("Handler", (_Handler,), {"answer": staticmethod(answer)}), "page")
 
 
 class _Handler(BaseHTTPRequestHandler):

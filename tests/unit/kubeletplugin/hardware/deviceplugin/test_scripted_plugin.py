@@ -1,7 +1,6 @@
 """The scripted device plugin does what it is told, as a host of few lines sees it."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
@@ -14,18 +13,9 @@ from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as pb
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc
 from tests.fakes.deviceplugin.plugin import HOST, ScriptedPlugin
 from tests.fakes.deviceplugin.script import MOST_BYTES, TOO_LARGE, Answer, Listed, Reaction, Refused, Script, many
+from tests.unit.kubeletplugin.hardware.deviceplugin.hosted import comes_true
 
 SECONDS = 10.0
-
-
-def comes_true(fact: Callable[[], bool], seconds: float = 3 * SECONDS) -> bool:
-    """Whether it is true within that time."""
-    until = time.monotonic() + seconds
-    while not fact():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 class SmallHost:
