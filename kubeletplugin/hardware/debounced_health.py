@@ -31,10 +31,13 @@ Failures = dict[str, Failure]
 def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
     """Update the failure of a card by a report of its health; None if there is no failure to remember. Pure.
 
-    A card whose fault requires a recovery action counts as failed until that action was taken.
+    A card whose fault requires a recovery action counts as failed until that action was taken. Nothing is learned of a
+    card while the program is away that speaks for it.
 
     A failure is forgotten ``LONGEST_RECOVERY_SECONDS`` after the card is reported as healthy again.
     """
+    if health.away:
+        return failure
     if not health.healthy or health.recovery != "none":
         relapsed = failure is not None and failure.working_since is not None
         return Failure(health, (failure.times if failure else 1) + relapsed)

@@ -58,6 +58,9 @@ class Health:
     code: str = ""
     """The vendor's number of the fault, such as ``Xid 79``; "" if it has none."""
     recovery: Recovery = "none"
+    away: bool = False
+    """Whether only the program is away that speaks for the card, which has not failed: it counts as healthy as soon as
+    it is reported so."""
 
     @property
     def healthy(self) -> bool:

@@ -288,9 +288,8 @@ class Registry:
         if one.registration is None and not self._frozen:
             began = one.lost_at is None and now - self._lost_at(one) < GRACE_SECONDS
             if not began:
-                return Health(
-                    "fatal", f"the device plugin of {name} is not connected; if its pod runs on this node, delete it"
-                )
+                message = f"the device plugin of {name} is not connected; if its pod runs on this node, delete it"
+                return Health("fatal", message, away=True)
         if report.unhealthy:
             return Health("fatal", f"its device plugin reports it as unhealthy: {_texts(report.unhealthy)}")
         remember, at = self._settings.remember_seconds, one.known.failed

@@ -119,6 +119,33 @@ def test_a_card_that_has_to_be_reset_counts_as_unhealthy_until_it_was() -> None:
     assert failure.working_since == 11 * RECOVERY
 
 
+AWAY = Health("fatal", "its device plugin is not connected", away=True)
+
+
+def test_a_card_is_healthy_as_soon_as_who_speaks_for_it_is_back() -> None:
+    scene = FailingCards()
+    backend = Parted(scene.backend)
+    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    for _ in range(8):
+        backend.faults = {"gpu-1": AWAY}
+        assert scene.health()["gpu-1"] == AWAY
+        backend.faults = {}
+        assert scene.health()["gpu-1"].healthy
+    assert not scene.files.names("/plugin")
+
+
+def test_a_card_that_has_failed_stays_so_while_who_speaks_for_it_is_away() -> None:
+    scene = FailingCards()
+    backend = Parted(scene.backend)
+    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    scene.fail()
+    scene.health()
+    backend.faults = {"gpu-1": AWAY}
+    assert scene.health()["gpu-1"] == Health("fatal", "Xid 79")
+    backend.faults = {}
+    assert scene.recovers_after() == RECOVERY
+
+
 @pytest.mark.parametrize("seconds", [5.0, 30.0])
 def test_a_card_that_toggles_changes_once(seconds: float) -> None:
     scene, seen = FailingCards(), []

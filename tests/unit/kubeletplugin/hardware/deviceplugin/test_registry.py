@@ -98,6 +98,7 @@ def test_a_lost_connection_makes_all_its_devices_unhealthy_until_the_next_list(n
     registration = node.lists("a", "b")
     assert node.registry.lost(registration)
     assert all("is not connected" in message for message in node.health.values())
+    assert all(health.away for health in node.registry.health().values()), "the devices have not failed"
     assert node.cards == ["a", "b"]
     again = node.registry.begin(GPU, "amd.sock")
     assert "is not connected" in node.health["a"], "a registration without a list says nothing"
