@@ -38,10 +38,8 @@ _POLICIES: Final = (
     ),
     Resource(_ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
 )
-_WORKLOADS: Final = (
-    Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
-    Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True),
-)
+_DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
+_WORKLOADS: Final = (Resource("apps", "v1", "deployments", "Deployment", namespaced=True), _DAEMON_SETS)
 _OF_ADOPTION: Final = ("adopted-", "not-adopted-")
 _PART_OF: Final = "app.kubernetes.io/part-of=lode"
 _PROGRAMS: Final = "app.kubernetes.io/name in (lode-controller, lode-kubeletplugin)"
@@ -107,6 +105,11 @@ class Uninstall:
         self._wait("no slice is left", self._slices_after_deleting)
         self._delete_ours(_POLICIES)
         self._wait("no claim that nobody uses is allocated", self._claims_after_clearing)
+        if moved := [obj for obj in list_all(self._api, _DAEMON_SETS) if self._registers_with_ours(obj)]:
+            print(
+                f"Device plugins that nobody serves any more: {_some(moved, most=len(moved))}. Apply the manifests of "
+                "their vendors, with /var/lib/kubelet/device-plugins of the host, and the kubelet serves them again."
+            )
         print("Done. Now remove device classes, roles and namespaces: helm uninstall, or kubectl delete -k.")
         return PLACED
 
@@ -120,6 +123,12 @@ class Uninstall:
         allocation = claim.get("status", {}).get("allocation") or {}
         results = (allocation.get("devices") or {}).get("results") or []
         return any(result["driver"] == self._names.driver for result in results)
+
+    def _registers_with_ours(self, daemon_set: Object) -> bool:
+        """Whether it is a device plugin that mounts the folder of the kubelet plugin."""
+        volumes = daemon_set["spec"]["template"]["spec"].get("volumes") or []
+        folders = [(volume.get("hostPath") or {}).get("path") or "" for volume in volumes]
+        return any(path.rstrip("/").endswith(f"/plugins/{self._names.driver}/device-plugins") for path in folders)
 
     def _delete_ours(self, resources: Iterable[Resource], chosen: Callable[[str], bool] = lambda name: True) -> None:
         for resource in resources:

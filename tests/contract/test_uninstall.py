@@ -21,6 +21,7 @@ from tests.contract.installed import (
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 PROTECTED = {"karpenter.sh/do-not-disrupt": "true", "lode.dev/do-not-disrupt": "true"}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -90,8 +91,21 @@ def call(plane: ControlPlane, *arguments: str) -> int:
     return uninstall.main([f"--kubeconfig={plane.kubeconfig()}", *arguments])
 
 
-def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[ControlPlane, Identity]) -> None:
+def device_plugin(name: str, folder: str) -> Object:
+    """The DaemonSet of a vendor."""
+    labels = {"app": name}
+    volumes = [{"name": "folder", "hostPath": {"path": folder}}, {"name": "own", "emptyDir": {}}]
+    spec = {"containers": [{"name": "main", "image": "none"}], "volumes": volumes}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+def test_uninstalling_leaves_nothing_that_anybody_waits_for(
+    cluster: tuple[ControlPlane, Identity], capsys: pytest.CaptureFixture[str]
+) -> None:
     plane, admin = cluster
+    for name, folder in (("moved", "/var/lib/kubelet/plugins/lode.dev/"), ("of-kubelet", "/var/lib/kubelet/")):
+        admin.request("POST", DAEMON_SETS, device_plugin(name, f"{folder}device-plugins")).must()
     pod = gated_pod(admin)
     plugin = admin.as_user(PLUGIN, node="n1")
     plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-devices-000")).must()
@@ -108,6 +122,7 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     assert set(ours(admin)) == kinds
     assert call(plane) == 0
     assert ours(admin) == {}
+    assert "Device plugins that nobody serves any more: default/moved. Apply the" in capsys.readouterr().out
     assert admin.request("GET", f"{PODS}/{pod}").ok
     assert admin.request("GET", f"{SLICES}/{other}").ok
     assert admin.request("GET", f"{TEMPLATES}/of-others").ok
