@@ -30,10 +30,17 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 	lode demo $(ARGS)
 
 .PHONY: test
-test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+test: lint unit contract ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+
+.PHONY: unit
+unit: $(VENV) ## unit and system tests only (ARGS for pytest)
 	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
 	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
+
+.PHONY: contract
+contract: $(VENV) ## contract tests only (ARGS for pytest)
+	$(CLUSTERS) control-plane --helm >/dev/null
 	@# These wait more than they work; each process has control planes of its own.
 	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
 
@@ -120,23 +127,23 @@ histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999 
 
 .PHONY: fuzz
 fuzz: $(VENV) ## make hostile inputs for everything that others can write, guided by coverage (FUZZ_SECONDS=60, ARGS="cluster files")
-	$(UV) sync --locked --group fuzz $(addprefix --python ,$(PYTHON))
+	$(UV) sync --locked --inexact --group fuzz $(addprefix --python ,$(PYTHON))
 	python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
 .PHONY: site
 site: $(VENV) ## build the documentation site in build/site and check it; every fault of a page is an error
-	$(UV) sync --locked --group docs $(addprefix --python ,$(PYTHON))
+	$(UV) sync --locked --inexact --group docs $(addprefix --python ,$(PYTHON))
 	python -m docsite build/site
 	pytest -q tests/site
 
 .PHONY: ui-test
 ui-test: $(VENV) ## test the page of lode ui in Chromium, which has to be installed (ARGS for pytest)
-	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	$(UV) sync --locked --inexact --group browser $(addprefix --python ,$(PYTHON))
 	pytest -q --numprocesses 2 tests/page $(ARGS)
 
 .PHONY: screenshots
 screenshots: $(VENV) ## make the pictures of the page in docs/images anew, from the fleet of the demo
-	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	$(UV) sync --locked --inexact --group browser $(addprefix --python ,$(PYTHON))
 	python -m tests.page.screenshots docs/images
 
 .PHONY: mutants
@@ -169,7 +176,7 @@ bench-ui: $(VENV) ## size, time and memory of the document of `lode ui` for 5,00
 
 .PHONY: bench-page
 bench-page: $(VENV) ## how soon the page of lode ui shows 5,000 nodes with 40,000 cards in Chromium (ARGS)
-	$(UV) sync --locked --group browser $(addprefix --python ,$(PYTHON))
+	$(UV) sync --locked --inexact --group browser $(addprefix --python ,$(PYTHON))
 	python -m benchmarks.page $(ARGS)
 
 .PHONY: bench-throughput
