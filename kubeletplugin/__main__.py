@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.choosing import CombinedHardware
+from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
@@ -61,6 +62,8 @@ class PluginProcess:
         self._files = SystemFiles()
         self._log = logger("kubeletplugin").bind(node=node_name)
         self.metrics = Metrics()
+        self._bridge_metrics = cache(lambda: BridgeMetrics(self.metrics))
+        """Made where device plugins are served."""
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._crashed = threading.Event()
@@ -130,7 +133,13 @@ class PluginProcess:
     def _find_hardware(self) -> CombinedHardware:
         node = self._watched() or self._api.get(NODES, self._node_name)
         self._profile = profile_name(self._settings, node)
-        found = FoundNode(self._node_name, self._profile, lambda: _labels(self._watched() or node), serves=True)
+        found = FoundNode(
+            self._node_name,
+            self._profile,
+            lambda: _labels(self._watched() or node),
+            bridge_metrics=self._bridge_metrics,
+            serves=True,
+        )
         return find_hardware(self._settings, found, files=self._files, clock=self._clock, log=self._log)
 
     def _has_other_profile(self) -> bool:

@@ -13,6 +13,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware, chosen
+from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
@@ -46,6 +47,8 @@ class FoundNode:
     """See ``profile_name``."""
     labels: Callable[[], Mapping[str, str]] = dict
     """Returns the labels of the Node; {} while they are not known."""
+    bridge_metrics: Callable[[], BridgeMetrics] | None = None
+    """Returns the metrics of device plugins; None if nobody reads them."""
     serves: bool = False
     """Whether this program serves the node's device plugins; others see what it has recorded of them."""
 
@@ -169,7 +172,8 @@ def _device_plugins(
         return f"the backend {backend} serves these cards; set kubeletplugin.hardware to deviceplugin to serve them so"
 
     record = BootFile(files, own.known_file, boot_id, Known, log)
-    registry = Registry(own, record, lambda: LabelledNode(node.labels(), pci), clock, log)
+    metrics = node.bridge_metrics() if node.bridge_metrics else None
+    registry = Registry(own, record, lambda: LabelledNode(node.labels(), pci), clock, log, metrics=metrics)
     kept, host_files = KeptAnswers(files, f"{own.state_folder}/answers", boot_id), SystemHostTree(own.host_root)
     if not node.serves:
         registry.freeze(frozen=True)

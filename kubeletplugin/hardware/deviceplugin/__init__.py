@@ -10,4 +10,5 @@ mapping         cards from what they report and what the settings say
 | kept_answers  answers that are in use, as files
 hostfiles       the host's files that answers name
 | reported      devices as they are reported, and which of them are one card
+| metrics       who is connected, what they report, and how they answer, for monitoring
 """

@@ -134,7 +134,11 @@ class DevicePluginHardware(Hardware):
         if ill := [name for name in action.ids if not reported[name].healthy]:
             raise HardwareRefusal(f"the device plugin of {action.resource} reports {', '.join(ill)} as unhealthy")
         answer = self._plugins.allocate(action.resource, action.ids)
-        edits = edits_from(answer, action.resource, self._registry.settings_of(action.resource), self._files)
+        try:
+            edits = edits_from(answer, action.resource, self._registry.settings_of(action.resource), self._files)
+        except HardwareRefusal:
+            self._registry.metrics.failed(action.resource, "answer")
+            raise
         made = {_ANSWER: to_text(edits), action.variables: ",".join(name for name, _ in edits.env)}
         try:
             self._kept.keep(action, made)

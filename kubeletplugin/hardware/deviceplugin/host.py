@@ -28,6 +28,7 @@ from driver.observe import Logger
 from driver.threads import start_thread
 from kubeletplugin.hardware.deviceplugin.answers import AnsweredDevice, AnsweredMount, PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
+from kubeletplugin.hardware.deviceplugin.metrics import RefusalReason
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
 from kubeletplugin.hardware.deviceplugin.reported import Reported
@@ -63,10 +64,11 @@ class HostTimes:
 
 
 class RefusedError(Exception):
-    """A registration that is answered with an error."""
+    """A registration that is answered with an error. By default, what it says is invalid."""
 
-    def __init__(self, code: grpc.StatusCode, message: str):
+    def __init__(self, reason: RefusalReason, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT):
         super().__init__(message)
+        self.reason = reason
         self.code = code
 
 
@@ -89,6 +91,7 @@ class PluginHost(DevicePlugins):
     ):
         self._folder = Path(folder)
         self._registry = registry
+        self._metrics = registry.metrics
         self._clock = clock
         self._log = log
         self._refuse = refuse
@@ -195,22 +198,27 @@ class PluginHost(DevicePlugins):
         with self._lock:
             plugin = self._plugins.get(registration.number) if registration else None
         if registration is None or plugin is None:
+            self._metrics.failed(resource, "not-connected")
             raise TransientFault(
                 f"the device plugin of {resource} is not connected; if its pod runs on this node, delete it"
             )
         if not plugin.turn.acquire(timeout=self._times.allocate):
+            self._metrics.failed(resource, "busy")
             raise TransientFault(f"the device plugin of {resource} is busy with another claim")
+        began = self._clock.monotonic()
         try:
             return self._asked(plugin, registration, ids)
         except grpc.RpcError as error:
             raise self._refusal(registration, error) from error
         finally:
+            self._metrics.answered(resource, self._clock.monotonic() - began)
             plugin.turn.release()
 
     def _asked(self, plugin: "_Plugin", registration: Registration, ids: tuple[str, ...]) -> PluginAnswer:
         request = messages.AllocateRequest(container_requests=[messages.ContainerAllocateRequest(devices_ids=ids)])
         answers = plugin.stub.Allocate(request, timeout=self._times.allocate).container_responses
         if len(answers) != 1:
+            self._metrics.failed(registration.resource, "answer")
             raise HardwareRefusal(
                 f"the device plugin of {registration.resource} answered for {len(answers)} containers instead of one; "
                 "see its log"
@@ -229,28 +237,40 @@ class PluginHost(DevicePlugins):
                 f"({details}); run it under the kubelet, or the vendor's plain one here"
             )
             self._registry.refuse(resource, reason)
+            self._metrics.refused(resource, "looks-for-pod")
+            self._metrics.failed(resource, "looks-for-pod")
             return HardwareRefusal(reason)
         if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+            self._metrics.failed(resource, "timeout")
             return HardwareRefusal(
                 f"the device plugin of {resource} did not answer within {self._times.allocate:g} s; see its log"
             )
+        self._metrics.failed(resource, "refused")
         return HardwareRefusal(f"the device plugin of {resource} refused: {code}: {details}; see its log")
 
     def _register(self, request: messages.RegisterRequest) -> None:
+        try:
+            self._take(request)
+        except RefusedError as error:
+            self._metrics.refused(request.resource_name, error.reason)
+            raise
+
+    def _take(self, request: messages.RegisterRequest) -> None:
         resource, endpoint = request.resource_name, request.endpoint
         if request.version != VERSION:
-            raise RefusedError(
-                grpc.StatusCode.INVALID_ARGUMENT, f"version {request.version!r} is not supported; use {VERSION}"
-            )
-        if reason := refusal_of(resource) or self._refuse(resource):
-            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, f"resource {resource!r}: {reason}")
+            raise RefusedError("version", f"version {request.version!r} is not supported; use {VERSION}")
+        if reason := refusal_of(resource):
+            raise RefusedError("name", f"resource {resource!r}: {reason}")
+        if reason := self._refuse(resource):
+            raise RefusedError("other-backend", f"resource {resource!r}: {reason}")
         if not endpoint or endpoint != Path(endpoint).name or endpoint == SOCKET:
-            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, f"endpoint {endpoint!r} is not a plain file name")
+            raise RefusedError("endpoint", f"endpoint {endpoint!r} is not a plain file name")
         if self._registry.is_ignored(resource):
             self._log.info("device plugin ignored", resource=resource)
             return
         if not self._registry.has_room(resource):
-            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, "this node serves as many resources as it can")
+            message = "this node serves as many resources as it can"
+            raise RefusedError("full", message, grpc.StatusCode.RESOURCE_EXHAUSTED)
         registration = self._registry.begin(resource, endpoint)
         self._unlinked.discard(resource)
         plugin = self._dialled(registration)
@@ -278,7 +298,7 @@ class PluginHost(DevicePlugins):
             message = (
                 f"cannot be reached at {registration.endpoint}: {error.code().name}: {bounded(str(error.details()))}"
             )
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, message) from error
+            raise RefusedError("unreachable", message, grpc.StatusCode.UNAVAILABLE) from error
         started = Registration(
             registration.resource, registration.endpoint, registration.number, options.pre_start_required
         )
@@ -287,7 +307,7 @@ class PluginHost(DevicePlugins):
     def _reachable(self, endpoint: str) -> str:
         path = self._folder / endpoint
         if len(os.fsencode(path)) > MAX_PATH_BYTES:
-            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, f"endpoint {endpoint!r}: the name is too long")
+            raise RefusedError("endpoint", f"endpoint {endpoint!r}: the name is too long")
         return str(path)
 
     def _watch(self, plugin: "_Plugin") -> None:

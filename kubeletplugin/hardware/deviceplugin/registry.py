@@ -5,18 +5,21 @@ socket, and forget which cards had failed. All of that is remembered here, also 
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Final
 
 from driver.clock import Clock
 from driver.deviceplugins import DevicePluginSettings, ResourceSettings
 from driver.limits import MAX_HEALTH_MESSAGE, listed
-from driver.observe import Logger
+from driver.observe import Logger, Metrics
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, fits_pattern
+from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.deviceplugin.reported import Reported, ReportedCard, card_reports
 from kubeletplugin.hardware.port import Health
 
@@ -71,6 +74,8 @@ class _Resource:
     """When the connection was lost; None if there has been none since the start."""
     begun_at: float | None = None
     """When its device plugin registered last; None if it has not since the start."""
+    listed_at: float = 0.0
+    """When its device plugin sent its last list since the start."""
     failed_in: dict[str, int] = field(default_factory=dict)
     """The number of the registration that reported an ID as unhealthy; missing for those of earlier programs."""
     refusal: str = ""
@@ -109,6 +114,9 @@ class Registry:
     Args:
         record: keeps what is known for the next program.
         node: the facts of the node now.
+
+    Attributes:
+        metrics: of the device plugins.
     """
 
     def __init__(
@@ -118,7 +126,9 @@ class Registry:
         node: Callable[[], LabelledNode],
         clock: Clock,
         log: Logger,
+        metrics: BridgeMetrics | None = None,
     ):
+        self.metrics = metrics or BridgeMetrics(Metrics())
         self._settings = settings
         self._record = record
         self._node = node
@@ -129,6 +139,10 @@ class Registry:
         self._numbers = 0
         self._frozen = False
         self._resources = {name: _Resource(known) for name, known in (record.load() or {}).items()}
+        self._held: Counter[str] = Counter()
+        """IDs that claims had when the cards were last asked for, by resource."""
+        for name in self._resources:
+            self._follow(name)
 
     @property
     def endpoints(self) -> frozenset[str]:
@@ -153,7 +167,10 @@ class Registry:
         """Note that a device plugin registers. Its socket is on record before it has the answer."""
         with self._lock:
             self._numbers += 1
-            one = self._resources.setdefault(resource, _Resource())
+            if resource not in self._resources:
+                self._resources[resource] = _Resource()
+                self._follow(resource)
+            one = self._resources[resource]
             one.known = replace(one.known, endpoint=endpoint)
             one.begun_at = self._clock.monotonic()
             self._choose()
@@ -173,7 +190,7 @@ class Registry:
             if before is not None and before.number > registration.number:
                 return None
             now = self._clock.monotonic()
-            one.registration, one.lost_at = registration, None
+            one.registration, one.lost_at, one.listed_at = registration, None, now
             if before is None or before.number != registration.number:
                 one.refusal = ""
 
@@ -185,6 +202,11 @@ class Registry:
             if known != one.known:
                 one.known, one.reports, one.cards = known, None, None
                 self._choose()
+        self.metrics.follow_list(
+            registration.resource,
+            age=lambda: self._clock.monotonic() - one.listed_at,
+            count=partial(self._count, registration.resource),
+        )
         self._record.save()
         if before is None or before.number == registration.number:
             return None
@@ -245,6 +267,7 @@ class Registry:
         """
         node = self._node()
         with self._lock:
+            self._held = Counter(resource for resource, _ in held)
             self._forget(held)
             found: list[Card] = []
             for name, one in self._resources.items():
@@ -279,6 +302,19 @@ class Registry:
                 if not self.is_ignored(name)
                 for each in self._reports(name, one).values()
             }
+
+    def _follow(self, name: str) -> None:
+        self.metrics.follow(
+            name, connected=lambda: self.current(name) is not None, held=lambda: self._held.get(name, 0)
+        )
+
+    def _count(self, name: str, healthy: bool) -> int:
+        """The number of devices of a resource that are healthy, or of those that are not."""
+        now = self._clock.monotonic()
+        with self._lock:
+            one = self._resources[name]
+            found = [self._health(name, one, each, now) for each in self._reports(name, one).values()]
+        return sum(each.healthy == healthy for each in found)
 
     def _health(self, name: str, one: _Resource, report: ReportedCard, now: float) -> Health:
         if one.refusal:

@@ -8,7 +8,7 @@ from typing import Any
 
 from driver.clock import SystemClock
 from driver.deviceplugins import DevicePluginSettings
-from driver.observe import logger
+from driver.observe import Metrics, logger
 from kubeletplugin.hardware import Card, Edits, Handle, Health, Use
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
@@ -16,6 +16,7 @@ from kubeletplugin.hardware.deviceplugin.host import HostTimes, PluginHost
 from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
 from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.plugin import ScriptedPlugin
@@ -60,12 +61,14 @@ class HostedNode:
     def start(self) -> "HostedNode":
         """A new program of ours."""
         clock, log, boot = SystemClock(), logger("test"), f"boot-{self.boots}"
+        self.metrics = Metrics()
         self.registry = Registry(
             self.settings,
             BootFile(self.files, "/state/device-plugins.json", boot, Known, log),
             lambda: LabelledNode({}, lambda _: PciFacts()),
             clock,
             log,
+            metrics=BridgeMetrics(self.metrics),
         )
         self.host = PluginHost(str(self.folder), self.registry, clock, log, self.refuse, self.times)
         self.hardware = DevicePluginHardware(
@@ -145,6 +148,10 @@ class HostedNode:
         """The claim ends."""
         for action in self.hardware.actions(self.use(claim, *device_ids, resource=resource), ()):
             self.hardware.release(action, None)
+
+    def shows(self, name: str, resource: str = "example.com/card", **labels: str) -> float | None:
+        """The value of a series of this resource; None if there is none."""
+        return self.metrics.registry.get_sample_value(name, {"resource": resource, **labels})
 
     def end(self) -> None:
         """The test is over. What no plugin may ever see is looked for."""
