@@ -103,6 +103,8 @@ class PluginHost(DevicePlugins):
         self._server: grpc.Server | None = None
         self._inode: int | None = None
         """Of our ``kubelet.sock``."""
+        self._removed: set[str] = set()
+        """File names of the sockets that the last start removed and whose device plugin was not told so."""
         self._unlinked: set[str] = set()
         """Resources whose sockets were removed since their device plugin was lost."""
         self._made_anew = False
@@ -133,8 +135,11 @@ class PluginHost(DevicePlugins):
         server.start()
         inode = aside.lstat().st_ino
         path.unlink(missing_ok=True)
-        for name in self._sockets_of_plugins():
+        removed = set(self._sockets_of_plugins())
+        for name in removed:
             (self._folder / name).unlink(missing_ok=True)
+        with self._lock:
+            self._removed = removed
         aside.rename(path)
         with self._lock:
             before, self._server, self._inode = self._server, server, inode
@@ -268,6 +273,9 @@ class PluginHost(DevicePlugins):
         if self._registry.is_ignored(resource):
             self._log.info("device plugin ignored", resource=resource)
             return
+        if self._was_removed(endpoint):
+            message = f"the socket {endpoint} was removed when Lode started; register again with a new one"
+            raise RefusedError("unreachable", message, grpc.StatusCode.UNAVAILABLE)
         if not self._registry.has_room(resource):
             message = "this node serves as many resources as it can"
             raise RefusedError("full", message, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -280,6 +288,14 @@ class PluginHost(DevicePlugins):
         name = f"device plugin {resource}"
         start_thread(name, partial(self._watch, plugin), partial(self._lose, plugin))
         self._log.info("device plugin registered", resource=resource, endpoint=endpoint)
+
+    def _was_removed(self, endpoint: str) -> bool:
+        """Whether our start has removed the socket while its device plugin waited for us. It is said once: a device
+        plugin may also serve its new socket a moment after it has registered."""
+        with self._lock:
+            known = endpoint in self._removed
+            self._removed.discard(endpoint)
+        return known and not is_socket(self._folder / endpoint)
 
     def _dialled(self, registration: Registration) -> "_Plugin":
         channel = grpc.insecure_channel(

@@ -31,6 +31,21 @@ def test_a_plugin_that_waited_before_us_and_one_that_comes_late_are_served(make_
     node.served(resource="example.com/late", endpoint="late.sock", registers_after_seconds=0.3)
 
 
+def test_a_plugin_whose_socket_our_start_removed_is_told_so_at_once(make_node: MakeNode) -> None:
+    """Both have started anew: it serves, and waits for us with the name that is on record."""
+    node = make_node(times=replace(SHORT, dial=60.0))
+    plugin = node.served()
+    node.host.close()
+    (node.folder / HOST).unlink()
+    plugin.kill()
+    plugin.start()
+    assert comes_true(lambda: plugin.endpoint)
+    node.start()
+    assert comes_true(lambda: len(plugin.registrations) >= 3 and plugin.registrations[-1] == "")
+    assert "was removed" in plugin.registrations[1]
+    assert comes_true(lambda: node.ids() == BOTH)
+
+
 @pytest.mark.parametrize("reaction", RETURNING)
 @pytest.mark.parametrize("endpoint", ["example.sock", "example.com_card"])
 def test_whatever_a_plugin_looks_at_it_registers_again_after_our_restart(
