@@ -59,6 +59,8 @@ class KnownResource:
     """When IDs were missing in a list for the first time."""
     failed: Mapping[str, float] = field(default_factory=dict)
     """When IDs were last reported as unhealthy, until they count as healthy again."""
+    lost: float | None = None
+    """When the connection was lost; None while there is one, and if the program ended before it."""
 
 
 Known = dict[str, KnownResource]
@@ -70,8 +72,6 @@ class _Resource:
     known: KnownResource = KnownResource()
     registration: Registration | None = None
     """The one whose list counts; None while no device plugin is connected."""
-    lost_at: float | None = None
-    """When the connection was lost; None if there has been none since the start."""
     begun_at: float | None = None
     """When its device plugin registered last; None if it has not since the start."""
     listed_at: float = 0.0
@@ -190,13 +190,13 @@ class Registry:
             if before is not None and before.number > registration.number:
                 return None
             now = self._clock.monotonic()
-            one.registration, one.lost_at, one.listed_at = registration, None, now
+            one.registration, one.listed_at = registration, now
             if before is None or before.number != registration.number:
                 one.refusal = ""
 
             own = {name for name, number in one.failed_in.items() if number == registration.number}
             remember = self._settings.remember_seconds
-            known = after_list(one.known, readable, now, own=own, remember=remember)
+            known = replace(after_list(one.known, readable, now, own=own, remember=remember), lost=None)
             one.failed_in = {name: number for name, number in one.failed_in.items() if name in known.failed}
             one.failed_in |= {device.id: registration.number for device in readable if not device.healthy}
             if known != one.known:
@@ -218,8 +218,11 @@ class Registry:
             one = self._resources[registration.resource]
             if one.registration is None or one.registration.number != registration.number or self._frozen:
                 return False
-            one.registration, one.lost_at = None, self._clock.monotonic()
-            return True
+            one.registration = None
+            one.known = replace(one.known, lost=self._clock.monotonic())
+            self._choose()
+        self._record.save()
+        return True
 
     def refuse(self, resource: str, reason: str) -> None:
         """Note why the devices of a resource cannot be used, until its device plugin registers again."""
@@ -233,7 +236,8 @@ class Registry:
             if self._frozen and not frozen:
                 self._started = self._clock.monotonic()
                 for one in self._resources.values():
-                    one.registration = one.lost_at = one.begun_at = None
+                    one.registration = one.begun_at = None
+                    one.known = replace(one.known, lost=None)
             self._frozen = frozen
 
     def current(self, resource: str) -> Registration | None:
@@ -322,7 +326,7 @@ class Registry:
         if _is_gone(report, one):
             return Health("fatal", f"the device plugin of {name} does not report it any more")
         if one.registration is None and not self._frozen:
-            began = one.lost_at is None and now - self._lost_at(one) < GRACE_SECONDS
+            began = one.known.lost is None and now - self._lost_at(one) < GRACE_SECONDS
             if not began:
                 message = f"the device plugin of {name} is not connected; if its pod runs on this node, delete it"
                 return Health("fatal", message, away=True)
@@ -358,7 +362,7 @@ class Registry:
 
     def _lost_at(self, one: _Resource) -> float:
         """Since when a resource without a connection waits for one, or for the first list of one."""
-        return max(at for at in (self._started, one.lost_at, one.begun_at) if at is not None)
+        return max(at for at in (self._started, one.known.lost, one.begun_at) if at is not None)
 
     def _readable(self, resource: str, devices: Iterable[Reported]) -> Iterable[Reported]:
         found: dict[str, Reported] = {}

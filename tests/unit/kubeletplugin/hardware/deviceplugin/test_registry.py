@@ -170,6 +170,16 @@ def test_the_next_program_of_a_boot_knows_everything_and_waits_for_registrations
     assert "before it started anew" in node.health["b"]
 
 
+def test_the_next_program_of_a_boot_knows_which_device_plugins_were_lost(node: Node) -> None:
+    """A claim that is given their devices would wait for ever."""
+    node.registry.lost(node.lists("a"))
+    node.start()
+    assert "is not connected" in node.health["a"]
+    node.lists("a")
+    node.start()
+    assert node.health["a"] == ""
+
+
 def test_a_reboot_forgets_everything(node: Node) -> None:
     node.lists("a")
     node.boot = "boot-2"
