@@ -204,7 +204,8 @@ def taints_of(
     found: dict[str, tuple[Taint, ...]] = {}
     for name, state in health.items():
         if (effect := effect_of[state.state]) != "None":
-            found[name] = (Taint(names.unhealthy, effect=effect),)
+            kept = state.away and effect == "NoExecute"  # the pods of the card go on
+            found[name] = (Taint(names.unhealthy, effect="NoSchedule" if kept else effect),)
     for name in releasing:
         found[name] = (*found.get(name, ()), Taint(names.attribute("releasing")))
     for name, kind in (served_by_others or {}).items():

@@ -218,6 +218,12 @@ def test_the_operator_chooses_the_effect_of_each_state_of_health() -> None:
     }
 
 
+def test_no_pod_ends_because_who_speaks_for_its_card_is_away() -> None:
+    effects = HealthTaints(fatal="NoExecute")
+    found = taints_of({"gpu-0": Health("fatal", away=True)}, effects, (), NAMES)
+    assert [taint.effect for taint in found["gpu-0"]] == ["NoSchedule"]
+
+
 def test_a_device_that_an_earlier_claim_has_not_let_go_of_is_tainted() -> None:
     taints = taints_of({"gpu-0": Health("fatal")}, HealthTaints(), ["gpu-0-share", "gpu-1-mig-1g-5gb-6"], NAMES)
     found = inventory("a100x4", taints=taints)
