@@ -9,6 +9,7 @@ cluster_checks    whether a cluster has what Lode needs
 | node_checks     whether a node has what the kubelet plugin needs
 bridge_checks     whether device plugins have found their way to Lode
 migration_checks  whether pods of other systems are adopted as it is meant
+| rivals          which cards of Lode another DRA driver publishes, too
 findings          what checks found, and how it is printed
 """
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from cli.doctor.findings import SHOWN, Finding, ok, some
 from cli.doctor.migration_checks import Migration, check_migration
+from cli.doctor.rivals import TwiceOffered, check_twice
 from driver.names import NVIDIA_DRA_DRIVER
 
 OLDEST: Final = (1, 36)
@@ -66,7 +67,9 @@ class ClusterNode:
     claims: int = 0
     """Number of claims that hold our devices of it."""
     drivers: tuple[str, ...] = ()
-    """Other DRA drivers with slices for this node."""
+    """Other DRA drivers of these vendors with slices for this node."""
+    twice: tuple[TwiceOffered, ...] = ()
+    """Cards that other DRA drivers, of whatever vendor, publish beside us."""
     nvidia_names: bool = False
     """Whether our devices there have the attributes of NVIDIA's DRA driver."""
 
@@ -312,14 +315,16 @@ def _rivals(nodes: list[ClusterNode]) -> Iterator[Finding]:
     for node in nodes:
         for resource in node.device_plugins:
             plugins.setdefault(resource, []).append(node)
-        for driver in node.drivers:
+        for driver in set(node.drivers) - {one.driver for one in node.twice}:
             drivers.setdefault(driver, []).append(node.name)
     for resource, offering in plugins.items():
         yield from _device_plugin(resource, offering)
-    for driver, names in drivers.items():
+    twice = list(check_twice((node.name, node.twice, node.claims) for node in nodes))
+    yield from twice
+    for driver, names in sorted(drivers.items()):
         remedy = f"{_TWICE} remove the other driver there, or exclude the nodes"
         yield Finding("warning", "other drivers", some(names), f"the DRA driver {driver} publishes devices", remedy)
-    if not plugins and not drivers:
+    if not plugins and not drivers and not twice:
         yield ok("other drivers", f"{len(nodes)} nodes", "no other driver of these cards")
 
 

@@ -12,6 +12,7 @@ from cli.checks import DAEMON_SETS, DEPLOYMENTS
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
 from cli.doctor.migration_checks import Migration
 from cli.doctor.migration_look import migration
+from cli.doctor.rivals import CardsOfNode
 from cli.expand import SENSELESS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
@@ -227,7 +228,19 @@ class ClusterLook:
         devices: dict[str, int] = {}
         others: dict[str, set[str]] = {}
         nvidia_names: set[str] = set()
-        for node, driver, count, named in self._each(RESOURCE_SLICES, _published):
+        cards: dict[str, CardsOfNode] = {}
+        names = self._settings.names
+
+        def read(part: Object) -> tuple[str, str, int, bool]:
+            node, driver, count, named = _published(part)
+            known = cards.setdefault(node, CardsOfNode())
+            if driver == names.driver:
+                known.add_own(part, names)
+            else:
+                known.add_other(part)
+            return node, driver, count, named
+
+        for node, driver, count, named in self._each(RESOURCE_SLICES, read):
             if driver == self._settings.driver_name:
                 devices[node] = devices.get(node, 0) + count
                 nvidia_names |= {node} if named else set()
@@ -240,7 +253,8 @@ class ClusterLook:
             if raw["status"].get("nodeInfo", {}).get("operatingSystem") not in ("linux", "", None):
                 return None
             found = _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
-            return replace(found, nvidia_names=found.name in nvidia_names, claims=claims[found.name])
+            twice = tuple(cards[found.name].twice()) if found.name in cards else ()
+            return replace(found, nvidia_names=found.name in nvidia_names, claims=claims[found.name], twice=twice)
 
         return tuple(filter(None, self._each(NODES, of_linux)))
 

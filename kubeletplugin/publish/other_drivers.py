@@ -24,7 +24,7 @@ class OtherDevice:
 
     driver: str
     texts: frozenset[str]
-    """The values of its attributes, of which one may be the uuid of its card."""
+    """The values of its attributes, of which one may be the uuid or the PCI address of its card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +208,9 @@ def _of_slices(published: Iterable[OtherDevice]) -> Iterator[_Sign]:
 
 
 def _names(name: str, known: KnownCard) -> bool:
-    """Whether a device belongs to a card by its name: plugins add a number to the uuid for each share."""
-    if any(uuid in name for uuid in known.uuids):
+    """Whether a device belongs to a card by its name: plugins add a number to the uuid for each share, and DRA drivers
+    publish PCI addresses."""
+    if any(uuid in name for uuid in known.uuids) or (name and name == known.card.pci_bus_id):
         return True
     numbered = facts_of(known.card.vendor).numbered_card
     found = numbered.fullmatch(name) if numbered else None

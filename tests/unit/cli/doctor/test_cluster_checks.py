@@ -8,6 +8,7 @@ import pytest
 from cli.doctor import findings
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right, check_cluster, minor
 from cli.doctor.cluster_look import rights_of
+from cli.doctor.rivals import TwiceOffered
 
 NODE = ClusterNode("n1", "v1.37.1", "containerd://2.1.4", excluded=False, plugin_ready=True, devices=8)
 PREPARED = ClusterFacts(
@@ -118,6 +119,16 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
         (
             of_node(drivers=("gpu.nvidia.com",)),
             ("warning", "other drivers", "n1", "the DRA driver gpu.nvidia.com publishes devices"),
+        ),
+        (
+            of_node(drivers=("gpu.nvidia.com",), twice=(TwiceOffered("gpu.nvidia.com", ("gpu-0",), is_closed=False),)),
+            (
+                "failed",
+                "other drivers",
+                "n1",
+                "the DRA driver gpu.nvidia.com publishes the same cards as Lode: n1/gpu-0; "
+                "one card can be in two hands",
+            ),
         ),
         (
             {"nvidia_classes": ("gpu.nvidia.com",)},

@@ -98,12 +98,13 @@ def test_devices_that_the_kubelet_does_not_name_may_be_any_card(
         (published("GPU-uuid2"), {"gpu-2"}),
         (published("GPU-uuid2", "GPU-uuid0"), {"gpu-0", "gpu-2"}),
         (published("GPU-uuid2", "a100"), GPUS),
+        (published("0000:0f:00.0"), {"gpu-1"}),
         ([OtherDevice("gpu.nvidia.com", frozenset())], GPUS),
         ([OtherDevice("npu.huawei.com", frozenset())], NPUS),
         ([], set()),
     ],
 )
-def test_devices_of_dra_drivers_name_their_cards_by_uuid(devices: list[OtherDevice], expected: set[str]) -> None:
+def test_devices_of_dra_drivers_name_their_cards(devices: list[OtherDevice], expected: set[str]) -> None:
     kubelet = KubeletDevices(drivers=frozenset(device.driver for device in devices))
     assert handed_out(KNOWN, {}, devices, kubelet).keys() == expected
     assert handed_out(KNOWN, {}, devices).keys() == expected
