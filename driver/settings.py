@@ -117,7 +117,10 @@ class KubeletPluginSettings(Section):
     health_resend_seconds: float = Field(default=10, gt=0, lt=30)
     """The kubelet discards health that was not reported for 30 s."""
     claim_metrics: bool = False
-    """Whether /metrics has a series for each device of a prepared claim, with the claim's name and the card's uuid."""
+    """Whether /metrics has series for each device of a prepared claim, with the claim's name and the card's uuid."""
+    peer_metrics: tuple[Literal["hami"], ...] = ()
+    """The systems under whose names the plugin serves what containers use of shares, too, under /metrics/hami. It names
+    the pods of every namespace to whoever may read the metrics."""
 
     @property
     def serves_device_plugins(self) -> bool:

@@ -5,6 +5,7 @@ __main__          ``lode kubeletplugin``: puts the plugin together, with its thr
 server            the gRPC servers: claims and health on one socket, registration on the other
 health            the stream of devices' health for the kubelet
 | registration    registration with the kubelet
+| share_usage     what containers use of their shares, as metrics
 prepare           prepares claims: a plan, a checkpoint, actions on the hardware, files for containers
 | publish         keeps the node's ResourceSlices as they should be
 finding           finds the backends for the node's cards

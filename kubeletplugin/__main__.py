@@ -187,6 +187,7 @@ class PluginProcess:
             kubelet=_elsewhere(settings, log),
         )
         self._publisher = publisher
+        self._show_use_of_shares(preparer)
 
         def start() -> PluginServer:
             preparer.tidy()
@@ -217,6 +218,19 @@ class PluginProcess:
             preparer.leave()
         except (LodeError, OSError) as error:
             log.warning("own files not removed", reason=str(error))
+
+    def _show_use_of_shares(self, preparer: Preparer) -> None:
+        settings = self._settings.kubeletplugin
+        if not (settings.claim_metrics or settings.peer_metrics):
+            return
+        from kubeletplugin.share_usage import ShareUsage  # only who wants its series pays for it
+
+        containers = partial(_kubelet_claims, self._settings, self._log)
+        usage = ShareUsage(settings.nvidia.run_folder, preparer.claims, containers, self._clock, self._log)
+        if settings.claim_metrics:
+            self.metrics.further["/metrics"] = usage.own
+        if "hami" in settings.peer_metrics:
+            self.metrics.further["/metrics/hami"] = usage.hami
 
     def _restore_rest(self, preparer: Preparer) -> None:
         """Restore the claims that could not be restored before, until the program is stopped."""

@@ -21,6 +21,9 @@ class KubeletClaim:
     name: str
     cdi_ids: frozenset[str]
     """The ids that the claim's drivers gave the kubelet for these devices."""
+    pod: str = ""
+    """In the namespace of the claim."""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)

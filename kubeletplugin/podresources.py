@@ -62,14 +62,14 @@ class PodResources:
         )
 
     def claims(self) -> tuple[KubeletClaim, ...]:
-        """The claims of running containers; () if the kubelet does not answer, which is logged."""
+        """The claims of each running container; () if the kubelet does not answer, which is logged."""
         request = podresources_v1_pb2.ListPodResourcesRequest()
         given = self._ask(lambda kubelet: kubelet.List(request, timeout=ANSWER_SECONDS))
         found: dict[KubeletClaim, None] = {}
         for pod in given.pod_resources if given is not None else ():
-            for claim in (claim for container in pod.containers for claim in container.dynamic_resources):
+            for container, claim in ((each, claim) for each in pod.containers for claim in each.dynamic_resources):
                 ids = frozenset(device.name for one in claim.claim_resources for device in one.cdi_devices)
-                found[KubeletClaim(claim.claim_namespace, claim.claim_name, ids)] = None
+                found[KubeletClaim(claim.claim_namespace, claim.claim_name, ids, pod.name, container.name)] = None
         return tuple(found)
 
     def _ask(self, question: Callable[[Any], T]) -> T | None:

@@ -9,8 +9,7 @@ counting        what a snapshot comes to: states of cards, totals by type, names
 | families      the names of all series, and what each means
 snapshot        a copy of what is counted
 | cards         the cards that the slices of a pool publish
-escaping        labels as Prometheus reads them
-| holdings        what each claim holds of which card, kept up to date change by change
+holdings        what each claim holds of which card, kept up to date change by change
 card_seconds    how long namespaces have held parts of cards
 """
 

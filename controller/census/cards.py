@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation import PublishedPool
-from controller.census.escaping import labels
 from driver.device_facts import card_of
+from driver.metric_labels import labels
 from driver.model import Device, Slice
 from driver.names import Names
 from driver.quantity import NANO

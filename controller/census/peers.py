@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from controller.census.counting import PAUSE_EVERY, Census, CountedCard
-from controller.census.escaping import label, labels
 from controller.quotas import QuotaUse
 from driver.device_facts import card_of
+from driver.metric_labels import label, labels
 from driver.quantity import NANO
 
 MIB: Final = 2**20

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from controller.allocation import CARD
 from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group
-from controller.census.escaping import label, labels
 from controller.census.families import FAMILIES, Detail
 from controller.census.holdings import HeldDevice
 from driver.device_facts import card_of
+from driver.metric_labels import label, labels
 
 Lines = Mapping[str, list[str]]
 """The lines of each family."""

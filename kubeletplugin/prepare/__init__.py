@@ -24,9 +24,19 @@ calls            a call of the kubelet, and its errors
 claims           references to claims, and results, for the kubelet
 """
 
+from kubeletplugin.prepare.claim_metrics import NamedClaim
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareError, PrepareResult
 from kubeletplugin.prepare.device_status import DeviceStatusWriter
 from kubeletplugin.prepare.preparer import Preparer
 from kubeletplugin.prepare.retiring import Retiring
 
-__all__ = ["ClaimRef", "DeviceStatusWriter", "PrepareError", "PrepareResult", "PreparedDevice", "Preparer", "Retiring"]
+__all__ = [
+    "ClaimRef",
+    "DeviceStatusWriter",
+    "NamedClaim",
+    "PrepareError",
+    "PrepareResult",
+    "PreparedDevice",
+    "Preparer",
+    "Retiring",
+]

@@ -1,5 +1,8 @@
 """The metrics about prepared claims: how many there are, and which card each device of them is on."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from driver.observe import Metrics
 from kubeletplugin.prepare.checkpoint import Checkpoint
 
@@ -7,11 +10,24 @@ Labels = tuple[str, str, str, str]
 """Namespace and name of a claim, a device of it, and the uuid of the card."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamedClaim:
+    """A prepared claim, for whoever shows more of it."""
+
+    namespace: str
+    name: str
+    cards: Mapping[str, str]
+    """Uuids of cards by device."""
+
+
 class ClaimMetrics:
     """Shows the claims of a checkpoint. The caller holds the lock of the checkpoint.
 
     Args:
         named: whether each device is shown with the name of its claim, which everybody who may read metrics sees.
+
+    Attributes:
+        claims: the claims that were shown last, by uid. It is replaced, never changed.
     """
 
     def __init__(self, metrics: Metrics, *, named: bool):
@@ -25,12 +41,17 @@ class ClaimMetrics:
             "uuid",
         )
         self._named = named
+        self.claims: Mapping[str, NamedClaim] = {}
         self._shown: frozenset[Labels] = frozenset()
 
     def show(self, checkpoint: Checkpoint) -> None:
         """Show the claims that are prepared, or are being prepared; no others any more."""
         claims = [claim for claim in checkpoint.claims.values() if claim.state != "stopping"]
         self._claims.set(len(claims))
+        self.claims = {
+            claim.plan.ref.uid: NamedClaim(claim.plan.ref.namespace, claim.plan.ref.name, claim.cards)
+            for claim in claims
+        }
         if not self._named:
             return
         found = frozenset(

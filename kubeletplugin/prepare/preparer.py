@@ -20,7 +20,7 @@ from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import CallWithdrawnError, DeviceHeldError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
-from kubeletplugin.prepare.claim_metrics import ClaimMetrics
+from kubeletplugin.prepare.claim_metrics import ClaimMetrics, NamedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
@@ -91,6 +91,10 @@ class Preparer:
             "claim_operation_errors", "Claims not prepared or unprepared, by who must act.", "operation", "reason"
         )
         self._claims = ClaimMetrics(metrics, named=node.settings.kubeletplugin.claim_metrics)
+
+    def claims(self) -> Mapping[str, NamedClaim]:
+        """The claims that are prepared, by uid, as they were shown last. Waits for nobody."""
+        return self._claims.claims
 
     def tidy(self) -> None:
         """Undo the unfinished work of a killed instance. Calls neither the API nor the hardware.

@@ -126,12 +126,13 @@ class Recovery:
     def _named(self, uids: Collection[str]) -> list[ClaimRef]:
         """The claims of running containers that have these uids."""
         cdi_names = {uid: self._storage.paths.cdi_name_prefix(uid) for uid in uids}
-        return [
+        named = (
             ClaimRef(claim.namespace, claim.name, uid)
             for claim in self._kubelet_claims()
             for uid, prefix in cdi_names.items()
             if any(name.startswith(prefix) for name in claim.cdi_ids)
-        ]
+        )
+        return list(dict.fromkeys(named))
 
     def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
         """Record claims that were ``identified`` and are still unknown; returns the stored checkpoint. The caller holds

@@ -11,7 +11,13 @@ import pytest
 import yaml
 
 from controller.census import KnownCards, count, peer_exposition
+from driver.observe import logger
+from kubeletplugin.kubelet_devices import KubeletClaim
+from kubeletplugin.prepare import NamedClaim
+from kubeletplugin.share_usage import ShareUsage
+from simulation.clock import VirtualClock
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, claim, pool
+from tests.unit.kubeletplugin.hami_regions import UUID, put_region, recorded
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "manifests/monitoring/rules.yaml"
@@ -112,12 +118,28 @@ def test_cards_of_pods_are_as_busy_as_both_vendors_exporters_say(program: Path, 
 def test_prometheus_has_data_for_what_hamis_board_asks(program: Path, tmp_path: Path, query: str) -> None:
     fleet = SmallFleet(pool("n1", [card("gpu-0")]))
     fleet.put(claim("a", "n1", "gpu-0"))
-    text = peer_exposition("hami", count(fleet.snapshot(), KnownCards(NAMES), lambda _: 0.0))
+    has_data(
+        program, tmp_path, query, peer_exposition("hami", count(fleet.snapshot(), KnownCards(NAMES), lambda _: 0.0))
+    )
+
+
+def has_data(program: Path, tmp_path: Path, query: str, text: str) -> None:
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     inputs = {name: f"{value}x5" for name, _, value in lines}
     test = {"expr": query, "eval_time": "2m", "exp_samples": []}
     said = check(program, tmp_path, [{"interval": "1m", "input_series": series(inputs), "promql_expr_test": [test]}])
     assert re.search(r"got:\s*\S*\{.*\} [\d.e+]+", said), said
+
+
+@pytest.mark.parametrize("query", HAMI["measured"])
+def test_prometheus_has_data_for_what_hamis_board_asks_of_its_monitor(
+    program: Path, tmp_path: Path, query: str
+) -> None:
+    put_region(tmp_path / "run", UUID, "uid-1", recorded("busy"))
+    claims = {"uid-1": NamedClaim("team", "c", {"gpu-0-share": UUID})}
+    containers = [KubeletClaim("team", "c", frozenset(), "p", "main")]
+    usage = ShareUsage(str(tmp_path / "run"), lambda: claims, lambda: containers, VirtualClock(), logger("test"))
+    has_data(program, tmp_path, query, usage.hami().decode())
 
 
 def test_card_hours_and_the_part_of_the_fleet_that_is_held_are_recorded(program: Path, tmp_path: Path) -> None:

@@ -18,9 +18,19 @@ LIBRARY_FOLDERS = (
     "/lib/x86_64-linux-gnu",
     "/lib/aarch64-linux-gnu",
     "/opt/nvidia/lib64",
+    "/usr/local/nvidia/lib64",
 )
 """Library folders of distributions, driver containers and NVIDIA's installer."""
-BINARY_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/opt/bin", "/opt/nvidia/bin")
+BINARY_FOLDERS = (
+    "/usr/bin",
+    "/usr/sbin",
+    "/bin",
+    "/sbin",
+    "/usr/local/bin",
+    "/opt/bin",
+    "/opt/nvidia/bin",
+    "/usr/local/nvidia/bin",
+)
 
 
 class DriverRoot:

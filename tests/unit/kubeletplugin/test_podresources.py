@@ -80,7 +80,7 @@ def test_it_says_what_device_plugins_offer_and_what_containers_have(serve: Serve
 
 def test_it_says_of_which_claims_containers_have_devices(serve: Serve) -> None:
     found = PodResources([serve(List=given)], logger("test")).claims()
-    assert found == (KubeletClaim("team", "c", frozenset({"gpu.nvidia.com/claim=uid_gpu_gpu-0"})),)
+    assert found == (KubeletClaim("team", "c", frozenset({"gpu.nvidia.com/claim=uid_gpu_gpu-0"}), "p", "side"),)
 
 
 def test_a_kubelet_that_does_not_answer_names_no_claims() -> None:

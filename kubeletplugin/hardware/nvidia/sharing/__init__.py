@@ -3,4 +3,5 @@
 hami            HAMi-core: a library in the container that enforces shares of memory and cores
 | mps           CUDA MPS: a daemon for each shared card
 | timeslicing   the driver lets processes take turns
+region          the file in which HAMi-core counts what containers use
 """

@@ -4,12 +4,15 @@ It is loaded into every dynamically linked program of the container, before CUDA
 or to another C library, are not limited. Containers with whole cards do not get it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from driver.errors import TransientFault
 from kubeletplugin.hardware.actions import HamiRegion
 from kubeletplugin.hardware.edits import Edits, Mount
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
+from kubeletplugin.hardware.nvidia.sharing.region import FILE_NAME
 from kubeletplugin.hardware.port import FoundObject, Unsupported
 from kubeletplugin.hardware.use import Share
 
@@ -18,6 +21,17 @@ _LIBRARY = "/usr/local/vgpu/libvgpu.so"
 """Path of the library in a container: HAMi-core looks for itself there."""
 _READ_ONLY = ("ro", "nosuid", "nodev", "bind")
 _WRITABLE = ("rw", "nosuid", "nodev", "bind")
+
+
+def region_folders(run_folder: str) -> Iterator[tuple[str, Path]]:
+    """The uid of each claim that has a folder, and the folder; none if they cannot be read."""
+    run = RunFolder(run_folder)
+    try:
+        for card in run.names(_FOLDER):
+            for claim in run.names(_FOLDER, card):
+                yield claim, Path(run_folder, _FOLDER, card, claim)
+    except TransientFault:
+        return
 
 
 class HamiRegions:
@@ -59,7 +73,7 @@ class HamiRegions:
         region = f"/usr/local/vgpu/claims/{claim}"
         env = [
             (f"CUDA_DEVICE_MEMORY_LIMIT_{number}", f"{share.memory_mib}m"),
-            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{region}/usage.cache"),
+            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{region}/{FILE_NAME}"),
             ("LIBCUDA_LOG_LEVEL", "1"),
         ]
         if len(together) == 1:

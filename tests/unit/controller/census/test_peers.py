@@ -11,10 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.census import PEERS, KnownCards, Snapshot, count, peer_exposition
 from controller.quotas import QuotaUse
 from driver.quantity import NANO
+from kubeletplugin.share_usage import HAMI
 from tests.unit.controller.census.fleets import GIB, NAMES, SmallFleet, card, claim, pool
 from tests.unit.docs.pages import ROOT, page
 
 PAGE = page("docs/metrics.md").partition("## Names of other systems")[2].partition("\n## ")[0]
+OF_THE_LEADER = PAGE.partition("kubeletplugin.peerMetrics")[0]
 QUOTAS = (
     QuotaUse("team/small", "lode.dev/memory", 12 * GIB * NANO, 64 * GIB * NANO),
     QuotaUse("team/large", "lode.dev/memory", 12 * GIB * NANO, 80 * GIB * NANO),
@@ -95,13 +97,15 @@ def test_every_name_is_served_with_help_and_is_listed(peer: str) -> None:
     text = text_of(peer, fleet().snapshot(quotas=QUOTAS))
     for name, said in PEERS[peer].items():
         assert f"# HELP {name} {said}\n# TYPE {name} gauge\n" in text
-    listed = re.findall(rf"^\| `({peer}_\w+)` \|", PAGE.partition("is not served")[0], re.MULTILINE)
+    listed = re.findall(rf"^\| `({peer}_\w+)` \|", OF_THE_LEADER, re.MULTILINE)
     assert sorted(listed) == sorted(PEERS[peer])
 
 
 def test_what_hamis_board_asks_for_is_served_or_listed_with_the_reason() -> None:
     asked = {name for query in BOARD["answered"] for name in re.findall(r"hami_\w+", query)}
+    measured = {name for query in BOARD["measured"] for name in re.findall(r"hami_\w+", query)}
     assert asked <= PEERS["hami"].keys()
+    assert measured <= HAMI.keys()
     assert not set(BOARD["monitor"]) & PEERS["hami"].keys()
     refused = re.findall(r"^\| `(hami_\w+)` \|", PAGE.partition("is not served")[2], re.MULTILINE)
     assert sorted(refused) == sorted(BOARD["monitor"])

@@ -1,5 +1,9 @@
-"""The same code on a real card and its driver. Reads only; skipped on a machine without them."""
+"""The same code on a real card and its driver. Reads only; skipped on a machine without them.
 
+``LODE_DRIVER_ROOT`` is the root of the driver's files, if it is not ``/``.
+"""
+
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.sysfs import Sysfs
 
-ROOT = DriverRoot()
+ROOT = DriverRoot(os.environ.get("LODE_DRIVER_ROOT", "/"))
 FOUND = ROOT.library("libnvidia-ml.so.1")
 pytestmark = [
     pytest.mark.gpu,
@@ -31,7 +35,7 @@ def hardware(tmp_path: Path) -> Hardware:
 
 
 def test_every_card_that_the_driver_has_is_read() -> None:
-    found = Finder(Nvml(FOUND or ""), Sysfs()).find()
+    found = Finder(Nvml(str(ROOT.seen(FOUND or ""))), Sysfs()).find()
     assert found.unread == {}
     assert len({card.uuid for card in found.cards}) == len(found.cards)
 

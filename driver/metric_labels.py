@@ -1,4 +1,4 @@
-"""Labels and values as Prometheus reads them. Pure."""
+"""Labels of metrics as Prometheus reads them. Pure."""
 
 
 def label(text: str) -> str:
