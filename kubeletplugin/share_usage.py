@@ -5,6 +5,7 @@ wrong, and nothing else.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ HAMI: Final = {
 """The names, labels and units of HAMi's monitor."""
 
 T = TypeVar("T")
-Sample = tuple[str, str, float]
+Sample = tuple[str, str, int]
 """Name, labels and value."""
 
 
@@ -70,11 +71,12 @@ class ShareUsage:
         return _written(OWN, (sample for use in self._uses.get() for sample in _own(use)))
 
     def hami(self) -> bytes:
-        """Return the series in the names of HAMi's monitor. Pod and container are "" while the kubelet is silent."""
+        """Return the series in the names of HAMi's monitor, for claims whose container the kubelet names."""
         running: dict[tuple[str, str], KubeletClaim] = {}
         for each in sorted(self._containers.get(), key=lambda each: (each.pod, each.container)):
             running.setdefault((each.namespace, each.name), each)
-        return _written(HAMI, (sample for use in self._uses.get() for sample in _hami(use, running)))
+        named = ((use, running.get((use.claim.namespace, use.claim.name))) for use in self._uses.get())
+        return _written(HAMI, (sample for use, container in named if container for sample in _hami(use, container)))
 
     def _read(self) -> tuple[UsedShare, ...]:
         claims, faults = self._claims(), dict[str, str]()
@@ -121,12 +123,11 @@ def _own(use: UsedShare) -> Iterator[Sample]:
     yield "lode_claim_memory_used_bytes", named, use.card.memory_bytes
 
 
-def _hami(use: UsedShare, running: Mapping[tuple[str, str], KubeletClaim]) -> Iterator[Sample]:
-    container = running.get((use.claim.namespace, use.claim.name))
+def _hami(use: UsedShare, container: KubeletClaim) -> Iterator[Sample]:
     named = labels(
         namespace=use.claim.namespace,
-        pod=container.pod if container else "",
-        container=container.container if container else "",
+        pod=container.pod,
+        container=container.container,
         vdevice_index=str(use.place),
         device_uuid=use.card.uuid,
     )
@@ -136,11 +137,14 @@ def _hami(use: UsedShare, running: Mapping[tuple[str, str], KubeletClaim]) -> It
 
 
 def _written(families: Mapping[str, str], samples: Iterable[Sample]) -> bytes:
-    lines: dict[str, list[str]] = {name: [] for name in families}
+    # Several claims on one card can meet in a container, and a container can write one card twice. Prometheus takes
+    # nothing of an answer in which labels are repeated.
+    sums: dict[str, Counter[str]] = {name: Counter() for name in families}
     for name, named, value in samples:
-        lines[name].append(f"{name}{{{named}}} {value}\n")
-    return "".join(
-        f"# HELP {name} {families[name]}\n# TYPE {name} gauge\n{''.join(found)}"
-        for name, found in lines.items()
-        if found
-    ).encode()
+        sums[name][named] += value
+    text = []
+    for name, found in sums.items():
+        if found:
+            text.append(f"# HELP {name} {families[name]}\n# TYPE {name} gauge\n")
+            text += (f"{name}{{{named}}} {value}\n" for named, value in found.items())
+    return "".join(text).encode()

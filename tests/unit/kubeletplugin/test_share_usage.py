@@ -81,10 +81,28 @@ def test_hamis_names_say_the_pod_and_the_container(node: Node) -> None:
     }
 
 
-def test_while_the_kubelet_is_silent_the_pod_is_not_known(node: Node) -> None:
+def test_while_the_kubelet_is_silent_hamis_names_say_nothing(node: Node) -> None:
     node.put("one")
-    ((labels, value),) = samples(node.usage.hami())["hami_vgpu_memory_used_bytes"]
-    assert (labels["pod"], labels["container"], value) == ("", "", ONE)
+    assert node.usage.hami() == b""
+
+
+def test_claims_that_meet_in_a_container_are_one_line_of_hamis(node: Node) -> None:
+    node.claims["uid-2"] = NamedClaim("team", "d", {"gpu-3-share": UUID})
+    node.put("one")
+    node.put("two", claim="uid-2")
+    node.containers = [KubeletClaim("team", name, frozenset(), "p", "main") for name in ("c", "d")]
+    ((_, value),) = samples(node.usage.hami())["hami_vgpu_memory_used_bytes"]
+    assert value == ONE + TWO
+
+
+def test_a_container_that_writes_a_card_twice_spoils_no_answer(node: Node) -> None:
+    path = node.put("one")
+    content = bytearray(path.read_bytes())
+    content[56] = 2
+    content[64 + 96 : 64 + 96 + len(UUID)] = UUID.encode()
+    path.write_bytes(content)
+    ((_, value),) = samples(node.usage.own())["lode_claim_memory_used_bytes"]
+    assert value == ONE
 
 
 def test_files_of_claims_that_are_not_prepared_are_not_read(node: Node) -> None:
