@@ -89,6 +89,10 @@ class ExplainedCard:
         if self.closures:
             return "No claim gets anything of it."
         free, profiles = self.card.largest_free, self.card.free_profiles
+        if not self.card.facts.memory and self.card.free_slots:
+            return f"{self.card.free_slots} of its {self.card.slots} slots are free."
+        if not self.card.facts.memory and self.card.is_free:
+            return "A claim can get all of it; nothing says how much memory it has."
         if not free:
             return "Nothing of it is left."
         more = f"; the partitions that fit are {', '.join(profiles)}" if profiles else ""

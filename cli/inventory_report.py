@@ -59,6 +59,9 @@ class CardReport:
     @property
     def summary(self) -> str:
         """The offers in words: ``whole, share, 7x 1g.10gb``."""
+        bridged = self.facts.card.bridged
+        if bridged and bridged.is_shared and self.offered:
+            return f"{len(bridged.ids)} slots"
         profiles = Counter(item.profile for item in self.offered if item.profile)
         plain = ["share" if item.device.allow_multiple else "whole" for item in self.offered if not item.profile]
         return ", ".join([*plain, *(f"{count}x {profile}" for profile, count in profiles.items())]) or "nothing"
@@ -162,6 +165,8 @@ def report(facts: InventoryNode) -> InventoryReport:
 def _withheld(
     card: CardOffer, offered: Collection[OfferedDevice], offer: Collection[Offer], source: str
 ) -> Mapping[Offer, str]:
+    if card.card.bridged:
+        return {}  # a device plugin has it in one way only
     present = {
         "partitions" if item.partition else "share" if item.device.allow_multiple else "whole" for item in offered
     }
@@ -181,8 +186,9 @@ def _withheld(
 def _row(report: CardReport) -> tuple[str, ...]:
     card, health = report.facts.card, report.facts.health
     numa = "-" if card.numa_node is None else str(card.numa_node)
-    memory = f"{card.memory_mib}Mi"
-    return (card.name, card.type, card.model, memory, numa, card.pci_bus_id or "-", health.state, report.summary)
+    memory = f"{card.memory_mib}Mi" if card.memory_mib else "-"
+    model = card.model or (card.bridged.resource if card.bridged else "-")
+    return (card.name, card.type, model, memory, numa, card.pci_bus_id or "-", health.state, report.summary)
 
 
 def _told(health: Health) -> str:

@@ -20,7 +20,8 @@ _TAKEN_AMOUNTS: Final = frozenset(("cores", "slots"))
 
 
 class ValueSource(Section):
-    """Where a value comes from: one of the four. A device for which it says nothing has the value ""."""
+    """Where a value comes from: one of the four. A device for which it says nothing has the value "", and as ``type``
+    the last part of the resource."""
 
     value: str = ""
     """The value itself."""

@@ -20,6 +20,7 @@ class OfferedPart:
         suffix: what the name of the device has behind that of the card: "" of the whole card.
         memory: bytes.
         cores: percent of the compute of the card.
+        slots: claims that can have a part of it at once; 0 if it is not shared.
         draws: empty if the card has no counters.
     """
 
@@ -29,6 +30,7 @@ class OfferedPart:
     memory: int = 0
     cores: int = 0
     draws: Draws = ()
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class CardHolding:
         users: who the claim is reserved for: pods by name, others with their kind.
         memory: bytes; None if it is not known.
         cores: percent of the compute of the card; None if it is not known.
+        slots: of a shared card.
         looks_on: whether it only looks at the card (``adminAccess``), and so holds none of it.
         since: time stamp of the allocation; "" if it is not known.
     """
@@ -96,6 +99,7 @@ class CardHolding:
     users: tuple[str, ...] = ()
     memory: int | None = None
     cores: int | None = None
+    slots: int = 0
     looks_on: bool = False
     since: str = ""
 
@@ -145,13 +149,27 @@ class CardView:
         return sum(one.cores or 0 for one in self.holders)
 
     def fraction(self, holding: CardHolding) -> float:
-        """Return the part of the card that a claim holds, from 0 to 1: the larger one of memory and cores."""
+        """Return the part of the card that a claim holds, from 0 to 1: the larger one of memory and cores, or if it has
+        neither, its part of the slots."""
         if holding.looks_on:
             return 0.0
         if holding.use == "whole":
             return 1.0
         memory = (holding.memory or 0) / self.facts.memory if self.facts.memory else 0.0
-        return min(1.0, max(memory, (holding.cores or 0) / ALL_CORES))
+        part = max(memory, (holding.cores or 0) / ALL_CORES)
+        if not part and holding.slots:
+            part = holding.slots / max(self.slots, holding.slots)
+        return min(1.0, part)
+
+    @property
+    def slots(self) -> int:
+        """How many claims can have a part of it at once; 0 if it is not shared."""
+        return max((part.slots for part in self.facts.parts), default=0)
+
+    @property
+    def free_slots(self) -> int:
+        """How many more claims can have a part of it."""
+        return 0 if self.closures else max(0, self.slots - sum(one.slots for one in self.holders))
 
     @property
     def largest_free(self) -> int:

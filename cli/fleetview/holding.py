@@ -49,10 +49,11 @@ def user_text(consumer: Consumer) -> str:
     return consumer.name if consumer.is_pod else f"{consumer.resource}/{consumer.name}"
 
 
-def _amounts(result: Result) -> Mapping[str, int | None]:
+def _amounts(result: Result) -> Mapping[str, int]:
     if not result.share_id or result.admin_access:
         return {}
-    return {name: result.consumed[name].value if name in result.consumed else 0 for name in ("memory", "cores")}
+    named = ("memory", "cores", "slots")
+    return {name: result.consumed[name].value if name in result.consumed else 0 for name in named}
 
 
 def _use_of(device: str) -> CardUse:

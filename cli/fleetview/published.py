@@ -195,7 +195,8 @@ class SliceReader:
 
     def _made(self, raw: Object) -> OfferedPart:
         name, capacity = raw["name"], raw.get("capacity") or {}
-        memory, cores = (capacity[it]["value"] if it in capacity else "0" for it in ("memory", "cores"))
+        amounts = (capacity[it]["value"] if it in capacity else "0" for it in ("memory", "cores", "slots"))
+        memory, cores, slots = amounts
         return OfferedPart(
             suffix=name.removeprefix(card_of(name)),
             use=_use_of(self._text(raw, KIND_ATTRIBUTE)),
@@ -203,6 +204,7 @@ class SliceReader:
             memory=_nanos(memory) // NANO,
             cores=_nanos(cores) // NANO,
             draws=_draws(raw["consumesCounters"][0]["counters"]) if raw.get("consumesCounters") else (),
+            slots=_nanos(slots) // NANO,
         )
 
     def _texts(self, device: Object) -> Mapping[str, str]:

@@ -20,9 +20,9 @@ COLUMNS: Final = (
     TableColumn("PARTITIONED", "partitioned"),
     TableColumn("FREE", "free"),
     TableColumn("BAD", "bad"),
-    TableColumn("MEM", "memoryHeld", of="memory", form="memory"),
+    TableColumn("MEM", "memoryHeld", of="memory", form="memory", missing=UNKNOWN),
     TableColumn("UTIL", "utilization", form="percent", missing=UNKNOWN),
-    TableColumn("LARGEST-FREE", "largestFree", form="memory"),
+    TableColumn("LARGEST-FREE", "largestFree", form="memory", missing=UNKNOWN),
     TableColumn("UNHEALTHY", "unhealthy", wide=True),
     TableColumn("FOREIGN", "foreign", wide=True),
     TableColumn("CORDONED", "cordoned", wide=True),
@@ -57,16 +57,20 @@ def _item(node: str, cards: Sequence[CardView], question: Question) -> Item:
     uses = Counter(card.use if card.use != "free" or card.is_free else "bad" for card in cards)
     known = [used for card in cards if (used := question.measured.of(card.facts.uuid).utilization) is not None]
     mean = {"utilization": round(sum(known) / len(known), 4)} if known else {}
+    memory = sum(card.facts.memory for card in cards)
+    amounts = {
+        "memory": memory_text(memory),
+        "memoryHeld": memory_text(sum(card.memory_held for card in cards)),
+        "largestFree": memory_text(max(card.largest_free for card in cards)),
+    }
     closures = Counter(closure for card in cards for closure in card.closures)
     return {
         "node": node,
         "types": sorted({card.facts.type for card in cards if card.facts.type}),
         "cards": len(cards),
         **{use: uses[use] for use in ("whole", "shared", "partitioned", "free", "bad")},
-        "memory": memory_text(sum(card.facts.memory for card in cards)),
-        "memoryHeld": memory_text(sum(card.memory_held for card in cards)),
         **mean,
-        "largestFree": memory_text(max(card.largest_free for card in cards)),
+        **(amounts if memory else {}),
         **{closure: closures[closure] for closure in ("unhealthy", "foreign", "cordoned")},
         "ibClusters": sorted({card.facts.ib_cluster for card in cards if card.facts.ib_cluster}),
     }

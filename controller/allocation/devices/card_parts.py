@@ -12,6 +12,7 @@ Card = tuple[PoolKey, int | str]
 """Devices that draw on the same counters are one card, and so is a device without counters."""
 _SHARED: Final = ("memory", "cores")
 """Capacities of a shareable device that tell how much of its card a share takes."""
+_SLOTS: Final = ("slots",)
 
 
 def card_of(device: PoolDevice | None, result: Result) -> Card:
@@ -24,22 +25,28 @@ def card_of(device: PoolDevice | None, result: Result) -> Card:
 def card_parts(device: PoolDevice | None, result: Result) -> int:
     """The part of a card that the result takes: of ``CARD``, rounded to the nearest number.
 
-    A share takes the larger one of its parts of memory and cores; a partition, the largest of its parts of the card's
-    counters. Any other device is a whole card. One that no slice publishes any more is taken for one, too.
+    A share takes the larger one of its parts of memory and cores, or if it has neither, as of a device plugin that says
+    nothing of memory, its part of the slots; a partition, the largest of its parts of the card's counters. Any other
+    device is a whole card. One that no slice publishes any more is taken for one, too.
     """
     if device is None:
         return CARD
     if result.share_id:
-        capacity, consumed = device.spec.capacity, result.consumed
-        amounts = [
-            (consumed[name].nanos, capacity[name].value.nanos)
-            for name in consumed
-            if name.rpartition("/")[2] in _SHARED and name in capacity
-        ]
+        amounts = _consumed(device, result, _SHARED) or _consumed(device, result, _SLOTS)
     else:
         amounts = [(drawn, device.pool.total[index]) for index, drawn in device.draws]
     parts = [_part(amount, total) for amount, total in amounts if amount > 0]
     return max(parts) if parts else CARD
+
+
+def _consumed(device: PoolDevice, result: Result, names: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Of these capacities that the share takes something of, how much, and how much the device has."""
+    capacity = device.spec.capacity
+    return [
+        (amount.nanos, capacity[name].value.nanos)
+        for name, amount in result.consumed.items()
+        if name.rpartition("/")[2] in names and name in capacity and amount.nanos > 0
+    ]
 
 
 def _part(amount: int, total: int) -> int:

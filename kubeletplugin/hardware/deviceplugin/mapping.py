@@ -72,17 +72,20 @@ def card_of(resource: str, report: ReportedCard, settings: ResourceSettings, nod
 
     amounts = {name: text for name, source in settings.capacity.items() if is_amount(text := given(source))}
     memory = amounts.pop("memory", "0")
+    attributes = {name: given(source) for name, source in settings.attributes.items()}
+    if not attributes.get("type"):
+        attributes["type"] = resource.rpartition("/")[2]  # what counts cards by type needs one
     return Card(
         index=-1,
         uuid=f"{resource}/{report.device_id}",
         vendor="bridged",
-        type=resource.rpartition("/")[2],
-        model="",
-        architecture="",
+        type=attributes["type"],
+        model=attributes.get("model", ""),
+        architecture=attributes.get("architecture", ""),
         memory_mib=Quantity.parse(memory).value // MEBI,
         pci_bus_id=address,
         pcie_root=pci.root,
-        driver_version="",
+        driver_version=attributes.get("driverVersion", ""),
         numa_node=pci.numa_node if report.numa_node is None else report.numa_node,
         bridged=Bridged(
             resource=resource,
@@ -91,7 +94,7 @@ def card_of(resource: str, report: ReportedCard, settings: ResourceSettings, nod
             vendor=settings.vendor or vendor_of(resource),
             ids=report.ids,
             is_shared=report.is_shared,
-            attributes={name: given(source) for name, source in settings.attributes.items()},
+            attributes={name: text for name, text in attributes.items() if name in settings.attributes},
             capacity=amounts,
         ),
     )

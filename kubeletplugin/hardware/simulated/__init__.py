@@ -5,6 +5,7 @@ backend       implements the ports
 profile       the cards of a node, from a YAML file
 | state       partitions, modes and daemons that exist on the cards
 schemes       partition schemes that a profile may name
+| bridged     devices of vendors' device plugins in a profile
 """
 
 from kubeletplugin.hardware.simulated.backend import SimulatedHardware

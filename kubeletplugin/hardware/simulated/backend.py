@@ -102,6 +102,10 @@ class SimulatedHardware(Hardware):
         config = use.config or parameters()
         if not isinstance(config, parameters):
             raise Unsupported(f"{type(config).__name__} does not apply to card {card.name}; remove it from the claim")
+        if card.bridged and config.sharing != "none":
+            raise Unsupported(
+                f"sharing does not apply to card {card.name} of a device plugin; remove it from the claim's parameters"
+            )
         if use.partition is not None:
             if config.sharing != "none":
                 raise Unsupported(
@@ -154,7 +158,8 @@ class SimulatedHardware(Hardware):
         host, major, minor = NULL_DEVICE
         card = self._present(use.card.uuid)
         node = DeviceNode(f"{DEVICE_DIRECTORY}/{card.part_name(use.partition)}", host, major, minor)
-        return Edits(((facts_of(card.vendor).visible_devices, "void"),), (node,))
+        variable = facts_of(card.vendor).visible_devices
+        return Edits(((variable, "void"),) if variable else (), (node,))
 
     def _not_lost(self) -> tuple[Card, ...]:
         lost = self._store.load().lost

@@ -2,10 +2,13 @@
 
 A profile is a mapping with ``cards`` and, optionally, ``description``, ``defaults`` (for fields that a card does not
 set) and ``schemes`` (partition schemes by name, beside the built-in ones). The uuid of a card without ``uuid`` is
-derived from the node's name, so that two nodes with the same profile have different cards.
+derived from the node's name, so that two nodes with the same profile have different cards. Beside ``cards`` or in place
+of them, ``devicePlugins`` has what vendors' device plugins report, by resource, and ``nodeLabels`` what their settings
+read.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -19,7 +22,9 @@ from driver.errors import Fault, InvalidInput
 from driver.files import Files
 from driver.limits import MAX_ATTRIBUTE_BYTES
 from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.deviceplugin.refusals import refusal_of
 from kubeletplugin.hardware.partitions import Scheme
+from kubeletplugin.hardware.simulated.bridged import PciBusID, PcieRoot, ResourceEntry, bridged_cards
 from kubeletplugin.hardware.simulated.schemes import SCHEMES, SchemeEntry
 from kubeletplugin.hardware.vendors import Vendor
 
@@ -37,7 +42,7 @@ def _known_scheme(name: str, info: ValidationInfo) -> str:
     return name
 
 
-_FIELDS = ("description", "defaults", "schemes", "cards")
+_FIELDS = ("description", "defaults", "schemes", "cards", "devicePlugins", "nodeLabels")
 
 Text = Annotated[str, AfterValidator(_fits_attribute)]
 SemanticVersion = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$")]
@@ -55,8 +60,8 @@ class CardEntry(BaseModel):
     model: Annotated[Text, Field(min_length=1)]
     architecture: Annotated[Text, Field(min_length=1)]
     memory_mib: int = Field(ge=1, alias="memoryMiB")
-    pci_bus_id: str = Field(alias="pciBusID", pattern=r"^([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])?$")
-    pcie_root: str = Field(pattern=r"^(pci[0-9a-f]{4}:[0-9a-f]{2})?$")
+    pci_bus_id: PciBusID = Field(alias="pciBusID")
+    pcie_root: PcieRoot
     driver_version: Text
     numa_node: int | None = Field(default=None, ge=0, le=1023)
     ib_cluster: Text = ""
@@ -86,7 +91,7 @@ def profile_from(text: str, source: str) -> Profile:
     except yaml.YAMLError as error:
         raise InvalidInput(source, [Fault("", f"is not valid YAML: {error}")]) from error
     if not isinstance(raw, Mapping):
-        raise InvalidInput(source, [Fault("", "must be a mapping with the field cards")])
+        raise InvalidInput(source, [Fault("", "must be a mapping with the field cards or devicePlugins")])
     faults = [Fault(str(name), f"unknown field; use {', '.join(_FIELDS)}") for name in raw if name not in _FIELDS]
     defaults, entries, own = raw.get("defaults", {}), raw.get("cards", []), raw.get("schemes", {})
     if not isinstance(defaults, Mapping) or not isinstance(entries, list) or not isinstance(own, Mapping):
@@ -101,9 +106,31 @@ def profile_from(text: str, source: str) -> Profile:
         except ValidationError as error:
             faults += faults_of(error, f"cards[{position}]")
     faults += _duplicates([entry for entry in merged if isinstance(entry, Mapping)])
+    cards += _of_device_plugins(raw.get("devicePlugins", {}), raw.get("nodeLabels", {}), faults)
     if faults:
         raise InvalidInput(source, faults)
     return Profile(tuple(sorted(cards, key=lambda card: card.order)))
+
+
+def _of_device_plugins(plugins: Any, labels: Any, faults: list[Fault]) -> Iterator[Card]:
+    """The devices of device plugins; faults are added to ``faults``."""
+    if not isinstance(plugins, Mapping) or not isinstance(labels, Mapping):
+        faults.append(Fault("devicePlugins", "must be a mapping of resources, and nodeLabels one of labels"))
+        return
+    texts = {str(name): str(value) for name, value in labels.items()}
+    for resource, raw in plugins.items():
+        where = f"devicePlugins[{resource}]"
+        if refusal := refusal_of(str(resource)):
+            faults.append(Fault(where, refusal))
+            continue
+        try:
+            entry = ResourceEntry.model_validate(raw)
+        except ValidationError as error:
+            faults += faults_of(error, where)
+            continue
+        ids = Counter(device.id for device in entry.devices)
+        faults += [Fault(f"{where}.devices", f"duplicate id: {name!r}") for name, count in ids.items() if count > 1]
+        yield from bridged_cards(str(resource), entry, texts)
 
 
 def _schemes(own: Mapping[str, Any], faults: list[Fault]) -> Mapping[str, Scheme]:

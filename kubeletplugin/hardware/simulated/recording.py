@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from driver.errors import InvalidInput
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
+from kubeletplugin.hardware.simulated.bridged import entries_of
 from kubeletplugin.hardware.simulated.profile import CardEntry, faults_of
 from kubeletplugin.hardware.simulated.schemes import SCHEMES, scheme_to
 
@@ -18,12 +19,14 @@ WIDTH = 120
 def profile_of(cards: Iterable[Card], description: str) -> str:
     """The profile of a node with these cards, as YAML. ``profile_from`` reads the same cards from it.
 
-    A scheme is written out unless it equals the built-in scheme of its name. Devices of device plugins are left out.
+    A scheme is written out unless it equals the built-in scheme of its name. Devices of device plugins have what the
+    settings have made of them on this node.
 
     Raises:
         InvalidInput: a card has a value that is not valid in a profile. The backend that reported it must be corrected.
     """
-    present = tuple(card for card in cards if not card.bridged)
+    every = tuple(cards)
+    present, bridged = tuple(card for card in every if not card.bridged), entries_of(every)
     schemes: dict[str, Scheme] = {}
     entries = [_entry(card, _key(card.scheme, schemes)) for card in present]
     common = _common(entries)
@@ -32,7 +35,10 @@ def profile_of(cards: Iterable[Card], description: str) -> str:
         document["schemes"] = own
     if common:
         document["defaults"] = common
-    document["cards"] = [{name: value for name, value in entry.items() if name not in common} for entry in entries]
+    if entries or not bridged:
+        document["cards"] = [{name: value for name, value in entry.items() if name not in common} for entry in entries]
+    if bridged:
+        document["devicePlugins"] = bridged
     return yaml.safe_dump(document, sort_keys=False, width=WIDTH, default_flow_style=None)
 
 

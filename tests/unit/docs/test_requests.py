@@ -24,7 +24,11 @@ def published() -> set[str]:
     files, names = SystemFiles(), Names()
     inventories = [
         build_inventory(
-            SimulatedHardware(load_profile(profile, files), "node", files, "").cards(),
+            [
+                card
+                for card in SimulatedHardware(load_profile(profile, files), "node", files, "").cards()
+                if not card.bridged  # docs/deviceplugins.md has what those have besides
+            ],
             Fabric(),
             EVERY_OFFER,
             Settings().kubeletplugin.slots,

@@ -75,6 +75,24 @@ def test_every_card_has_one_state() -> None:
     }
 
 
+def test_a_slot_of_a_device_plugin_is_so_much_of_a_card_whether_its_memory_is_known_or_not() -> None:
+    fleet = SmallFleet(
+        pool("n1", [card("hca-0-share", "device-share", "0", vendor="rdma")]),
+        pool("n2", [card("gpu-0-share", "device-share", "80Gi", vendor="rdma")]),
+    )
+    fleet.put(claim("a", "n1", "hca-0-share", memory="0", cores="0", slots="1"))
+    fleet.put(claim("b", "n1", "hca-0-share", memory="0", cores="0", slots="2"))
+    fleet.put(claim("c", "n2", "gpu-0-share", memory="8Gi", cores="0", slots="1"))
+    snapshot = fleet.snapshot(10.0)
+    assert series(snapshot, "lode_namespace_allocated_cards", "kind") == {"device-share": pytest.approx(0.4)}
+    assert series(snapshot, "lode_namespace_card_seconds_total", "kind") == {"device-share": pytest.approx(4)}
+    assert series(snapshot, "lode_card_state", "node", "state") == {("n1", "shared"): 1, ("n2", "shared"): 1}
+    assert series(snapshot, "lode_card_info", "node", "vendor", "type") == {
+        ("n1", "rdma", "h100"): 1,
+        ("n2", "rdma", "h100"): 1,
+    }
+
+
 @pytest.mark.parametrize(("key", "state"), [("lode.dev/unhealthy", "unhealthy"), ("lode.dev/cordoned", "whole")])
 def test_a_card_that_is_held_is_unhealthy_before_it_is_held_and_never_cordoned(key: str, state: str) -> None:
     assert states(tainted(card("gpu-0"), key), claims=(claim("a", "n1", "gpu-0"),)) == {"gpu-0": state}

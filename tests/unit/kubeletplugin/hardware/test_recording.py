@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.deviceplugins import ResourceSettings
 from driver.errors import InvalidInput
 from driver.kinds import EVERY_OFFER, Offer
 from driver.names import Names
 from kubeletplugin.hardware import Card, Partition, Scheme
-from kubeletplugin.hardware.card import Bridged
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of
+from kubeletplugin.hardware.deviceplugin.reported import Reported, card_reports
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, profile_of, shipped_profiles
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
@@ -54,6 +56,36 @@ def schemes(draw: st.DrawFn) -> Scheme:
     # A name that this program knows may stand for something else on a card: the driver's answer counts.
     name = draw(names | st.sampled_from(sorted(SCHEMES)))
     return Scheme(name, draw(st.sampled_from(("mig", "vnpu"))), counters, tuple(draw(st.lists(parts, max_size=4))))
+
+
+@st.composite
+def of_device_plugins(draw: st.DrawFn) -> tuple[Card, ...]:
+    """The devices of a resource, as the settings and a device plugin make them."""
+    replicas: Any = draw(st.sampled_from(("auto", "dashed", "equal", "none")))
+    shape = draw(st.sampled_from(("0000:{:02x}:00.0", "GPU-{}::1", "card{}-2", "{}")))
+    ids = [shape.format(number) for number in draw(st.sets(st.integers(1, 9), min_size=1, max_size=4))]
+    resource = draw(st.sampled_from(("amd.com/gpu", "rdma/hca", "example.com/NPU_x")))
+    pattern = r"(?P<start>\w+).*" if draw(st.booleans()) else ""
+    sources = st.fixed_dictionaries({"value": words.filter(bool)}) | st.just({"table": {ids[0]: "1"}})
+    settings = ResourceSettings.model_validate(
+        {
+            "replicas": replicas,
+            "idPattern": pattern,
+            "vendor": draw(st.sampled_from(("", "me"))),
+            "attributes": {
+                **draw(st.dictionaries(st.sampled_from(("type", "model", "board", "driverVersion")), sources)),
+                **({"start": {"group": "start"}} if pattern else {}),
+            },
+            "capacity": draw(
+                st.dictionaries(st.sampled_from(("memory", "lanes")), st.just({"value": "16Gi"}), max_size=2)
+            ),
+        }
+    )
+    numa = draw(st.sampled_from((None, 0, 1)))
+    node = LabelledNode({}, lambda _: PciFacts("pci0000:15", 1))
+    reports = card_reports([Reported(name, numa_node=numa) for name in ids], replicas)
+    rail = draw(st.sampled_from(("", "rail-0")))
+    return tuple(replace(card_of(resource, each, settings, node), rail=rail) for each in reports)
 
 
 @st.composite
@@ -102,9 +134,14 @@ def test_what_is_recorded_again_is_the_same_text() -> None:
     assert profile_of(played(cards), "n") == profile_of(cards, "n")
 
 
-def test_devices_of_device_plugins_are_left_out() -> None:
-    bridged = replace(SHIPPED, vendor="bridged", bridged=Bridged("amd.com/gpu", "a", "gpu-a", "amd", ("a",)))
-    assert played((SHIPPED, bridged)) == played((SHIPPED,))
+@given(of_device_plugins(), st.booleans())
+def test_devices_of_device_plugins_are_played_as_the_settings_have_made_them(
+    cards: tuple[Card, ...], beside: bool
+) -> None:
+    both = (*((SHIPPED,) if beside else ()), *cards)
+    found = played(tuple(sorted(both, key=lambda card: card.order)))
+    assert {card.name: card for card in found if card.bridged} == {card.name: card for card in cards}
+    assert offers(tuple(card for card in found if card.bridged)) == offers(cards)
 
 
 def test_every_field_of_a_card_is_recorded() -> None:

@@ -4,11 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from driver.errors import InvalidInput, TransientFault
 from driver.files import SystemFiles
 from driver.limits import MAX_HEALTH_MESSAGE
-from kubeletplugin.hardware import Use
+from driver.parameters import GpuConfig
+from kubeletplugin.hardware import Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile, profile_from, shipped_profiles
 from simulation.files import MemoryFiles
@@ -49,7 +51,56 @@ def test_the_shipped_profiles_hold(name: str, count: int, kind: str, numa: set[i
 
 
 def test_every_shipped_profile_is_listed() -> None:
-    assert shipped_profiles() == ("a100x4", "ascend310px4", "ascend910bx8", "h100x8", "t4x2")
+    assert shipped_profiles() == ("a100x4", "ascend310px4", "ascend910bx8", "h100x8", "mi300x8", "t4x2")
+
+
+def test_the_profile_of_device_plugins_has_cards_and_an_adapter_with_slots() -> None:
+    cards = hardware("mi300x8").cards()
+    gpus = [card for card in cards if card.type == "MI300X"]
+    (adapter,) = [card for card in cards if card not in gpus]
+    assert len(gpus) == 8
+    assert {(card.model, card.memory_mib) for card in gpus} == {("AMD Instinct MI300X OAM", 192 * 1024)}
+    assert {card.numa_node for card in gpus} == {0, 1}
+    assert gpus[0].pci_bus_id
+    assert gpus[0].pcie_root
+    assert adapter.bridged
+    assert (adapter.type, adapter.bridged.is_shared, len(adapter.bridged.ids)) == ("ConnectX-7", True, 8)
+
+
+def of_plugin(resource: str = "example.com/fpga", **entry: object) -> str:
+    return yaml.safe_dump({"devicePlugins": {resource: {"devices": [{"id": "0"}], **entry}}})
+
+
+def test_a_profile_can_have_cards_and_devices_of_device_plugins() -> None:
+    found = profile_from(f"cards:{CARD}" + of_plugin(), "mixed").cards
+    assert [card.unit for card in found] == ["device", "gpu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("devicePlugins: []", "must be a mapping of resources"),
+        (of_plugin("fpga"), "devicePlugins[fpga]: is not the name of an extended resource"),
+        (of_plugin("volcano.sh/vgpu-number"), "looks for the pod itself"),
+        (of_plugin(devices=[]), "devices: Tuple should have at least 1 item"),
+        (of_plugin(devices=[{"id": "0"}, {"id": "0"}]), "duplicate id: '0'"),
+        (of_plugin(devices=[{"id": "0", "numa": 1}]), "Extra inputs are not permitted"),
+        (of_plugin(settings={"idPattern": "("}), "is not a regular expression"),
+    ],
+)
+def test_what_is_wrong_with_a_device_plugin_of_a_profile_is_told(text: str, fault: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        profile_from(text, "profile mine")
+    assert fault in str(refused.value)
+
+
+def test_a_device_of_a_device_plugin_has_no_variable_and_no_strategy_of_sharing() -> None:
+    simulated = hardware("mi300x8")
+    card = simulated.cards()[0]
+    edits = simulated.edits(Use("claim", card), {})
+    assert (edits.env, [node.path for node in edits.device_nodes]) == ((), [f"/dev/lode/{card.name}"])
+    with pytest.raises(Unsupported, match="of a device plugin"):
+        simulated.actions(Use("claim", card, config=GpuConfig(sharing="timeSlicing")), ())
 
 
 def test_uuids_differ_between_cards_and_nodes_and_never_change() -> None:

@@ -74,6 +74,14 @@ def test_a_device_of_which_a_source_says_nothing_has_the_empty_value() -> None:
     assert attributes("card", idPattern="(?P<x>never)", attributes=sources) == {"a": "", "b": "", "c": ""}
 
 
+def test_what_counts_cards_by_type_finds_one_also_where_the_label_is_missing() -> None:
+    found = card("card0", attributes={"type": {"nodeLabel": "missing"}, "model": {"value": "OAM"}})
+    assert (found.type, found.model) == ("gpu", "OAM")
+    assert found.bridged
+    assert found.bridged.attributes == {"type": "gpu", "model": "OAM"}
+    assert card("card0", attributes={"type": {"nodeLabel": "amd.com/gpu.product-name"}}).type == "MI300X"
+
+
 def test_amounts_are_memory_and_others() -> None:
     found = card("card0", capacity={"memory": {"value": "64Gi"}, "lanes": {"table": {"card0": "16", "card1": "8"}}})
     assert found.memory_mib == 64 * 1024
