@@ -1,6 +1,7 @@
 """The state of the nodes: published slices, prepared claims, and files of claims."""
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -52,6 +53,22 @@ def on_workers(client: Client, script: str) -> dict[str, str]:
 
     with ThreadPoolExecutor(len(workers)) as pool:
         return dict(zip(workers, pool.map(run, workers), strict=True))
+
+
+_POD_GROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
+"""The cgroup of a pod, as both drivers of cgroups call it."""
+
+
+def pod_of(cgroups: str) -> str:
+    """The uid of the pod that a process is in, by what its file ``cgroup`` says; "" for other processes."""
+    found = _POD_GROUP.search(cgroups)
+    return found[1].replace("_", "-") if found else ""
+
+
+def with_processes(client: Client, node: str) -> set[str]:
+    """The uids of the pods that have processes on the node."""
+    command = "cat /proc/[0-9]*/cgroup 2>/dev/null || true"
+    return {pod_of(line) for line in client.cluster.node_exec(node, "sh", "-c", command).stdout.splitlines()} - {""}
 
 
 def published_slices(client: Client) -> dict[str, list[Object]]:

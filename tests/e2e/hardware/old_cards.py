@@ -1,7 +1,6 @@
 """Cards of a node that a device plugin hands out, and the pods that ask it for them."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +12,6 @@ from tests.e2e.pods import pod
 RESOURCE = "nvidia.com/gpu"
 TAINT = "lode.dev/other-driver"
 _LABEL = "example.com/device-plugin"
-_POD_GROUP = re.compile(r"/pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")
 _CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
@@ -48,12 +46,6 @@ def given_out(client: Client, node: str) -> dict[str, set[str]]:
         if entry["ResourceName"] == RESOURCE:
             held.setdefault(entry["PodUID"], set()).update(*entry["DeviceIDs"].values())
     return held
-
-
-def with_processes(client: Client, node: str) -> set[str]:
-    """The uids of the pods that have processes on the node."""
-    command = "cat /proc/[0-9]*/cgroup 2>/dev/null || true"
-    return set(_POD_GROUP.findall(client.cluster.node_exec(node, "sh", "-c", command).stdout))
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from tests.e2e.adopted import adopt_from
 from tests.e2e.client import Client, Object, eventually_none, results
 from tests.e2e.conftest import NAMESPACE_LABEL
 from tests.e2e.hardware.conftest import Machines
-from tests.e2e.hardware.old_cards import given_out, handed_out, old_pod, whole_cards, with_processes
+from tests.e2e.hardware.old_cards import given_out, handed_out, old_pod, whole_cards
+from tests.e2e.nodes import with_processes
 from tests.e2e.test_cards import lode
 from tests.e2e.watcher import Watcher
 
