@@ -17,6 +17,7 @@ _RESOURCES = {
     "hami": "nvidia.com/gpu",
     "volcano": "volcano.sh/vgpu-number",
     "ascend": "huawei.com/Ascend310P",
+    "plain": "amd.com/gpu",
 }
 Got = dict[str, list[list[str]]]
 """By container: what each pod's container of this name has, such as ``gpu`` or ``gpu-share 3000 30``."""

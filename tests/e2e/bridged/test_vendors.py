@@ -3,14 +3,14 @@
 import pytest
 
 from tests.e2e.bridged import vendor_plugin
-from tests.e2e.client import Client, Object, eventually
+from tests.e2e.bridged.offered import FREE, cards, offered, served
+from tests.e2e.client import Client, eventually
 from tests.e2e.container import METADATA
-from tests.e2e.pods import SLEEP, pod, request, template
+from tests.e2e.hardware.conftest import learn_slices
+from tests.e2e.pods import SLEEP, pod
 from tests.e2e.watcher import Watcher
 
 WAYS = ("amd", "nvidia", "file")
-FREE: dict[str, list[str]] = {name: [] for name in vendor_plugin.IDS}
-"""Both devices, without a taint."""
 _EVERY_CONTAINER = (
     "/|/dev|/dev/(termination-log|shm|mqueue|pts)|/(proc|sys)(/.*)?|/etc/(hosts|hostname|resolv.conf)"
     "|/var/run/secrets.*"
@@ -32,35 +32,6 @@ def seen(client: Client, namespace: str, name: str, container: str = "main") -> 
     """The device files with what can be done to them, the variables and the mounts in a container."""
     printed = client.exec(namespace, name, container, "sh", "-c", _SCRIPT)
     return [part.strip().splitlines() for part in printed.split("@@\n")]
-
-
-def cards(way: str, count: int) -> Object:
-    """A claim template for devices of a plugin."""
-    selector = f'device.attributes["lode.dev"].resource == "{vendor_plugin.resource(way)}"'
-    return template("cards", request("device", count, selector))
-
-
-def offered(client: Client, way: str) -> dict[str, list[str]]:
-    """The devices that our slices have of a plugin, by ID, with the keys of their taints."""
-    name = vendor_plugin.resource(way)
-    devices = [it for part in client.list("resourceslices", fields="spec.driver=lode.dev") for it in _devices(part)]
-    return {
-        it["attributes"]["deviceID"]["string"]: [taint["key"] for taint in it.get("taints", [])]
-        for it in devices
-        if it["attributes"].get("resource", {}).get("string") == name
-    }
-
-
-def _devices(part: Object) -> list[Object]:
-    return list(part["spec"].get("devices", []))
-
-
-def served(client: Client, namespace: str, watcher: Watcher, way: str, node: str) -> None:
-    """Start a plugin under Lode, and wait until its devices can be had."""
-    client.create(namespace, vendor_plugin.pod(way, node, vendor_plugin.OURS))
-    eventually("the devices are offered", lambda: offered(client, way) == FREE)
-    for part in client.list("resourceslices", fields="spec.driver=lode.dev"):
-        watcher.learn(part)
 
 
 @pytest.mark.usefixtures("bridging")
@@ -97,7 +68,7 @@ def test_two_containers_share_a_claim_and_a_card_that_fails_is_tainted(
     assert seen(client, namespace, "both") == seen(client, namespace, "both", "side")
     ill = vendor_plugin.IDS[1]
     client.exec(namespace, f"plugin-nvidia-{ours}", "main", "sh", "-c", f"echo {ill} > {vendor_plugin.ILL}")
-    eventually("the card is tainted", lambda: offered(client, "nvidia")[ill] == ["lode.dev/unhealthy"])
+    eventually("the card is tainted", lambda: offered(client, "nvidia", ours)[ill] == ["lode.dev/unhealthy"])
 
 
 @pytest.mark.release  # the kubelet counts a resource for five minutes after its device plugin is gone
@@ -113,12 +84,11 @@ def test_a_device_plugin_is_moved_while_its_pod_runs(client: Client, watcher: Wa
     client.delete(namespace, "pods", f"plugin-amd-{node}")
     client.create(namespace, vendor_plugin.pod("amd", node, vendor_plugin.OURS))
     taints = ["lode.dev/other-driver"]
-    eventually("one card is free", lambda: sorted(offered(client, "amd").values()) == [[], taints], 400)
-    for part in client.list("resourceslices", fields="spec.driver=lode.dev"):
-        watcher.learn(part)
+    eventually("one card is free", lambda: sorted(offered(client, "amd", node).values()) == [[], taints], 400)
+    learn_slices(client, watcher)
     client.create(namespace, cards("amd", 1), pod("ours", "cards"))
     client.wait_until_ready(namespace)
     before = seen(client, namespace, "theirs")
     assert seen(client, namespace, "ours") != before
     client.delete(namespace, "pods", "theirs")
-    eventually("the other card is free", lambda: offered(client, "amd") == FREE)
+    eventually("the other card is free", lambda: offered(client, "amd", node) == FREE)

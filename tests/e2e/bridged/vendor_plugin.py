@@ -28,8 +28,8 @@ LEFT = (f"/dev/{_LINK}", _SPEC)
 
 
 def resource(way: str) -> str:
-    """The resource of the plugin in this way."""
-    return f"{way}.example.com/card"
+    """The resource of the plugin in this way; AMD's has the name that pods know."""
+    return "amd.com/gpu" if way == "amd" else f"{way}.example.com/card"
 
 
 def pod(way: str, node: str, folder: str) -> dict[str, Any]:
