@@ -31,7 +31,7 @@ _ENFORCED: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
         ("memory", "cores"),
         "HAMi-core",
         "a library limits the processes of one container, their compute only roughly; those that are linked statically "
-        "or lack the container's environment are not limited",
+        "are not limited",
     ),
 }
 """The amounts that each strategy of ``GpuConfig`` enforces, by whom, and a note. docs/nvidia.md has the same table."""

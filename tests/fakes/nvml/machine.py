@@ -39,7 +39,7 @@ class FakeMachine:
         self.file(f"{LIBRARIES}/{LIBRARY}")
         for name in PROGRAMS:
             self.file(f"usr/bin/{name}")
-        self.file("usr/local/vgpu/libvgpu.so")
+        self.file("usr/local/vgpu/libvgpu.so", "shrreg_major_version")
         self.file("run/nvidia-persistenced/socket")
         self.node("nvidiactl", 195, 255)
         self.node("nvidia-uvm", 510, 0)

@@ -2,9 +2,12 @@
 
 It is loaded into every dynamically linked program of the container, before CUDA. Programs that are linked statically,
 or to another C library, are not limited. Containers with whole cards do not get it.
+
+The limits are in the file in which the processes of a claim count, which is made before the container starts and is
+where the library looks without being told. So a process without the container's environment is limited, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from driver.errors import TransientFault
@@ -12,7 +15,14 @@ from kubeletplugin.hardware.actions import HamiRegion
 from kubeletplugin.hardware.edits import Edits, Mount
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
-from kubeletplugin.hardware.nvidia.sharing.region import FILE_NAME
+from kubeletplugin.hardware.nvidia.sharing.region import (
+    DEFAULT_PATH,
+    FILE_NAME,
+    MOST_CARDS,
+    CardLimit,
+    knows_region,
+    write_limit,
+)
 from kubeletplugin.hardware.port import FoundObject, Unsupported
 from kubeletplugin.hardware.use import Share
 
@@ -66,25 +76,44 @@ class HamiRegions:
         self._run.remove(_FOLDER, action.card, action.claim)
 
     def edits(self, claim: str, share: Share, card: str, together: Sequence[str]) -> Edits:
-        """The edits of a container, with the limits of the share under the card's number in the container."""
+        """The edits of a container, with the limits of the share under the card's number in the container.
+
+        Raises:
+            TransientFault: the limits cannot be written, or the library cannot be read.
+        """
         number = together.index(card)
         preload = self._run.write("ld.so.preload", text=f"{_LIBRARY}\n")
         lock = self._run.make("hami-lock", shared=True)
-        region = f"/usr/local/vgpu/claims/{claim}"
-        env = [
-            (f"CUDA_DEVICE_MEMORY_LIMIT_{number}", f"{share.memory_mib}m"),
-            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{region}/{FILE_NAME}"),
-            ("LIBCUDA_LOG_LEVEL", "1"),
-        ]
-        if len(together) == 1:
-            # The container may have cards of other requests, under numbers that are not known here.
+        alone = len(together) == 1  # the container may have cards of other requests, with numbers that are not known
+        env = [(f"CUDA_DEVICE_MEMORY_LIMIT_{number}", f"{share.memory_mib}m"), ("LIBCUDA_LOG_LEVEL", "1")]
+        if alone:
             env.append(("CUDA_DEVICE_MEMORY_LIMIT", f"{share.memory_mib}m"))
         if share.cores:
             env.append((f"CUDA_DEVICE_SM_LIMIT_{number}", str(share.cores)))
+        folder = Path(self._run.path, _FOLDER, together[0], claim)
+        if self._has_known_region():
+            self._write_limit(folder, range(MOST_CARDS) if alone else (number,), share)
+            region = Mount(str(folder / FILE_NAME), DEFAULT_PATH, _WRITABLE)
+        else:
+            inside = f"/usr/local/vgpu/claims/{claim}"
+            env.append(("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{inside}/{FILE_NAME}"))
+            region = Mount(str(folder), inside, _WRITABLE)
         mounts = (
             Mount(self._library, _LIBRARY, _READ_ONLY),
             Mount(preload, "/etc/ld.so.preload", _READ_ONLY),
-            Mount(f"{self._run.path}/{_FOLDER}/{together[0]}/{claim}", region, _WRITABLE),
+            region,
             Mount(lock, "/tmp/vgpulock", _WRITABLE),
         )
         return Edits(env=tuple(env), mounts=mounts)
+
+    def _has_known_region(self) -> bool:
+        try:
+            return knows_region(self._host.seen(self._library).read_bytes())
+        except OSError as error:
+            raise TransientFault(f"{self._library}: cannot be read: {error}") from error
+
+    def _write_limit(self, folder: Path, numbers: Collection[int], share: Share) -> None:
+        try:
+            write_limit(folder, numbers, CardLimit(share.memory_mib << 20, share.cores or 100))
+        except OSError as error:
+            raise TransientFault(f"{folder}: limits cannot be written: {error}") from error

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeletplugin.hardware.nvidia.sharing.region import FILE_NAME, CardUse, UnreadableRegion, read_region
+from kubeletplugin.hardware.nvidia.sharing.region import (
+    FILE_NAME,
+    CardLimit,
+    CardUse,
+    UnreadableRegion,
+    read_region,
+    write_limit,
+)
 from tests.unit.kubeletplugin.hami_regions import UUID, recorded
 
 GIB = 2**30
@@ -56,7 +64,69 @@ def test_a_second_container_of_a_claim_takes_the_place_of_the_first(tmp_path: Pa
 
 def test_before_a_process_has_used_a_card_nothing_is_used(tmp_path: Path) -> None:
     assert read_region(tmp_path) == ()
-    assert read(tmp_path, bytes(len(recorded("one")))) == ()
+    write_limit(folder := made(tmp_path), range(16), CardLimit(8 * GIB, 30))
+    assert read_region(folder) == ()
+
+
+def made(tmp_path: Path) -> Path:
+    folder = tmp_path / "claim"
+    folder.mkdir()
+    return folder
+
+
+def test_a_new_file_is_as_the_library_makes_it(tmp_path: Path) -> None:
+    """Locks, flags and limits are those of a recorded file, whose processes have ended and left no number behind."""
+    write_limit(folder := made(tmp_path), range(16), CardLimit(8 * GIB, 100))
+    new, ended = (folder / FILE_NAME).read_bytes(), recorded("ended")
+    head, processes, tail = slice(0, 56), slice(1600, PROCESSES), slice(len(ended) - 57, None)
+    assert new[head] == ended[head]
+    assert new[processes] == ended[processes]
+    number_of_processes, time_of_last_kernel = slice(0, 4), slice(16, 24)
+    expected = bytearray(ended[tail])
+    for changing in (number_of_processes, time_of_last_kernel):
+        expected[changing] = bytes(changing.stop - changing.start)
+    assert new[tail] == expected
+    assert len(new) == len(ended)
+    assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o666, "processes of any user count in it"
+
+
+def limits(folder: Path, number: int) -> tuple[int, int]:
+    content = (folder / FILE_NAME).read_bytes()
+    (memory,), (compute,) = (struct.unpack_from("<Q", content, start + 8 * number) for start in (1600, 1728))
+    return memory, compute
+
+
+def test_each_card_of_a_container_has_its_limit(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    write_limit(folder, (1,), CardLimit(GIB, 30))
+    write_limit(folder, (0,), CardLimit(2 * GIB, 100))
+    assert [limits(folder, number) for number in range(3)] == [(2 * GIB, 100), (GIB, 30), (0, 100)]
+
+
+def test_a_limit_that_is_written_again_keeps_what_processes_count(tmp_path: Path) -> None:
+    read(folder := made(tmp_path), recorded("two"))
+    before = (folder / FILE_NAME).stat().st_ino
+    write_limit(folder, range(16), CardLimit(4 * GIB, 30))
+    (use,) = read_region(folder)
+    assert (use.limit_bytes, use.memory_bytes) == (4 * GIB, 2 * (CONTEXT + PAGE) + 3 * GIB)
+    assert (folder / FILE_NAME).stat().st_ino == before
+
+
+def test_what_a_container_has_put_in_the_place_of_the_file_is_replaced(tmp_path: Path) -> None:
+    folder, secret = made(tmp_path), tmp_path / "secret"
+    place = folder / FILE_NAME
+    secret.write_bytes(recorded("one"))
+    for put in (
+        lambda: place.symlink_to(secret),
+        lambda: os.mkfifo(place),
+        lambda: (place / "full").mkdir(parents=True),
+        lambda: place.write_bytes(b"short"),
+    ):
+        put()
+        write_limit(folder, range(16), CardLimit(GIB, 30))
+        assert limits(folder, 0) == (GIB, 30)
+        place.unlink()
+    assert secret.read_bytes() == recorded("one")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Strategies of sharing: what exists on the node, what a container gets, and that limits add up to at most a card."""
 
 import re
+import struct
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from driver.errors import TransientFault
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware import Card, Share, Unsupported, Use
 from kubeletplugin.hardware.actions import MpsDaemon, TimeSlice
-from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.edits import Edits, Mount
 from kubeletplugin.hardware.port import Hardware
 from tests.fakes.nvml.models import H100
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
@@ -160,11 +161,36 @@ def test_hami_core_numbers_cards_as_the_container_does_and_shares_one_region(ben
         )
         for i, card in enumerate(cards)
     ]
-    first, second = (dict(made(hardware, use).env) for use in shares)
+    edits = [made(hardware, use) for use in shares]
+    first, second = (dict(each.env) for each in edits)
     assert (first["CUDA_DEVICE_MEMORY_LIMIT_1"], first["CUDA_DEVICE_SM_LIMIT_1"]) == ("100m", "10")
     assert (second["CUDA_DEVICE_MEMORY_LIMIT_0"], second["CUDA_DEVICE_SM_LIMIT_0"]) == ("101m", "11")
-    assert first["CUDA_DEVICE_MEMORY_SHARED_CACHE"] == second["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
+    assert regions(edits[0]) == regions(edits[1])
+    (use,) = regions(edits[0])
+    assert Path(use.host_path).read_bytes()[1600:1616] == struct.pack("<2Q", 101 << 20, 100 << 20)
     assert {name for name in first if name in second and first[name] != second[name]} == set()
+
+
+def regions(edits: Edits) -> list[Mount]:
+    return [mount for mount in edits.mounts if mount.container_path == "/tmp/cudevshr.cache"]
+
+
+def test_hami_core_finds_its_limits_without_the_environment(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    edits = made(hardware, share_of(hardware.cards()[0], "one", 1024, 10, "hamiCore"))
+    (region,) = regions(edits)
+    assert "CUDA_DEVICE_MEMORY_SHARED_CACHE" not in dict(edits.env)
+    found = Path(region.host_path).read_bytes()
+    assert struct.unpack_from("<16Q", found, 1600) == (1024 << 20,) * 16
+    assert struct.unpack_from("<Q", found, 1728) == (10,)
+
+
+def test_an_older_hami_core_makes_its_file_itself(bench: NvidiaBench) -> None:
+    bench.machine.file("usr/local/vgpu/libvgpu.so", "of 2023")
+    hardware = bench.start()
+    edits = made(hardware, share_of(hardware.cards()[0], "one", 1024, 10, "hamiCore"))
+    assert not regions(edits)
+    assert dict(edits.env)["CUDA_DEVICE_MEMORY_SHARED_CACHE"] == "/usr/local/vgpu/claims/one/usage.cache"
 
 
 def test_a_node_without_hami_core_says_so_before_anything_is_done(bench: NvidiaBench) -> None:
