@@ -84,16 +84,19 @@ def parse(what: str) -> tuple[str, str]:
 
 
 def cards_of(node: str, slices: Iterable[Object], names: Names) -> tuple[PublishedCard, ...]:
-    """Return the cards that the node publishes, in the order of its slices; only the newest generation counts.
+    """Return the cards that the node publishes.
 
-    A slice that cannot be decoded has no cards.
+    Only the newest generation counts, once all of its slices are there. Until then, the old slices that are left do as
+    well: the plugin is publishing the cards anew, one slice after the other. A slice that cannot be decoded has no
+    cards.
     """
     parts = [part for raw in slices if (part := _decoded(raw)) and _is_of(part, node, names)]
-    newest = max((part.generation for part in parts), default=0)
+    parts.sort(key=lambda part: (-part.generation, part.name))
+    newest = [part for part in parts if part.generation == parts[0].generation]
     devices: dict[str, dict[str, Device]] = {}
-    for part in sorted(parts, key=lambda part: part.name):
-        for device in part.devices if part.generation == newest else ():
-            devices.setdefault(card_of(device.name), {})[device.name] = device
+    for part in newest if newest and len(newest) >= newest[0].slice_count else parts:
+        for device in part.devices:
+            devices.setdefault(card_of(device.name), {}).setdefault(device.name, device)
     return tuple(_card(node, name, found, names) for name, found in sorted(devices.items(), key=_by_number))
 
 

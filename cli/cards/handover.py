@@ -34,7 +34,8 @@ from driver.kube.api import NODES, PODS, Api, ApiError, Conflict, Forbidden, Not
 from driver.names import Names
 from kubeletplugin.publish.other_drivers import HandedOutBy, resources_in
 
-_PAUSE_SECONDS = 2.0
+_PAUSES_SECONDS = (0.25, 2.0)
+"""Between two looks at the cluster: the first pause, and the longest. Each is twice the one before."""
 _SETTLE_SECONDS = 2.0
 """From a new cordon until the claims count that were decided before."""
 _NOTICE_SECONDS = 60.0
@@ -277,8 +278,10 @@ class Handover:
         print(f"{step} (dry run)" if self._options.dry_run else step)
 
     def _await(self, condition: str, holds: Callable[[], bool]) -> None:
+        pause, longest = _PAUSES_SECONDS
         while not holds():
             limit = self._options.timeout_seconds
             if limit and self._now() - self._begun >= limit:
                 raise _OutOfTime(condition)
-            self._sleep(_PAUSE_SECONDS)
+            self._sleep(pause)
+            pause = min(2 * pause, longest)

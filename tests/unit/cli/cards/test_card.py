@@ -45,8 +45,18 @@ def test_cards_are_in_the_order_of_their_numbers() -> None:
 
 def test_only_the_newest_generation_counts_and_what_cannot_be_decoded_has_no_cards() -> None:
     old = slices("n", "t4x2")
-    new = [{**part, "spec": {**part["spec"], "pool": {**part["spec"]["pool"], "generation": 9}}} for part in old[:1]]
-    assert len(cards_of("n", [*old, *new, {}, {"spec": 1}], NAMES)) == len(cards_of("n", new, NAMES))
+    (part,) = [it for it in old if "devices" in it["spec"]]
+    pool = {**part["spec"]["pool"], "generation": 9, "resourceSliceCount": 1}
+    new = {**part, "spec": {**part["spec"], "pool": pool, "devices": part["spec"]["devices"][:1]}}
+    assert [card.name for card in cards_of("n", [*old, new, {}, {"spec": 1}], NAMES)] == ["gpu-0"]
+
+
+def test_while_slices_are_replaced_one_after_the_other_all_cards_are_there() -> None:
+    old = slices("n", "h100x8")
+    new = [{**part, "spec": {**part["spec"], "pool": {**part["spec"]["pool"], "generation": 9}}} for part in old]
+    assert len(old) > 2
+    for written in range(len(old) + 1):
+        assert cards_of("n", [*new[:written], *old[written:]], NAMES) == H100
 
 
 @pytest.mark.parametrize(
