@@ -1,10 +1,12 @@
 """Pods of other systems beside the whole controller: they get devices, whoever makes them, and old quotas count."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from driver.clock import rfc3339
 from driver.kube.api import (
     DEVICE_CLASSES,
     EVENTS,
@@ -86,6 +88,10 @@ def test_pods_of_a_workload_get_their_cards_and_the_workload_stays_as_it_is(
 ) -> None:
     resource, wanted = WORKLOADS[kind]
     stored = admin.create(resource, {"metadata": {"name": "old", "namespace": namespace}, "spec": wanted})
+    if resource == CRON_JOBS:
+        # As if it had run two minutes ago, so that it is due now.
+        ran = {"status": {"lastScheduleTime": rfc3339(time.time() - 120)}}
+        admin.patch(resource, "old", ran, namespace=namespace, subresource="status")
     pods = eventually(lambda: bound(admin, namespace, 2), 100)
     held = [device for pod in pods for device in devices_of(admin, pod)]
     assert len(held) == len(set(held)) == 4

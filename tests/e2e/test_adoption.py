@@ -1,6 +1,7 @@
 """Pods and claims that were written for other systems run as they are, and get what they asked for."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from driver.clock import rfc3339
 from testclusters import KindCluster
 from tests.e2e import flavors, peers_images
 from tests.e2e.adopted import ADOPTION, Got, adopt_from, devices_of, got
@@ -288,6 +290,10 @@ def test_pods_of_every_kind_of_workload_are_adopted(client: Client, namespace: s
         job,
         every_minute,
     )
+    # As if it had run two minutes ago, so that it is due now.
+    ran = json.dumps({"status": {"lastScheduleTime": rfc3339(time.time() - 120)}})
+    patch = ("patch", "cronjob", "cronjob", "--subresource=status", "--type=merge", "--patch", ran)
+    client.kubectl(*patch, f"--namespace={namespace}")
     try:
         eventually("every pod exists", lambda: len(client.list("pods", namespace)) == 7)
         client.wait_until_ready(namespace)
