@@ -42,7 +42,7 @@ unit: $(VENV) ## unit and system tests only (ARGS for pytest)
 contract: $(VENV) ## contract tests only (ARGS for pytest)
 	$(CLUSTERS) control-plane --helm >/dev/null
 	@# These wait more than they work; each process has control planes of its own.
-	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
+	pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only
@@ -65,7 +65,7 @@ format: $(VENV) ## correct the style where ruff can
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
 e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ALL=1, ARGS; PARALLEL=2: on two clusters)
 	$(CLUSTERS) control-plane --helm >/dev/null
-	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --clusters $(or $(PARALLEL),1) --load lode busybox $(PREVIOUS) -- pytest tests/e2e $(if $(PARALLEL),--numprocesses $(PARALLEL) --dist loadfile) --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --clusters $(or $(PARALLEL),1) --load lode busybox $(PREVIOUS) -- pytest tests/e2e $(if $(PARALLEL),--numprocesses $(PARALLEL) --dist loadfile --no-loadscope-reorder) --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
 .PHONY: adoption-hour
 adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on a node that changes hands, on a kind cluster

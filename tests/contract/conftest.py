@@ -19,6 +19,26 @@ from testclusters import ControlPlane, ProgramMissing, promtool
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 
 
+LONGEST = (
+    "test_migrating",
+    "test_migrating_nvidia",
+    "test_tutorials",
+    "test_uninstall",
+    "test_namespaces",
+    "test_doctor",
+    "test_policy_guard",
+    "test_killed_in_a_commit",
+    "test_device_plugin_tutorial",
+    "test_readme",
+)
+"""The files that take longest. They come first, so that no process is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
+
 @contextmanager
 def needed() -> Iterator[None]:
     """Skip the test, and in CI fail it, if a program that the block needs is not on this machine."""

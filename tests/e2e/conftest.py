@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from testclusters import KindCluster
 from tests.e2e import flavors, nodes, report
@@ -20,8 +22,29 @@ NAMESPACE_LABEL = {"lode-test/space": "e2e"}
 THAW_AFTER = 4.0
 """Seconds after which a pod that has not ended may be frozen."""
 
+LONGEST = ("hardware", "test_killed_programs", "test_adoption", "test_install", "bridged")
+"""The groups of tests that take longest. They come first, so that no cluster is left with one of them at the end."""
+
 _run = f"{time.time_ns() // 10**9 % 10**5:05d}"
 _numbers = itertools.count()
+
+
+def group_of(nodeid: str) -> str:
+    """The file of a test, or its folder, which installs a flavor of its own."""
+    folder, _, file = nodeid.partition("::")[0].removeprefix("tests/e2e/").rpartition("/")
+    return folder or file.removesuffix(".py")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a group on one cluster."""
+    scheduling: Any = LoadFileScheduling(config, log)
+    scheduling._split_scope = group_of
+    return scheduling
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
