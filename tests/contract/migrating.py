@@ -244,7 +244,12 @@ class Migration:
         script = "".join([*self.sections[""], *commands[blocks]])
         shell = ["bash", "-euo", "pipefail", "-c", script]
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.plane.kubeconfig()), "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            "PATH": path,
+            "KUBECONFIG": str(self.plane.kubeconfig(delayed=False)),
+            "PYTHONPATH": str(ROOT),
+        }
         done = subprocess.run(
             shell, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=280
         )

@@ -26,10 +26,11 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def diagnosis(
-    capsys: pytest.CaptureFixture[str], kubeconfig: Path, status: int = 1
+    capsys: pytest.CaptureFixture[str], plane: ControlPlane, status: int = 1, kubeconfig: Path | None = None
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """All findings, by check and subject. The programs do not run here, so the status is 1."""
-    assert doctor.main(["--kubeconfig", str(kubeconfig), "-o", "json"]) == status
+    access = kubeconfig or plane.kubeconfig(delayed=False)
+    assert doctor.main([f"--kubeconfig={access}", "-o", "json"]) == status
     told = json.loads(capsys.readouterr().out)
     return {(found["check"], found["subject"]): found for found in told["findings"]}
 
@@ -48,7 +49,7 @@ NOT_RUNNING = {
 def test_as_installed_nothing_is_wrong_but_that_no_program_runs(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = diagnosis(capsys, plane.kubeconfig())
+    found = diagnosis(capsys, plane)
     assert failed(found) == NOT_RUNNING
     assert found["version", "API server"]["message"].startswith("v1.")
     assert found["rights", "service accounts"]["status"] == "ok"
@@ -78,13 +79,13 @@ def test_what_is_deleted_is_found_until_it_is_back(
 ) -> None:
     plane.kubectl("delete", *gone.split())
     try:
-        found = diagnosis(capsys, plane.kubeconfig())
+        found = diagnosis(capsys, plane)
     finally:
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
     assert finding in failed(found)
     assert found[finding]["message"].startswith(message)
     assert "apply the manifests" in found[finding]["remedy"]
-    assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
+    assert failed(diagnosis(capsys, plane)) == NOT_RUNNING
 
 
 def test_names_of_nvidias_driver_that_select_our_devices_are_seen(
@@ -92,7 +93,7 @@ def test_names_of_nvidias_driver_that_select_our_devices_are_seen(
 ) -> None:
     plane.kubectl("apply", "-f", "manifests/nvidia-dra-names/classes.yaml")
     try:
-        found = diagnosis(capsys, plane.kubeconfig())
+        found = diagnosis(capsys, plane)
     finally:
         plane.kubectl("delete", "-f", "manifests/nvidia-dra-names/classes.yaml")
     assert found["names of NVIDIA's driver", "gpu.nvidia.com, mig.nvidia.com"]["status"] == "ok"
@@ -123,28 +124,28 @@ def test_what_is_left_of_another_system_is_found_until_it_is_gone(
     plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
     plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami=on")
     try:
-        found = diagnosis(capsys, plane.kubeconfig())["adoption", "team"]
+        found = diagnosis(capsys, plane)["adoption", "team"]
         assert (found["status"], "manifests/adopt/hami" in found["remedy"]) == ("failed", True)
         plane.kubectl("apply", "-f", "manifests/adopt/hami/policies.yaml")
-        told = {key: found["message"] for key, found in diagnosis(capsys, plane.kubeconfig()).items()}
+        told = {key: found["message"] for key, found in diagnosis(capsys, plane).items()}
         assert told["adoption", "team/old"].startswith("ask for resources of hami")
         assert told["quotas", "ResourceQuota team/cards"].startswith("limits nvidia.com/gpumem")
         assert told["node labels", "team/old"].startswith("want nodes with the label nvidia.com/gpu.product")
         plane.kubectl("-n=team", "delete", "pod/old", "quota/cards", "--force", "--grace-period=0")
-        found = diagnosis(capsys, plane.kubeconfig())["adoption", "1 namespaces"]
+        found = diagnosis(capsys, plane)["adoption", "1 namespaces"]
         assert (found["status"], found["message"]) == ("ok", "pods of hami get claims")
         plane.kubectl("label", "namespace", "team", "lode.dev/adopt-nvidia=on")
-        assert "their pods are refused" in diagnosis(capsys, plane.kubeconfig())["adoption", "team"]["message"]
+        assert "their pods are refused" in diagnosis(capsys, plane)["adoption", "team"]["message"]
     finally:
         plane.kubectl("delete", "-f", "manifests/adopt/hami/policies.yaml", "--ignore-not-found")
         plane.kubectl("label", "namespace", "team", "lode.dev/adopt-hami-", "lode.dev/adopt-nvidia-")
-    assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
+    assert failed(diagnosis(capsys, plane)) == NOT_RUNNING
 
 
 def test_a_user_with_few_rights_is_told_what_could_not_be_checked(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = diagnosis(capsys, plane.kubeconfig("somebody", ("nobody",)))
+    found = diagnosis(capsys, plane, kubeconfig=plane.kubeconfig("somebody", ("nobody",)))
     unknown = {check for (check, _), finding in found.items() if finding["status"] == "unknown"}
     assert unknown == {"API", "programs", "leader", "device classes", "policies", "rights", "devices", "adoption"}
     assert all("administrator" in finding["remedy"] for finding in found.values() if finding["status"] == "unknown")
@@ -153,7 +154,7 @@ def test_a_user_with_few_rights_is_told_what_could_not_be_checked(
 def test_the_other_flavor_needs_no_controller(capsys: pytest.CaptureFixture[str]) -> None:
     with ControlPlane(components=()) as plane:
         plane.kubectl("apply", "-k", "manifests/scheduler-allocated")
-        found = diagnosis(capsys, plane.kubeconfig(), status=0)
+        found = diagnosis(capsys, plane, status=0)
     assert failed(found) == set()
     assert found["programs", "Deployment lode-controller"]["message"] == "not installed: kube-scheduler allocates"
 
@@ -174,7 +175,7 @@ def test_pods_that_were_left_behind_are_named_once_the_programs_are_gone(capsys:
         admin.as_user(CONTROLLER).request("PATCH", path, {"status": status}).must()
         plane.kubectl("delete", "--wait=false", "-k", "manifests/controller-allocated")
         eventually("the DaemonSet is gone", lambda: not plane.kubectl("get", "ds", "-A", "-o", "name").stdout)
-        found = diagnosis(capsys, plane.kubeconfig())
+        found = diagnosis(capsys, plane)
     told = {finding["subject"]: finding["message"] for (check, _), finding in found.items() if check == "pods"}
     assert told.keys() == {f"default/{waiting['name']}, default/{running['name']}", f"default/{running['name']}"}
     assert "they stay Terminating" in told[f"default/{running['name']}"]

@@ -53,7 +53,7 @@ def of_plugin(namespace: str) -> set[str]:
 
 def second_plugins(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, list[str]]]:
     """The plugins that the doctor says are too many, and the command with which it removes each."""
-    doctor.main(["--kubeconfig", str(plane.kubeconfig()), "-o", "json"])
+    doctor.main(["--kubeconfig", str(plane.kubeconfig(delayed=False)), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["findings"]
     return [(one["subject"], one["remedy"].split()[1:]) for one in found if "second plugin" in one["message"]]
 
@@ -106,7 +106,7 @@ def test_helm_upgrade_moves_the_plugin_by_itself(plane: ControlPlane, tmp_path: 
         file.write_text(file.read_text().replace(PLUGINS, SHARED).replace("enforce: restricted", "enforce: privileged"))
 
     def helm(verb: str, chart: Path) -> None:
-        command = [str(helm_program()), verb, "lode", str(chart), f"--kubeconfig={plane.kubeconfig()}"]
+        command = [str(helm_program()), verb, "lode", str(chart), f"--kubeconfig={plane.kubeconfig(delayed=False)}"]
         subprocess.run([*command, "--namespace=default"], check=True, capture_output=True, text=True, timeout=120)
 
     helm("install", older)

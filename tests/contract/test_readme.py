@@ -38,7 +38,7 @@ def images(plane: ControlPlane) -> set[str]:
 def test_helm(plane: ControlPlane) -> None:
     helm, *arguments = shlex.split(blocks()[0])
     assert helm == "helm"
-    command = [str(helm_program()), *arguments, f"--kubeconfig={plane.kubeconfig()}"]
+    command = [str(helm_program()), *arguments, f"--kubeconfig={plane.kubeconfig(delayed=False)}"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=120)
     assert images(plane) == {IMAGE}
 

@@ -88,7 +88,7 @@ def of_adoption(admin: Identity) -> list[str]:
 
 
 def call(plane: ControlPlane, *arguments: str) -> int:
-    return uninstall.main([f"--kubeconfig={plane.kubeconfig()}", *arguments])
+    return uninstall.main([f"--kubeconfig={plane.kubeconfig(delayed=False)}", *arguments])
 
 
 def device_plugin(name: str, folder: str) -> Object:

@@ -81,7 +81,7 @@ class Reader:
         environment = {
             **os.environ,
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-            "KUBECONFIG": str(self.plane.kubeconfig()),
+            "KUBECONFIG": str(self.plane.kubeconfig(delayed=False)),
             "PYTHONPATH": str(ROOT),
         }
         shell = ["bash", "-uo", "pipefail", "-c", command]
