@@ -17,12 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from cli.resource_classes import class_of, published
 from cli.shipped import device_classes, examples
 from cli.tables import claims_table, pods_table, table
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import served
 from driver.errors import LodeError
 from driver.kube.api import (
+    DEVICE_CLASSES,
     EVENTS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -33,7 +37,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.kube.objects import claim_name, name_key, pod_phase
-from driver.names import DEFAULT_DRIVER, Names
+from driver.names import DEFAULT_DRIVER, NUMA_NODE, Names
 from driver.observe import configure_logs
 from driver.wire import claim_from
 from memoryapi import JOBS
@@ -47,6 +51,9 @@ NODES = {
     "npu-1": ("ascend310px4", {}),
 }
 """Node to its hardware profile and its other labels. The examples use all eight cards of the first."""
+BRIDGED_NODE = {"amd-1": ("mi300x8", dict[str, str]())}
+"""A node whose devices vendors' device plugins serve."""
+Nodes = Mapping[str, tuple[str, Mapping[str, str]]]
 KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RESOURCE_CLAIMS, "Pod": PODS, "Job": JOBS}
 INTRODUCTION = """\
 The Kubernetes API below is in memory: no cluster is needed, and none is touched. Controller and kubelet plugins are the
@@ -54,6 +61,7 @@ real programs, with their threads, gRPC sockets, checkpoints and CDI files (in a
 kube-scheduler, the kubelets and the built-in controllers are fakes that call them as the real ones do."""
 NAMESPACE = "default"
 SHOWN = "share-4gi"
+OF_DEVICE_PLUGINS = "of-device-plugins"
 TOO_MANY = "one-too-many"
 PATIENCE_SECONDS = 30.0
 
@@ -66,14 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; 0 if everything was as expected, 1 otherwise."""
     parser = argparse.ArgumentParser("lode demo", description="Run the whole system over an API in memory.")
     parser.add_argument("--verbose", action="store_true", help="show what the programs log")
+    parser.add_argument(
+        "--device-plugins", action="store_true", help="add a node whose devices vendors' device plugins serve"
+    )
     parser.add_argument("--ui", action="store_true", help="serve the page of lode ui while all pods run, until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, metavar="NUMBER", help="of that page; default: one that is free")
     arguments = parser.parse_args(argv)
     configure_logs("info" if arguments.verbose else "error", "console")
     started = time.monotonic()
+    nodes = NODES | (BRIDGED_NODE if arguments.device_plugins else {})
     folder = Path(tempfile.mkdtemp(prefix="lode-"))
     try:
-        problems = _run(folder, partial(_serve, arguments.port) if arguments.ui else _look_at_nothing)
+        problems = _run(folder, nodes, partial(_serve, arguments.port) if arguments.ui else _look_at_nothing)
     except (LodeError, Violation) as error:
         problems = [str(error)]
     finally:
@@ -100,21 +112,22 @@ def _serve(port: int, api: Api) -> None:
             threading.Event().wait()
 
 
-def _run(folder: Path, look: Callable[[Api], None]) -> list[str]:
+def _run(folder: Path, nodes: Nodes, look: Callable[[Api], None]) -> list[str]:
     print(INTRODUCTION)
-    _title(f"A cluster of {len(NODES)} nodes with simulated cards")
-    labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in NODES.items()}
+    _title(f"A cluster of {len(nodes)} nodes with simulated cards")
+    labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in nodes.items()}
     cluster = RealTimeCluster(folder, labels, device_classes())
     try:
-        _Demo(cluster, look).show()
+        _Demo(cluster, nodes, look).show()
     finally:
         problems = cluster.close()
     return problems
 
 
 class _Demo:
-    def __init__(self, cluster: RealTimeCluster, look: Callable[[Api], None]):
+    def __init__(self, cluster: RealTimeCluster, nodes: Nodes, look: Callable[[Api], None]):
         self._cluster = cluster
+        self._nodes = nodes
         self._look = look
         self._api = cluster.user
 
@@ -123,18 +136,20 @@ class _Demo:
         self._apply()
         self._look_at_claims()
         self._look_into_a_container()
+        if self._nodes.keys() & BRIDGED_NODE.keys():
+            self._use_device_plugins()
         self._one_too_many()
         self._delete_everything(before)
 
     def _publish(self) -> dict[str, tuple[Object, ...]]:
         self._wait_until("every node publishes its cards and every kubelet knows its plugin", self._all_published)
-        rows = [(node, profile, self._kinds(node)) for node, (profile, _) in NODES.items()]
+        rows = [(node, profile, self._kinds(node)) for node, (profile, _) in self._nodes.items()]
         print(table(("NODE", "PROFILE", "DEVICES OFFERED"), rows))
         return self._cluster.invariants.pools()
 
     def _all_published(self) -> bool:
         pools = self._cluster.invariants.pools()
-        specs = [pools.get(NAMES.pool(node), ()) for node in NODES]
+        specs = [pools.get(NAMES.pool(node), ()) for node in self._nodes]
         complete = all(found and len(found) == found[0]["pool"]["resourceSliceCount"] for found in specs)
         return complete and not any(node.plugin.ready() for node in self._cluster.nodes.values())
 
@@ -183,6 +198,32 @@ class _Demo:
         for inside, outside in sorted(view.mounts.items()):
             text = Path(outside).read_text().strip()
             print(f"{inside}:\n{text[:700]}{' ...' if len(text) > 700 else ''}")
+
+    def _use_device_plugins(self) -> None:
+        """A pod with two cards of one device plugin, on one NUMA node, and a slot of an adapter of another one."""
+        _title("lode classes | kubectl apply -f -")
+        names = []
+        for resource in published(self._api.list(RESOURCE_SLICES).items, NAMES):
+            made = class_of(resource, NAMES, by_scheduler=False)
+            self._api.create(DEVICE_CLASSES, yaml.safe_load(made.manifest()))
+            names.append(made.name)
+            print(f"deviceclass/{made.name} created: {made.comment}")
+        cards, adapter = names
+        requests = [
+            {"name": "cards", "exactly": {"deviceClassName": cards, "count": 2}},
+            {"name": "adapter", "exactly": {"deviceClassName": adapter}},
+        ]
+        numa = {"requests": ["cards"], "matchAttribute": NUMA_NODE}
+        spec = {"devices": {"requests": requests, "constraints": [numa]}}
+        pod = next(obj for obj in examples()["whole-card"] if obj["kind"] == "Pod")
+        claims = [{**entry, "resourceClaimTemplateName": OF_DEVICE_PLUGINS} for entry in pod["spec"]["resourceClaims"]]
+        named = {"metadata": {"name": OF_DEVICE_PLUGINS}}
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, {**named, "spec": {"spec": spec}}, NAMESPACE)
+        self._api.create(PODS, {**pod, **named, "spec": {**pod["spec"], "resourceClaims": claims}}, NAMESPACE)
+        self._wait_until(f"pod {OF_DEVICE_PLUGINS} runs", lambda: self._runs(OF_DEVICE_PLUGINS))
+        self._cluster.invariants.check()
+        rows = [row for row in self._holdings() if row[0] == OF_DEVICE_PLUGINS]
+        print(table(("POD", "REQUEST", "DEVICE", "CONSUMES"), rows))
 
     def _one_too_many(self) -> None:
         _title("One pod more than there are H100s")

@@ -18,7 +18,9 @@ _HOST = "kubelet.sock"
 
 
 def look_at_bridge(settings: Settings, root: Path, boot_id: str) -> ObservedBridge | None:
-    """Read the facts; None where the settings serve no device plugins.
+    """Read the facts; None where the settings serve no device plugins and no program does.
+
+    The settings of the node may not be at hand, as in a debug container. A program that runs is looked at all the same.
 
     Args:
         root: where the node's file system is mounted.
@@ -26,15 +28,16 @@ def look_at_bridge(settings: Settings, root: Path, boot_id: str) -> ObservedBrid
     """
     section = settings.kubeletplugin
     own = section.deviceplugin
-    if not section.serves_device_plugins:
-        return None
     folder = root / own.folder.lstrip("/")
+    serves = is_socket(folder / _HOST) and has_listener(folder / _HOST)
+    if not section.serves_device_plugins and not serves:
+        return None
     kubelets = root / posixpath.join(section.kubelet_root, "device-plugins").lstrip("/")
     record = BootFile(SystemFiles(), str(root / own.known_file.lstrip("/")), boot_id, Known, logger("doctor"))
     known = record.load() or {}
     return ObservedBridge(
         folder=own.folder,
-        serves=is_socket(folder / _HOST) and has_listener(folder / _HOST),
+        serves=serves,
         plugins=tuple(_listening(folder)),
         at_kubelet=tuple(_listening(kubelets)),
         unfit=dict(_unfit(settings, known)),

@@ -1,11 +1,13 @@
 """The picture and the tables show what the document says."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
+from cli.fleetview import CardView, FleetCard, OfferedPart
 from driver.wire import Json
-from tests.page.fleets import card, contents, every_state, large, whole
+from tests.page.fleets import card, contents, every_state, held, large, whole
 from tests.page.looking import Look
 from tests.page.served import StagedFleet, document
 
@@ -200,3 +202,18 @@ def test_nodes_in_no_fabric_come_in_parts(show: Show) -> None:
 def test_the_page_of_an_empty_cluster_has_no_card(show: Show) -> None:
     look, _ = show(contents(every_state().view.cards[:0]))
     assert look.cells() == {}
+
+
+def test_memory_that_nothing_says_is_unknown_and_not_nothing(show: Show) -> None:
+    """As of cards of device plugins, whole and with slots."""
+    parts = OfferedPart("", "whole", cores=100), OfferedPart("-share", "shared", cores=100, slots=8)
+    first, second = (CardView(FleetCard("n", f"hca-{at}", parts=(part,))) for at, part in enumerate(parts))
+    shared = replace(second, holdings=(held("n/hca-1", "shared", "team/slot", "pod", gib=0, cores=0),))
+    look, _ = show(contents([first, shared]))
+    for place, can_get in ((0, "all of it, or a slot"), (1, "a slot, while one is free")):
+        look.one("#picture .card").nth(place).click()
+        told = look.texts("#panel dd")
+        assert ("unknown" in told, can_get in told) == (True, True), told
+    look.one("button[data-form=table]").click()
+    rows = [row.split("\t") for row in look.texts("#table-cards tbody tr")]
+    assert [row[4] for row in rows] == ["unknown", "unknown"]

@@ -1,6 +1,6 @@
 // The details of what is selected, and what the cluster says about it when it is asked.
 
-import { counted, memory, since } from "./words.js";
+import { counted, heldMemory, memory, since, toBeHad } from "./words.js";
 import { cardsOf, countStates, holders } from "./fleet.js";
 import { ask } from "./feed.js";
 import { answer } from "./answers.js";
@@ -97,9 +97,9 @@ function facts(thing, select) {
         fact("State", ...stateOf(thing)),
         fact("Node", link(thing.node.id, thing.node.name, select)),
         fact("Type", name(thing.type)),
-        fact("Memory", `${memory(thing.memoryHeld)} of ${memory(thing.memory)} held`),
+        fact("Memory", thing.memory > 0 ? `${heldMemory(thing)} held` : "unknown"),
         fact("Cores", `${thing.coresHeld} % held`),
-        fact("A claim can get", thing.largestFree > 0 ? memory(thing.largestFree) : "nothing"),
+        fact("A claim can get", toBeHad(thing)),
         fact("InfiniBand cluster", thing.ibCluster && name(thing.ibCluster)),
         fact("NVLink domain", thing.nvlinkDomain && name(thing.nvlinkDomain)),
       ].flat();

@@ -3,7 +3,7 @@
 // A card is a cell of a grid, whose row is the node. What is not in sight is neither laid out nor painted, and a large
 // fleet is made in short slices, those in sight first; so the first picture does not wait for the last.
 
-import { counted, memory } from "./words.js";
+import { counted, heldMemory, memory } from "./words.js";
 import { countStates, fraction, holders, matches, sentence } from "./fleet.js";
 import { make, name, printable, say } from "./dom.js";
 
@@ -222,10 +222,8 @@ function fill(cell, card) {
   const by = holders(card);
   const first = by.length ? by[0] : card.closures.length ? card.closures.join(", ") : card.state;
   const more = by.length > 1 ? ` +${by.length - 1}` : "";
-  const amount =
-    card.use === "free" || card.memoryHeld === card.memory
-      ? memory(card.memory)
-      : `${memory(card.memoryHeld)} of ${memory(card.memory)}`;
+  const whole = card.memory > 0 && (card.use === "free" || card.memoryHeld === card.memory);
+  const amount = whole ? memory(card.memory) : card.memory > 0 ? heldMemory(card) : "";
   cell.replaceChildren(
     make(
       "span",

@@ -1,6 +1,6 @@
 // Things as tables: the other way to read the picture, and the lists of claims, waiting pods and gangs.
 
-import { counted, memory, since } from "./words.js";
+import { counted, heldMemory, since } from "./words.js";
 import { holders } from "./fleet.js";
 import { link, make, name } from "./dom.js";
 
@@ -15,7 +15,7 @@ const TABLES = {
       ["Type", (card) => name(card.type)],
       ["State", (card) => stateOf(card)],
       ["Held by", (card) => several(holders(card).map((one) => name(one)))],
-      ["Memory held", (card) => `${memory(card.memoryHeld)} of ${memory(card.memory)}`],
+      ["Memory held", (card) => heldMemory(card)],
       ["Cores held", (card) => `${card.coresHeld} %`],
       ["InfiniBand cluster", (card) => name(card.ibCluster)],
     ],

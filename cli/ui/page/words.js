@@ -23,6 +23,18 @@ export function memory(bytes) {
   return `${Number.isInteger(bytes) || bytes >= 100 ? Math.round(bytes) : bytes.toFixed(1)}${UNITS[unit]}`;
 }
 
+/** Return how much of the memory of a card is held. Nothing says how much some cards of device plugins have. */
+export function heldMemory(card) {
+  return card.memory > 0 ? `${memory(card.memoryHeld)} of ${memory(card.memory)}` : "unknown";
+}
+
+/** Return how much of a card a claim can get. */
+export function toBeHad(card) {
+  if (card.memory > 0) return card.largestFree > 0 ? memory(card.largestFree) : "nothing";
+  if (card.state === "shared") return "a slot, while one is free";
+  return card.state === "free" ? "all of it, or a slot" : "nothing";
+}
+
 /** Return a duration as its largest unit, two of them where one is coarse, as kubectl does. */
 export function duration(seconds) {
   const s = Math.max(0, Math.floor(seconds));

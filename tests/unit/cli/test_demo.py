@@ -36,6 +36,19 @@ def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFi
     assert shown.out.endswith("lode demo --ui (in a checkout: make demo ARGS=--ui)\n")
 
 
+def test_the_demo_with_device_plugins_makes_their_classes_and_gives_a_pod_devices_of_two(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = demo.main(["--device-plugins"])
+    shown = capsys.readouterr()
+    assert status == 0, shown.out + shown.err
+    assert re.search(r"^amd-1 +mi300x8 +8 device, 1 device-share$", shown.out, re.MULTILINE)
+    assert "deviceclass/gpu.amd.com.lode.dev created: amd.com/gpu of a device plugin: devices: 8" in shown.out
+    held = re.findall(r"^of-device-plugins +(\w+) +amd-1/(gpu|hca)-\w+(?:-share)? ", shown.out, re.MULTILINE)
+    assert held == [("cards", "gpu"), ("cards", "gpu"), ("adapter", "hca")]
+    assert re.search(r"^pod/one-too-many: 0 of 4 nodes can take the pod", shown.out, re.MULTILINE)
+
+
 def test_the_demo_serves_its_fleet_as_a_page_until_it_is_interrupted() -> None:
     command = [*INTERRUPTIBLE, sys.executable, "-m", "cli", "demo", "--ui"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:

@@ -66,6 +66,14 @@ def test_where_the_settings_serve_none_nothing_is_looked_at(tmp_path: Path, text
     assert list(check_bridge(None)) == []
 
 
+def test_a_program_that_serves_some_is_looked_at_also_without_the_settings_of_its_node(
+    tmp_path: Path, listen: Listen
+) -> None:
+    listen("plugins/kubelet.sock")
+    found = look(tmp_path, "kubeletplugin: {deviceplugin: {folder: /plugins}}")
+    assert [(one.status, one.message) for one in check_bridge(found)] == [("warning", "no device plugin uses it")]
+
+
 def test_all_is_well_when_a_plugin_uses_the_folder_and_its_pattern_fits(tmp_path: Path, listen: Listen) -> None:
     listen("plugins/kubelet.sock")
     listen("plugins/card.sock")
