@@ -1,18 +1,26 @@
 """The files of a node, damaged in any way, and the kubelet's calls: the program starts and serves other claims."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
+from prometheus_client.parser import text_string_to_metric_families
 
 from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, Object
 from driver.kube.codec import decode_object
 from driver.kube.decorator import ApiDecorator
-from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
+from driver.observe import logger
+from kubeletplugin.hardware.nvidia.sharing.region import CardLimit, read_region, write_limit
+from kubeletplugin.prepare import ClaimRef, NamedClaim, PrepareError, PrepareResult
 from kubeletplugin.proto import dra_v1_pb2
+from kubeletplugin.share_usage import ShareUsage
+from simulation.clock import VirtualClock
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
+from tests.unit.kubeletplugin.hami_regions import UUID, put_region, recorded
 from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     METADATA,
@@ -98,6 +106,29 @@ def _calls(data: bytes) -> None:
     assert set(plugin.unprepare(refs)) == {ref.uid for ref in refs}
 
 
+def _regions(data: bytes) -> None:
+    """Whatever a container writes where HAMi-core counts, the use of another claim is shown, and its limit is kept."""
+    source = Source(data)
+    claims = {uid: NamedClaim("team", uid, {"gpu-0-share": UUID}) for uid in ("odd", "other")}
+    with TemporaryDirectory() as folder:
+        usage = ShareUsage(folder, lambda: claims, lambda: (), VirtualClock(), logger("fuzz"))
+        odd = put_region(Path(folder), UUID, "odd", recorded("two"))
+        put_region(Path(folder), UUID, "other", recorded("one"))
+        content = bytearray(odd.read_bytes())
+        while not source.exhausted:
+            place = (source.below(4000) if source.below(2) else -1 - source.below(64)) % len(content)
+            content[place] = source.below(256)
+        odd.write_bytes(content if source.below(4) else content[: source.below(1 << 16)])
+        found = {
+            sample.labels["claim"]: sample.value
+            for family in text_string_to_metric_families(usage.own().decode())
+            for sample in family.samples
+        }
+        assert found["other"] == 2690650112
+        write_limit(odd.parent, (0,), CardLimit(1 << 30, 30))
+        assert all(use.limit_bytes == 1 << 30 for use in read_region(odd.parent)[:1])
+
+
 class _Stored(ApiDecorator):
     """The API, which serves another version of one claim than the one in memory."""
 
@@ -118,5 +149,6 @@ _PREPARE: Final = dra_v1_pb2.NodePrepareResourcesRequest(
 TARGETS: Final = (
     Target("files", _files, tuple(bytes([file, how, 1]) for file in range(6) for how in range(4))),
     Target("claims", _claims),
+    Target("regions", _regions, (b"", bytes([1, 0, 0, 7]), bytes([0, 3, 9]))),
     Target("calls", _calls, (_PREPARE.SerializeToString(),)),
 )
