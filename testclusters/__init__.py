@@ -33,7 +33,15 @@ from testclusters.daemon import Docker
 from testclusters.debian import installed, prometheus, promtool
 from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
-from testclusters.images import PREVIOUS, build_context, busybox_layer, image_labels, previous_source, software_bill
+from testclusters.images import (
+    PREVIOUS,
+    RDMA_DEVICE_PLUGIN,
+    build_context,
+    busybox_layer,
+    image_labels,
+    previous_source,
+    software_bill,
+)
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.lifecycle import NoRoom, check_room, kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
@@ -48,12 +56,14 @@ from testclusters.programs import (
     karpenter_program,
     kubectl_program,
     kueue_folder,
+    rdma_device_plugin_folder,
 )
 from testclusters.progress import progress_step
 
 __all__ = [
     "KUBERNETES_VERSIONS",
     "PREVIOUS",
+    "RDMA_DEVICE_PLUGIN",
     "Authority",
     "CommandFailed",
     "ControlPlane",
@@ -86,6 +96,7 @@ __all__ = [
     "progress_step",
     "prometheus",
     "promtool",
+    "rdma_device_plugin_folder",
     "software_bill",
     "start_process",
     "write_archive",

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
-_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm", "karpenter", "kueue", "jobset")
+_PROGRAMS = (
+    "kubernetes",
+    "containers",
+    "kind",
+    "example-driver",
+    "helm",
+    "karpenter",
+    "kueue",
+    "jobset",
+    "rdma-device-plugin",
+)
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -130,6 +140,7 @@ def _build(arguments: argparse.Namespace) -> int:
                 programs.KARPENTER,
                 programs.KUEUE,
                 programs.JOBSET,
+                programs.RDMA_DEVICE_PLUGIN,
             ),
             strict=True,
         )

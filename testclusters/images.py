@@ -1,4 +1,5 @@
-"""The images that tests load onto nodes: the project's, a busybox for pods, and the example driver for benchmarks.
+"""The images that tests load onto nodes: the project's, a busybox for pods, the example driver for benchmarks, and a
+vendor's device plugin.
 
 They are archives that are assembled in the cache without a daemon or a registry. The project's image has a layer with
 Debian's root file system, one with the locked dependencies and one with our wheel, each cached by its content, so that
@@ -26,8 +27,16 @@ PREVIOUS = "lode-dra:previous"
 """The project's image as of the commit before the current one."""
 BUSYBOX = "lode-test/busybox:1"
 EXAMPLE_DRIVER = "lode-test/dra-example-driver:1"
+RDMA_DEVICE_PLUGIN = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:latest"
+"""The name that the plugin's manifests have; its program is built here."""
 
-REFERENCES = {"lode": LODE, "lode-previous": PREVIOUS, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
+REFERENCES = {
+    "lode": LODE,
+    "lode-previous": PREVIOUS,
+    "busybox": BUSYBOX,
+    "example-driver": EXAMPLE_DRIVER,
+    "rdma-device-plugin": RDMA_DEVICE_PLUGIN,
+}
 """The references of the images, by the names that the command line uses."""
 
 _ROOT = Path(__file__).parents[1]
@@ -41,7 +50,13 @@ _MODULES = f"usr/local/lib/python{_PYTHON}/dist-packages"
 
 def archive(reference: str) -> Path:
     """The archive of one of the images above, assembled if it is not in the cache; `KeyError` for any other image."""
-    builders = {LODE: _lode, PREVIOUS: _previous, BUSYBOX: _busybox, EXAMPLE_DRIVER: _example_driver}
+    builders = {
+        LODE: _lode,
+        PREVIOUS: _previous,
+        BUSYBOX: _busybox,
+        EXAMPLE_DRIVER: _example_driver,
+        RDMA_DEVICE_PLUGIN: _rdma_device_plugin,
+    }
     return builders[reference]()
 
 
@@ -96,19 +111,38 @@ def _busybox() -> Path:
 
 
 def _example_driver_layers() -> list[Path]:
-    program = programs.EXAMPLE_DRIVER.build()
+    return [_program_layer(programs.EXAMPLE_DRIVER, "usr/bin/dra-example-kubeletplugin")]
+
+
+def _program_layer(program: programs.GoProgram, path: str, files: Mapping[str, str] | None = None) -> Path:
+    """A layer with one program, and `files`, a mapping from a path to its content."""
+    built = program.build()
 
     def make(folder: Path) -> None:
         with oci.Layer(folder / "layer.tar") as out:
             out.folder("tmp", 0o1777)
-            out.file("usr/bin/dra-example-kubeletplugin", program / "dra-example-kubeletplugin")
+            out.file(path, built / Path(path).name)
+            for name, content in (files or {}).items():
+                out.file(name, content, 0o644)
 
-    return [cache.cached_folder("layer-example-driver", cache.content_key(program.name), make) / "layer.tar"]
+    key = cache.content_key(built.name, path, repr(files))
+    return cache.cached_folder(f"layer-{program.name}", key, make) / "layer.tar"
 
 
 def _example_driver() -> Path:
     config = {"Entrypoint": ["/usr/bin/dra-example-kubeletplugin"]}
     return _image("example-driver", EXAMPLE_DRIVER, _example_driver_layers(), config)
+
+
+def _rdma_device_plugin_layers() -> list[Path]:
+    # It does not start without names of PCI devices, which its own image has from a package.
+    files = {"usr/share/hwdata/pci.ids": "15b3  Mellanox Technologies\n"}
+    return [_program_layer(programs.RDMA_DEVICE_PLUGIN, "bin/k8s-rdma-shared-dp", files)]
+
+
+def _rdma_device_plugin() -> Path:
+    config = {"Cmd": ["/bin/k8s-rdma-shared-dp"]}
+    return _image("rdma-device-plugin", RDMA_DEVICE_PLUGIN, _rdma_device_plugin_layers(), config)
 
 
 def _lode() -> Path:
@@ -152,6 +186,7 @@ def layer_sizes(reference: str) -> Mapping[str, int]:
         PREVIOUS: lambda: _lode_layers(previous_source()),
         BUSYBOX: _busybox_layers,
         EXAMPLE_DRIVER: _example_driver_layers,
+        RDMA_DEVICE_PLUGIN: _rdma_device_plugin_layers,
     }[reference]()
     return {re.sub("-[0-9a-f]+$", "", path.parent.name): path.stat().st_size for path in layers}
 

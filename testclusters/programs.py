@@ -164,6 +164,12 @@ EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
 KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")
 JOBSET = GoProgram(name="jobset", folder="jobset", module="sigs.k8s.io/jobset", manifests="config")
+RDMA_DEVICE_PLUGIN = GoProgram(
+    name="rdma-device-plugin",
+    folder="rdma-device-plugin",
+    module="github.com/Mellanox/k8s-rdma-shared-dev-plugin",
+    manifests="deployment",
+)
 
 
 def example_driver() -> Path:
@@ -196,6 +202,15 @@ def jobset_folder() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return JOBSET.build()
+
+
+def rdma_device_plugin_folder() -> Path:
+    """The shared device plugin for RDMA, the program `k8s-rdma-shared-dp` with its manifests in `deployment`, which is
+    built if it is not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return RDMA_DEVICE_PLUGIN.build()
 
 
 def kubectl_program() -> Path:
