@@ -174,3 +174,14 @@ def test_plugins_that_are_fine_are_left_alone_while_another_does_not_come_back(m
 
 def _registered_since(plugin: ScriptedPlugin, starts: int) -> bool:
     return "" in plugin.registrations[starts:]
+
+
+def test_of_a_program_that_stops_the_sockets_and_what_is_known_stay(node: HostedNode) -> None:
+    """docs/operating.md says so about uninstalling: nothing of claims is left."""
+    node.served()
+    node.give("claim", "card-a")
+    node.take("claim", "card-a")
+    node.host.close()
+    assert sorted(path.name for path in node.folder.iterdir()) == ["example.sock", HOST]
+    assert node.files.names("/state") == ["device-plugins.json"]
+    assert not node.files.names("/state/answers")
