@@ -185,6 +185,9 @@ class BoundedServer(ThreadingHTTPServer):
             machine, of both families if it has both.
     """
 
+    request_queue_size = MAX_CONNECTIONS
+    """Connections that may wait until they are accepted. The client of one more waits for a second or longer."""
+
     def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]):
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
