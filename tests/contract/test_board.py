@@ -89,7 +89,7 @@ def test_a_variable_has_values_to_choose_from(database: str, variable: Variable)
 
 @pytest.mark.parametrize(
     ("title", "expected"),
-    [("Fleet: Cards", 16), ("Controller and plugins: Leaders", 1), ("Fleet: Pods that wait", 1 + WAITING_MEMBERS)],
+    [("Fleet: Cards", 25), ("Controller and plugins: Leaders", 1), ("Fleet: Pods that wait", 1 + WAITING_MEMBERS)],
 )
 def test_what_is_shown_is_so(database: str, title: str, expected: float) -> None:
     (found,) = answer(database, PANELS[title], PANELS[title].queries[0])

@@ -28,9 +28,17 @@ from memoryapi import JOBS
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.realtime import RealTimeCluster
 from tests.unit.docs.pages import ROOT
+from tests.unit.kubeletplugin.hardware.deviceplugin.hosted import HostedNode
 
 NAMES = Names()
-NODES = {"gpu-1": ("h100x8", "ib-a"), "gpu-2": ("a100x4", "ib-b"), "npu-1": ("ascend310px4", "")}
+NODES = {
+    "gpu-1": ("h100x8", "ib-a"),
+    "gpu-2": ("a100x4", "ib-b"),
+    "npu-1": ("ascend310px4", ""),
+    "amd-1": ("mi300x8", ""),
+}
+BRIDGE = "bridge"
+"""A node on which our program plays the kubelet for a scripted device plugin; it publishes nothing."""
 KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RESOURCE_CLAIMS, "Pod": PODS, "Job": JOBS}
 RULES = ROOT / "manifests/monitoring/rules.yaml"
 NAMESPACE = "default"
@@ -48,6 +56,7 @@ class WatchedFleet:
         }
         self.cluster = RealTimeCluster(folder, labels, device_classes(), fleet_metrics="claims")
         self._api = self.cluster.user
+        self._bridge = HostedNode(folder)
         self._stop = threading.Event()
         self._calls = 0
         self._changes = threading.Thread(target=self._change, name="changes", daemon=True)
@@ -63,12 +72,14 @@ class WatchedFleet:
         self._await("every pod runs", lambda: self._running() == self._wanted())
         self._pod("whole-card", "one-too-many")
         self._gang("gang-too-many", cards=WAITING_MEMBERS)
+        self._bridge.start().served()
         self._changes.start()
 
     def close(self) -> None:
         """End everything."""
         self._stop.set()
         self._changes.join()
+        self._bridge.end()
         assert not self.cluster.close()
 
     def _published(self) -> set[str]:
@@ -118,6 +129,8 @@ class WatchedFleet:
             with suppress(ApiError):
                 self._api.delete(PODS, name, NAMESPACE)
             self.cluster.nodes["gpu-1"].client.prepare([ClaimName(NAMESPACE, "nothing", f"none-{number}")])
+            self._bridge.give(name, "card-a")
+            self._bridge.take(name, "card-a")
             self._calls += 1
 
     # What is scraped
@@ -125,6 +138,8 @@ class WatchedFleet:
     def text(self, path: str) -> bytes | None:
         """What is served under a path."""
         program = path.removeprefix("/").removeprefix("plugin/")
+        if program == BRIDGE:
+            return self._bridge.metrics.text("/metrics")
         if program in ("controller", *NODES):
             return self.cluster.series("" if program == "controller" else program)
         of_others = {"/dcgm": self._dcgm, "/npu": self._npu, "/kubelet": self._kubelet, "/state": self._state}
@@ -230,7 +245,7 @@ def scraping(address: str, folder: Path) -> Mapping[str, Any]:
 
     jobs = {
         "lode-controller": [target("/controller", replica="controller-0")],
-        "lode-kubeletplugin": [target(f"/plugin/{node}", pod=f"plugin-{node}") for node in NODES],
+        "lode-kubeletplugin": [target(f"/plugin/{node}", pod=f"plugin-{node}") for node in (*NODES, BRIDGE)],
         "dcgm-exporter": [target("/dcgm")],
         "npu-exporter": [target("/npu")],
         "kubelet": [target("/kubelet")],
