@@ -214,10 +214,13 @@ class PluginProcess:
         log.info("stopping")
         self._server.stop()
         cards.leave()
+        self._remove_own_files(preparer)
+
+    def _remove_own_files(self, preparer: Preparer) -> None:
         try:
             preparer.leave()
         except (LodeError, OSError) as error:
-            log.warning("own files not removed", reason=str(error))
+            self._log.warning("own files not removed", reason=str(error))
 
     def _show_use_of_shares(self, preparer: Preparer) -> None:
         settings = self._settings.kubeletplugin

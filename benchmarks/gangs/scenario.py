@@ -18,7 +18,6 @@ from driver.wire import Json
 NODES = 5_000
 PER_CLUSTER = 100
 PER_LEAF = 10
-FREE_PART = 0.3
 SHORT_OF = 64
 """Nodes that the gang wants which every cluster is one short of."""
 

@@ -106,7 +106,3 @@ def _words(device: Object, attributes: Mapping[tuple[str, str], Object]) -> str:
         return f"{card} all"
     cores = f" {consumed['cores']}c" if consumed.get("cores", "0") != "0" else ""
     return f"{card} {consumed['memory']}{cores}"
-
-
-def _uuid(device: Object, attributes: Mapping[tuple[str, str], Object]) -> str:
-    return str(attributes[device["pool"], device["device"]]["uuid"]["string"])

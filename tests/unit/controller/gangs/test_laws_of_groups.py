@@ -26,8 +26,6 @@ from tests.unit.controller.gangs.exhaustive import (
 )
 from tests.unit.controller.gangs.test_laws import scene
 
-KEYS = [("ib", "leaf"), ("leaf",), ("ib", "leaf", "host"), ("leaf", "host"), ("ib",), ()]
-
 nodes = st.builds(
     lambda ib, leaf, cards, used, cpus, others: Node(ib, leaf, cards, min(used, cards), cpus, others),
     st.sampled_from("aaab"),

@@ -32,13 +32,6 @@ class PreemptingWorld(ControllerWorld):
         self.settle()
         return node
 
-    def is_evicted(self, name: str) -> bool:
-        """Whether the pod was told to end."""
-        try:
-            return bool(self.pod(name)["metadata"].get("deletionTimestamp"))
-        except NotFound:
-            return True
-
     def evicted(self) -> list[str]:
         """The pods that were told to end, and still exist."""
         pods = self.api.list(PODS).items

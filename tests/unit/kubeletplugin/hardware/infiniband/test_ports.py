@@ -19,7 +19,6 @@ def hca(name: str, *path: str, ports: tuple[Port, ...] | None = None) -> Hca:
     return Hca(name, path, (port(),) if ports is None else ports)
 
 
-COMPUTE = hca("mlx5_0", "pci0000:15", "0000:18:00.0")
 STORAGE = hca("mlx5_4", "pci0000:15", "0000:5e:00.0", ports=(port(OTHER, number=1), port(OTHER, number=2)))
 
 
