@@ -20,8 +20,10 @@ _TAKEN_AMOUNTS: Final = frozenset(("cores", "slots"))
 
 
 class ValueSource(Section):
-    """Where a value comes from: one of the four. A device for which it says nothing has the value "", and as ``type``
-    the last part of the resource."""
+    """Where a value comes from: one of the four fields.
+
+    A device for which it gives nothing has the value "". Its ``type`` is then the last part of the resource.
+    """
 
     value: str = ""
     """The value itself."""
@@ -121,7 +123,7 @@ class DevicePluginSettings(Section):
 
     @property
     def state_folder(self) -> str:
-        """Where it is kept what is known of device plugins. They do not see it."""
+        """The folder with what is known of device plugins. They do not see it."""
         return f"{self.folder}-state"
 
     @property

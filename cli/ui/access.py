@@ -57,15 +57,15 @@ class Door(Protocol):
     """Lets people in."""
 
     def admit(self, token: str) -> Visitor:
-        """Return who has the token.
+        """Return the visitor whose token it is.
 
         Raises:
-            NotAdmitted: nobody has it, or they may not look.
+            NotAdmitted: it is nobody's, or the visitor may not look.
         """
 
 
 class OneUserDoor:
-    """Lets in who has the token of this run; they see everything that can be read."""
+    """Lets in everybody who has the token of this run. They see everything that can be read."""
 
     def __init__(self, token: str, questions: ClusterQuestions):
         self._token = token.encode()

@@ -84,7 +84,7 @@ class FollowedKind:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing about it is to be waited for: it was listed, may not be, or fails."""
+        """Whether there is nothing to wait for: the kind was listed, may not be listed, or cannot be read."""
         return self.synced or self._refused is not None or self._reflector.error is not None
 
     @property
@@ -130,7 +130,7 @@ class FollowedKind:
 
     @property
     def _refused(self) -> Exception | None:
-        """The answer that a right is missing; None if there is none. Who is not known at all has another problem."""
+        """The error that names a missing right; None if there is none. A user without any identity is a problem."""
         refused = self._reflector.forbidden
         return refused if refused is not None and refused.status == 403 else None
 

@@ -58,7 +58,7 @@ _MOST_KEPT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The documents of one state of the fleet, by the namespaces that they hide; "" is one of these."""
+    """The documents of one state of the fleet, by the namespaces in which they hide names; "" can be one."""
 
     contents: FleetContents
     namespaces: frozenset[str]

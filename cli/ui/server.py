@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         return PageRequest(self.command, self.path, headers, body)
 
     def _body(self, length: int) -> bytes | None:
-        """The body; None if it does not come in time, however many small parts do."""
+        """The body; None if it is not complete in time, even if parts of it keep coming."""
         parts, left, until = [], length, time.monotonic() + _BODY_SECONDS
         while left > 0:
             part = self.rfile.read1(left)

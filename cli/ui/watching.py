@@ -53,7 +53,7 @@ class FleetWatch:
         return "" if all(kind.is_settled for kind in self.kinds) else "the cluster is being read"
 
     def age(self) -> float:
-        """Return the seconds since the API last told of what it tells nothing of now; 0 if it tells of everything."""
+        """Return the seconds since the kind that has failed for longest was up to date; 0 if none fails."""
         failing = [kind.heard for kind in self.kinds if kind.problem is not None]
         return max(0.0, self._clock.now() - min(failing)) if failing else 0.0
 
@@ -66,7 +66,7 @@ class FleetWatch:
             self._closed.wait(kind.step())
 
     def _gaps(self) -> tuple[KindGap, ...]:
-        """What may not be read; kinds of one name and consequence once."""
+        """The rights that are missing; of kinds with the same name and consequence, one."""
         return tuple(dict.fromkeys(gap for kind in self.kinds for gap in kind.gaps()))
 
     def _problems(self) -> tuple[KindGap, ...]:

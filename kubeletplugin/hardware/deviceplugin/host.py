@@ -64,7 +64,7 @@ class HostTimes:
 
 
 class RefusedError(Exception):
-    """A registration that is answered with an error. By default, what it says is invalid."""
+    """The error that a registration is answered with. Its code says by default that the request is invalid."""
 
     def __init__(self, reason: RefusalReason, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT):
         super().__init__(message)
@@ -181,7 +181,7 @@ class PluginHost(DevicePlugins):
             self._tending.release()
 
     def _wake_lost(self) -> None:
-        """Move device plugins that do not register again by themselves to do so."""
+        """Make device plugins register again that do not do it by themselves."""
         lost = self._registry.lost_since()
         self._unlinked &= lost.keys()
         for resource, (endpoint, seconds) in lost.items():
@@ -290,7 +290,7 @@ class PluginHost(DevicePlugins):
         self._log.info("device plugin registered", resource=resource, endpoint=endpoint)
 
     def _was_removed(self, endpoint: str) -> bool:
-        """Whether our start has removed the socket while its device plugin waited for us. It is said once: a device
+        """Whether our start has removed the socket while its device plugin waited for us. True only once: a device
         plugin may also serve its new socket a moment after it has registered."""
         with self._lock:
             known = endpoint in self._removed

@@ -16,8 +16,10 @@ Kept = tuple[PluginAllocation, Handle]
 
 
 class KeptAnswers:
-    """An answer is kept before anybody knows it, so that a device plugin is asked once if the program is killed then.
-    Thread-safe. Methods may raise OSError."""
+    """Keeps each answer before anybody uses it, so that a device plugin is not asked twice if the program is killed.
+
+    Thread-safe. Methods may raise OSError.
+    """
 
     def __init__(self, files: Files, folder: str, boot_id: str):
         self._files = files

@@ -1,7 +1,7 @@
 """Resources that cannot be served, by their names. Pure.
 
 The device plugins of these look for "their" pod while they answer, in annotations of other schedulers or in the API
-server, or only keep accounts. Some of them answer an error as if it were a success, so the name is all that tells.
+server, or only keep accounts. Some of them answer an error as if it were a success, so only the name tells.
 """
 
 import re

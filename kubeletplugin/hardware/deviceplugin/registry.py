@@ -361,7 +361,7 @@ class Registry:
                 self._choose()
 
     def _lost_at(self, one: _Resource) -> float:
-        """Since when a resource without a connection waits for one, or for the first list of one."""
+        """The time since which a resource waits for a connection, or for its first list (``Clock.monotonic``)."""
         return max(at for at in (self._started, one.known.lost, one.begun_at) if at is not None)
 
     def _readable(self, resource: str, devices: Iterable[Reported]) -> Iterable[Reported]:
