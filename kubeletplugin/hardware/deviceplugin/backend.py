@@ -152,7 +152,7 @@ class DevicePluginHardware(Hardware):
         if not isinstance(action, PluginAllocation):
             return
         try:
-            if handle is None or self._kept.get(action) == dict(handle):
+            if handle is None or self._kept.get(action) in (None, dict(handle)):
                 self._kept.drop(action)
         except OSError as error:
             raise TransientFault(f"{action.key}: the answer kept for it cannot be removed: {error}") from error

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from typing import Any, Final
 
 from driver.errors import SENSELESS
@@ -18,7 +19,7 @@ Kept = tuple[PluginAllocation, Handle]
 class KeptAnswers:
     """Keeps each answer before anybody uses it, so that a device plugin is not asked twice if the program is killed.
 
-    Thread-safe. Methods may raise OSError.
+    Thread-safe; nobody waits for the disk of another thread. Methods may raise OSError.
     """
 
     def __init__(self, files: Files, folder: str, boot_id: str):
@@ -26,45 +27,58 @@ class KeptAnswers:
         self._folder = folder
         self._boot_id = boot_id
         self._lock = threading.Lock()
-        self._read: dict[str, Kept | None] = {}
+        self._read: Mapping[str, Kept | None] = {}
         """What each file has, by its name; None if it does not count."""
+        self._changes = 0
 
     def all(self) -> tuple[Kept, ...]:
-        """The answers in use, also those that another program of this boot has kept."""
+        """The answers in use, also those that another program of this boot has kept. Those of an earlier boot go."""
         names = self._files.names(self._folder)
         with self._lock:
-            self._read = {name: self._read[name] if name in self._read else self._load(name) for name in names}
-            return tuple(kept for kept in self._read.values() if kept is not None)
+            known, changes = self._read, self._changes
+        read = {name: known[name] if name in known else self._load(name) for name in names}
+        with self._lock:
+            if self._changes == changes:
+                self._read = read
+        return tuple(kept for kept in read.values() if kept is not None)
 
     def get(self, action: PluginAllocation) -> Handle | None:
         """The handle of an action; None if there is no answer."""
-        kept = self._load(_name(action))
+        kept = self._load(self._name(action))
         return kept[1] if kept and kept[0].key == action.key else None
 
     def keep(self, action: PluginAllocation, handle: Handle) -> None:
         """Keep an answer."""
-        name = _name(action)
+        name = self._name(action)
         content = {"bootId": self._boot_id, "action": action_to(action), "handle": dict(handle)}
         self._files.write(f"{self._folder}/{name}", encode_object(content) + b"\n", may_lose="content")
-        with self._lock:
-            self._read.pop(name, None)
+        self._forget(name)
 
     def drop(self, action: PluginAllocation) -> None:
         """Forget an answer; absent is success."""
-        name = _name(action)
+        name = self._name(action)
         self._files.remove(f"{self._folder}/{name}")
+        self._forget(name)
+
+    def _forget(self, changed: str) -> None:
         with self._lock:
-            self._read.pop(name, None)
+            self._read = {name: kept for name, kept in self._read.items() if name != changed}
+            self._changes += 1
 
     def _load(self, name: str) -> Kept | None:
-        data = self._files.read(f"{self._folder}/{name}")
+        path = f"{self._folder}/{name}"
+        data = self._files.read(path)
         try:
-            raw: Any = decode_object(data) if data is not None else {}
-            action = action_from(raw["action"]) if raw.get("bootId") == self._boot_id else None
+            raw: Any = decode_object(data) if data is not None else {"bootId": self._boot_id}
+            if raw["bootId"] != self._boot_id:
+                self._files.remove(path)
+                return None
+            action = action_from(raw["action"])
             return (action, dict(raw["handle"])) if isinstance(action, PluginAllocation) else None
         except SENSELESS:
             return None
 
-
-def _name(action: PluginAllocation) -> str:
-    return hashlib.sha256(action.key.encode()).hexdigest()[:_LETTERS] + ".json"
+    def _name(self, action: PluginAllocation) -> str:
+        # With the boot, because a program that removes the file of an earlier one must not meet one that writes anew.
+        text = f"{self._boot_id} {action.key}"
+        return hashlib.sha256(text.encode()).hexdigest()[:_LETTERS] + ".json"
