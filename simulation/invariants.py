@@ -12,7 +12,7 @@ from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.kube.reflector import Reflector
-from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result, Slice
+from driver.model import Allocation, Capacity, Claim, CounterSet, Device, DeviceId, Result, Slice
 from driver.names import FINALIZER, Names
 from driver.quantity import Quantity
 from driver.wire import claim_from, slice_from
@@ -60,7 +60,7 @@ class Catalogue:
         part = slice_from(raw)
         for device in part.devices:
             name_in_cluster = DeviceId(part.driver, part.pool, device.name)
-            self.devices[name_in_cluster] = device
+            self.devices[name_in_cluster] = _roomiest(device, self.devices.get(name_in_cluster, device))
             self.uuids[name_in_cluster].add(device.attributes.get(self._names.attribute("uuid")))
         for counters in part.counter_sets:
             key = part.pool, counters.name
@@ -129,6 +129,18 @@ class Catalogue:
 
 def _most(one: CounterSet, other: CounterSet) -> CounterSet:
     return replace(one, counters={name: max(n, other.counters.get(name, n)) for name, n in one.counters.items()})
+
+
+def _roomiest(one: Device, other: Device) -> Device:
+    """The device with the most that it ever had: a device plugin may report fewer replicas than claims have."""
+    if one.capacity.keys() != other.capacity.keys():
+        return one
+    most = {name: max(one.capacity[name], other.capacity[name], key=_value) for name in one.capacity}
+    return replace(one, capacity=most)
+
+
+def _value(capacity: Capacity) -> Quantity:
+    return capacity.value
 
 
 def _holders(held: Iterable[Holding]) -> str:

@@ -18,12 +18,15 @@ gang_search              whether a gang fits, found by trying every node for eve
 gang_write_checks        invariants of writes about gangs
 disk_checks              invariants of the disk of a node
 | template_write_checks  what a controller may do to claim templates
+hardware                 cards that may fail or not answer
+bridged_node             a node with vendors' device plugins: their backend for each program
+device_plugin_checks     invariants of IDs in the hands of claims, and of what device plugins are asked
+device_plugins           device plugins that fail, lie, hang and come back with something else
 process                  one run of a program, which may crash, stall or be interleaved
 access                   which kinds the API serves, and which rights programs have
 older_controller         allocations that do not say which cards they have
 closed_nodes             nodes that a condition closes
 device_status_checks     what the status of an allocated claim says about its devices
-hardware                 cards that may fail or not answer
 hostile                  objects with hostile values, which programs read beside the stored ones
 event_log                the latest lines of a cluster's log, and counts of writes
 """

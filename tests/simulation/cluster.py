@@ -6,6 +6,7 @@ interleaved with another program at any call that it makes; afterwards it is reb
 
 import random
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from controller.writing import WriteResult, WriteSequence
 from driver.clock import Clock
@@ -14,12 +15,11 @@ from driver.files import Files
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwarePorts
-from kubeletplugin.hardware.simulated import Profile, load_profile
+from kubeletplugin.hardware.simulated import Profile
 from kubeletplugin.node_context import NodeContext
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
-from simulation.files import MemoryFiles
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.component import FakeComponent
@@ -40,15 +40,17 @@ from simulation.programs import (
 from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
 from tests.simulation.binding import Binding
+from tests.simulation.bridged_node import BridgedNode
+from tests.simulation.device_plugins import VendorPlugin
 from tests.simulation.disk_checks import DiskChecks
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
-from tests.simulation.hardware import NodeHardware
+from tests.simulation.hardware import NodeHardware, profile_of
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
-from tests.simulation.program_slots import ProgramSlot, ProgramSlots
+from tests.simulation.program_slots import ProgramSlots
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -67,6 +69,7 @@ class SimulatedCluster:
         labels: labels of nodes.
         custom: kinds that the API serves besides.
         components: further components of Kubernetes, by name.
+        device_plugins: the vendors' device plugins of a node with this name.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class SimulatedCluster:
         faults: FaultProfile = NO_FAULTS,
         custom: Collection[Resource] = (),
         components: Mapping[str, Callable[[Api, Clock], FakeComponent]] | None = None,
+        device_plugins: Callable[[str], list[VendorPlugin]] = lambda _: [],
     ):
         self.random = random.Random(seed)
         self.clock = VirtualClock()
@@ -104,6 +108,7 @@ class SimulatedCluster:
         self.older_controllers = False
         """Whether controllers do not say which cards claims get, and plugins have to; counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
+        self._device_plugins = device_plugins
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.evictions = EvictionChecks(self.api.sharing(), self.names)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
@@ -132,7 +137,10 @@ class SimulatedCluster:
     def add_node(self, name: str, profile: str | Profile, labels: Mapping[str, str] | None = None) -> None:
         """A node joins the cluster, with the cards of a profile."""
         node = self.nodes[name] = SimulatedNode(name)
-        self.hardware[name] = NodeHardware(_profile(profile), name)
+        self.hardware[name] = NodeHardware(profile_of(profile), name)
+        if plugins := self._device_plugins(name):
+            kill_after = partial(self.slots.crash_after, f"plugin-{name}")
+            self.hardware[name].bridged = BridgedNode(node, self.settings, plugins, self.found, kill_after)
         self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
         node.files.disk.before = lambda _operation, _path: self._disks[name].look()
         self.register(name, labels)
@@ -206,8 +214,8 @@ class SimulatedCluster:
 
         def build(process: Process) -> SimulatedProgram:
             self._disks[node].program_starts()
-            clock, hardware = self._clock_of(process), self.hardware[node]
-            cards = hardware.guarded(process.call, clock) if self.guarded else hardware.of(process.call)
+            clock, log = self._clock_of(process), EventLogger(self.log, process.name)
+            cards = self.hardware[node].of_program(process, clock, log, guarded=self.guarded)
             context = NodeContext(
                 name=node,
                 settings=self.settings,
@@ -216,7 +224,7 @@ class SimulatedCluster:
                 clock=clock,
                 files=Files(ProcessDisk(simulated.files.disk, process)),
                 hardware=HardwarePorts(cards, cards),
-                log=EventLogger(self.log, process.name),
+                log=log,
             )
             program = SimulatedPlugin(context, lambda: found.claims() if (found := self.kubelet(node)) else ())
             kubelet = self.slots[f"kubelet-{node}"].program
@@ -351,8 +359,10 @@ class SimulatedCluster:
             disk.look()
             if self.plugin(name) is not None:
                 disk.program_waits()
+            if bridged := self.hardware[name].bridged:
+                bridged.look()
         if len(self._controllers) > 1:
-            holders = [slot.name for slot in self._controllers if _holds_lease(slot)]
+            holders = [slot.name for slot in self._controllers if getattr(slot.program, "holds_lease", False)]
             if len(holders) > 1:
                 self.found.append(f"{holders} hold the Lease at once")
         if self.found:
@@ -435,11 +445,3 @@ class SimulatedCluster:
         due = self._next_due()
         left = 0.0 if due is None else due - self.clock.monotonic()
         return max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5))
-
-
-def _holds_lease(slot: ProgramSlot) -> bool:
-    return isinstance(slot.program, SimulatedController) and slot.program.holds_lease
-
-
-def _profile(profile: str | Profile) -> Profile:
-    return load_profile(profile, MemoryFiles()) if isinstance(profile, str) else profile

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from driver.clock import Clock
 from driver.errors import TransientFault
+from driver.observe import Logger
 from driver.threads import Threads
 from kubeletplugin.hardware import Action, Card, CardGone, CardState, Edits, Handle, Hardware, Health, NoRoom, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.choosing import CombinedHardware
+from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
-from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware
+from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
+from simulation.files import MemoryFiles
+from tests.simulation.bridged_node import BridgedNode
 from tests.simulation.hardware_decorator import HardwareDecorator
+from tests.simulation.process import Process
 
 
 @dataclass(slots=True)
@@ -38,13 +43,15 @@ class NodeHardware:
     """How many places on each card's number is after the next reboot."""
     moved: int = 0
     """How many places on it is from where it was at first."""
+    bridged: BridgedNode | None = None
+    """The device plugins of the node, if it has any."""
     cards_of_node: SimulatedHardware = field(init=False)
 
     def __post_init__(self) -> None:
         self.cards_of_node = SimulatedHardware(self.profile, self.node, store=self.store)
 
     def of(self, call: Callable[[], None]) -> "FailingHardware":
-        """The hardware as one process has it, which announces each call that is about one card by ``call``."""
+        """The cards as one process has them, which announces each call that is about one card by ``call``."""
         return FailingHardware(self, call)
 
     def guarded(self, call: Callable[[], None], clock: Clock) -> Hardware:
@@ -52,11 +59,23 @@ class NodeHardware:
 
         Who asks about a card while the same process asks about it, in a program that is interleaved, finds it busy.
         """
-        hardware = self.of(call)
-        return GuardedHardware(lambda: CombinedHardware.of(hardware), clock, 0, 0, threads=_ImmediateThreads(self))
+        return self._guarded(CombinedHardware.of(self.of(call)), clock)
+
+    def of_program(self, process: Process, clock: Clock, log: Logger, *, guarded: bool) -> Hardware:
+        """All cards as one process has them; those of device plugins are always guarded."""
+        if self.bridged is None:
+            return self.guarded(process.call, clock) if guarded else self.of(process.call)
+        backends = {"simulated": self.of(process.call), "bridged": self.bridged.hardware(process, clock, log)}
+        choices = [BackendChoice(name, lambda: True, partial(backends.__getitem__, name)) for name in backends]
+        return self._guarded(CombinedHardware(choices), clock)
+
+    def _guarded(self, cards: CombinedHardware, clock: Clock) -> Hardware:
+        return GuardedHardware(lambda: cards, clock, 0, 0, threads=_ImmediateThreads(self))
 
     def reboot(self) -> None:
         """What the hardware does not keep is gone, and the cards may be numbered in another order."""
+        if self.bridged is not None:
+            self.bridged.plugins.reboot()
         self.store.save(self.store.load().rebooted())
         self.foreign &= self.store.load().existing.keys()
         if self.moves:
@@ -105,6 +124,11 @@ class NodeHardware:
         """A process starts or ends to use what exists by the action of that key."""
         state = self.store.load()
         self.store.save(replace(state, in_use=state.in_use | {key} if in_use else state.in_use - {key}))
+
+
+def profile_of(profile: str | Profile) -> Profile:
+    """A profile, or the shipped one of this name."""
+    return load_profile(profile, MemoryFiles()) if isinstance(profile, str) else profile
 
 
 class _ImmediateThreads(Threads):

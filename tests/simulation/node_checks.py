@@ -6,6 +6,7 @@ from driver.kube.api import NODES, RESOURCE_CLAIMS
 from driver.kube.objects import name_key
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.device_plugin_checks import answer_violations
 from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.hardware_checks import hardware_violations
 
@@ -28,6 +29,8 @@ def node_violations(cluster: SimulatedCluster) -> Iterator[str]:
         stopping = [claim for claim in claims if claim.state == "stopping"]
         yield from _device_status_violations(cluster, name, used)
         yield from hardware_violations(cluster.hardware[name], node, stopping)
+        if cluster.hardware[name].bridged is not None:
+            yield from answer_violations(node, cluster.settings, claims)
 
 
 def _device_status_violations(cluster: SimulatedCluster, node: str, used: Collection[str]) -> Iterator[str]:

@@ -155,7 +155,7 @@ def check_lost_cards(cluster: SimulatedCluster) -> None:
     healthy = [
         f"{node}: {card.name} is lost and not published as unhealthy"
         for node, card in lost.items()
-        if not _published(cluster, card) or False in _published(cluster, card)
+        if not published_health(cluster, card) or False in published_health(cluster, card)
     ]
     for node, card in lost.items():
         cluster.hardware[node].lost.discard(card.name)
@@ -164,7 +164,7 @@ def check_lost_cards(cluster: SimulatedCluster) -> None:
     unhealthy = [
         f"{node}: {card.name} works and is published as unhealthy"
         for node, card in lost.items()
-        if card.name not in cluster.hardware[node].faults and True in _published(cluster, card)
+        if card.name not in cluster.hardware[node].faults and True in published_health(cluster, card)
     ]
     if untold or healthy or unhealthy:
         raise Violation("\n".join([*untold, *healthy, *unhealthy]))
@@ -190,7 +190,7 @@ def _untold(cluster: SimulatedCluster, lost: Iterable[Card]) -> list[str]:
     return ["/".join(name_key(pod)) for pod in pods if pod["metadata"]["uid"] in using - told]
 
 
-def _published(cluster: SimulatedCluster, card: Card) -> set[bool]:
+def published_health(cluster: SimulatedCluster, card: Card) -> set[bool]:
     """Whether the devices of a card are published as unhealthy; empty if none is published."""
     uuid, taint = cluster.names.attribute("uuid"), cluster.names.unhealthy
     return {

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from driver.kinds import Offer
-from driver.kube.api import JOB_SETS, VOLCANO_POD_GROUPS
+from driver.kube.api import JOB_SETS, PODS, RESOURCE_QUOTAS, VOLCANO_POD_GROUPS
+from driver.kube.objects import pod_phase
 from driver.settings import AutoscalingSettings, ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
+from simulation.invariants import Violation
 from tests.simulation.closed_nodes import PATTERNS
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.gang_checks import check_gangs
@@ -34,6 +36,8 @@ from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
+from tests.system.plugin_incidents import BRIDGED_REQUESTS, PluginFailure, PluginIncidents, device_plugins
+from tests.system.plugin_incidents import SETTINGS as PLUGIN_SETTINGS
 from tests.system.protection_incidents import ProtectionIncidents
 from tests.system.quota_incidents import QuotaIncidents
 from tests.system.restore_incidents import RestoreIncidents
@@ -119,7 +123,10 @@ class HistoryStart:
         """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
         plugin = KubeletPluginSettings(
-            offer=chance.choice(OFFERS), slots=chance.choice((2, 100)), recovery_seconds=RECOVERY_SECONDS
+            offer=chance.choice(OFFERS),
+            slots=chance.choice((2, 100)),
+            recovery_seconds=RECOVERY_SECONDS,
+            deviceplugin=PLUGIN_SETTINGS,
         )
         layout, faults = chance.choice(LAYOUTS), chance.choice(FAULT_PROFILES)
         deadlines = with_gangs and random.Random(f"deadlines of {seed}").random() < 0.5
@@ -202,6 +209,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         faults=NO_FAULTS,
         custom=OPTIONAL if happen(seed) or kinds_change(seed) else OF_GANGS if with_gangs else (),
         components={"jobset-controller": JobSetController} if with_gangs else None,
+        device_plugins=device_plugins(seed),
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
@@ -224,7 +232,10 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     gangs = RandomGangs(seed, cluster, deadlines=start.deadlines)
     parts, sub_groups = RandomJobSets(seed, cluster), RandomSubGroups(seed, cluster)
     more = (*gangs.actions, *parts.actions, *sub_groups.actions) if with_gangs else ()
-    workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
+    plugins = PluginIncidents(seed, cluster)
+    workload = RandomWorkload(
+        seed, cluster, profiles, more, deadlines=start.deadlines, besides=BRIDGED_REQUESTS if plugins.happen else None
+    )
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
@@ -242,6 +253,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         if number == rest_at:
             disks.undo()
             access.undo()
+            plugins.undo()
             _rest(cluster, faults)
         workload.act()
         disks.act()
@@ -254,6 +266,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         templates.act()
         protections.act()
         threads.act()
+        plugins.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
@@ -268,18 +281,42 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     gangs.restore_fabrics()
     workload.operators.undo()
     disks.undo()
+    plugins.undo()
     cluster.settle()
     check_settled(cluster)
     check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)
     check_no_writes_without_news(cluster)
     check_lost_cards(cluster)
     check_unused_templates(cluster)
+    failing = PluginFailure(seed, cluster)
+    if plugins.happen:
+        failing.begin()
     workload.delete_everything(*(OF_GANGS if with_gangs else ()))
     cluster.settle()
+    if plugins.happen:
+        _play_beside(cluster, workload, failing)
     number_cards_as_at_first(cluster)
     cluster.settle()
     check_empty(cluster, published)
     check_unused_templates(cluster)
+
+
+def _play_beside(cluster: SimulatedCluster, workload: RandomWorkload, failing: PluginFailure) -> None:
+    """While device plugins fail, everything has ended, and whoever wants other devices gets them."""
+    check_settled(cluster)
+    for quota in cluster.user.list(RESOURCE_QUOTAS).items:
+        cluster.user.delete(RESOURCE_QUOTAS, quota["metadata"]["name"], quota["metadata"]["namespace"])
+    pods = [*failing.pods()]
+    for each in pods:
+        cluster.user.create(PODS, each)
+    cluster.settle()
+    check_settled(cluster)
+    phases = {pod["metadata"]["name"]: pod_phase(pod) for pod in cluster.invariants.pods()}
+    if phases != dict.fromkeys((pod["metadata"]["name"] for pod in pods), "Running"):
+        raise Violation(f"while device plugins fail, not exactly the pods of others run: {phases}")
+    workload.delete_everything()
+    cluster.settle()
+    failing.end()
 
 
 def _rest(cluster: SimulatedCluster, faults: FaultProfile) -> None:

@@ -1,7 +1,7 @@
 """The actions of a history: what users do, beside operators and incidents such as crashes and reboots."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -36,6 +36,8 @@ from tests.system.operators import Operators
 
 MOST_PODS = 24
 WANTED = {**REQUESTS, **OF_ADMINS}
+_MANY = 4
+"""How often each further request is among those of pods."""
 CPU = ("10m", "10m", "10m", "1", "3", "9", "9")
 """Requests of pods; a node has 16 CPUs."""
 PRIORITIES = (0, 0, 0, 0, 1000, -10)
@@ -51,6 +53,7 @@ class RandomWorkload:
         profiles: what the cards of a node may be changed to.
         more: further actions, each with its weight.
         deadlines: whether pods may have one.
+        besides: further requests of pods, by the name of their template.
     """
 
     def __init__(
@@ -61,11 +64,14 @@ class RandomWorkload:
         more: Iterable[tuple[int, Callable[[], None]]] = (),
         *,
         deadlines: bool = False,
+        besides: Mapping[str, Object] | None = None,
     ):
         self._random = random.Random(f"users of {seed}")
         self.operators = Operators(self._random, cluster, profiles)
         self._cluster = cluster
         self._deadlines = deadlines
+        self._requests = {**WANTED, **(besides or {})}
+        self._wanted = [*WANTED, *_MANY * [*(besides or {})]]
         self._api = cluster.user
         self._count = 0
         self._api.patch(NAMESPACES, NAMESPACE, {"metadata": {"labels": {ADMIN_ACCESS: "true"}}})
@@ -75,7 +81,7 @@ class RandomWorkload:
         for part in shared:
             self._api.create(RESOURCE_SLICES, part)
         self._beside = list(OF_OTHER_DRIVER) if shared else [""]
-        for name, device_request in {**WANTED, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
+        for name, device_request in {**self._requests, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.new_pod),
@@ -131,7 +137,7 @@ class RandomWorkload:
     def new_pod(self) -> None:
         """Create a pod with a random request, unless there are many pods."""
         if len([pod for pod in self._pods() if not is_terminal(pod)]) < MOST_PODS:
-            name = self._random.choice(list(WANTED))
+            name = self._random.choice(self._wanted)
             self._api.create(PODS, self._pod(self._name(name), name))
 
     def _pod(self, name: str, template_name: str) -> Object:
@@ -164,7 +170,7 @@ class RandomWorkload:
         if chosen := self._random.choice(placed) if placed else self._random_pod():
             name = chosen["metadata"]["name"]
             self._api.delete(PODS, name, NAMESPACE, grace_period_seconds=0)
-            self._api.create(PODS, self._pod(name, self._random.choice(list(WANTED))))
+            self._api.create(PODS, self._pod(name, self._random.choice(self._wanted)))
 
     def _claim_namesake(self) -> None:
         """A claim of a user is gone, and one of its name with another request is there at once."""
@@ -172,7 +178,7 @@ class RandomWorkload:
         if claims:
             name = self._random.choice(claims)["metadata"]["name"]
             self._api.delete(RESOURCE_CLAIMS, name, NAMESPACE)
-            self._api.create(RESOURCE_CLAIMS, claim(name, WANTED[self._random.choice(list(WANTED))]))
+            self._api.create(RESOURCE_CLAIMS, claim(name, self._requests[self._random.choice(self._wanted)]))
 
     def _impossible_pod(self) -> None:
         """A pod that no node can ever take: for its request, or because many claims with long names do not exist."""
@@ -184,13 +190,13 @@ class RandomWorkload:
         self._api.create(PODS, pod(self._name(name), template_name=name))
 
     def _new_job(self) -> None:
-        name = self._random.choice(list(WANTED))
+        name = self._random.choice(self._wanted)
         cpu = self._random.choice(CPU)
         self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=name, cpu=cpu))
 
     def _new_shared_claim(self) -> None:
         name = self._name("shared")
-        self._api.create(RESOURCE_CLAIMS, claim(name, WANTED[self._random.choice(list(WANTED))]))
+        self._api.create(RESOURCE_CLAIMS, claim(name, self._requests[self._random.choice(self._wanted)]))
         for index in range(self._random.randint(1, 3)):
             self._api.create(PODS, pod(f"user-{index}-{name}"[:LONGEST_NAME], claim_name=name))
 

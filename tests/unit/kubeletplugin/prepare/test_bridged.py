@@ -17,8 +17,9 @@ from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, 
 from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.prepare import ClaimRef
+from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.unit.kubeletplugin.faults import Counted, Killed
-from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakeHostTree, FakePlugins
+from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakePlugins
 from tests.unit.kubeletplugin.plugin_node import (
     NODE,
     SHARE_A,

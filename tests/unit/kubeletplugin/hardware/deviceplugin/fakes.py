@@ -1,49 +1,12 @@
-"""A node's device plugins without gRPC, and its files without a disk."""
+"""A node's device plugins without gRPC."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from driver.errors import LodeError
 from kubeletplugin.hardware.deviceplugin.answers import AnsweredDevice, PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
-from kubeletplugin.hardware.deviceplugin.hostfiles import HostNode, HostTree
 from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
 from kubeletplugin.hardware.deviceplugin.reported import Reported
-
-
-class FakeHostTree(HostTree):
-    """Device nodes and files by path; a link is a path with another one as its value.
-
-    Args:
-        nodes: paths of device nodes, with the numbers that follow from their order.
-    """
-
-    def __init__(
-        self,
-        nodes: Sequence[str] = (),
-        files: Mapping[str, bytes] | None = None,
-        links: Mapping[str, str] | None = None,
-    ):
-        self.device_nodes = {path: number for number, path in enumerate(nodes)}
-        self.contents = dict(files or {})
-        self.links = dict(links or {})
-
-    def exists(self, path: str) -> bool:
-        every = (*self.device_nodes, *self.contents)
-        return any(each == path or each.startswith(f"{path}/") for each in every)
-
-    def nodes(self, path: str) -> tuple[HostNode, ...]:
-        path = self.links.get(path, path)
-        return tuple(
-            HostNode(each.removeprefix(path).lstrip("/"), each, "c", 240, number)
-            for each, number in self.device_nodes.items()
-            if each == path or each.startswith(f"{path}/")
-        )
-
-    def names(self, folder: str) -> tuple[str, ...]:
-        return tuple(sorted(path.rpartition("/")[2] for path in self.contents if path.rpartition("/")[0] == folder))
-
-    def read(self, path: str, most: int) -> bytes:
-        return self.contents[path][:most]
 
 
 class FakePlugins(DevicePlugins):

@@ -19,7 +19,7 @@ from kubeletplugin.hardware.deviceplugin.answers import (
 )
 from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 from kubeletplugin.hardware.port import HardwareRefusal, Unsupported
-from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakeHostTree
+from tests.fakes.deviceplugin.host_tree import FakeHostTree
 
 RESOURCE, CARD = "amd.com/gpu", "amd.com/gpu=0"
 SPEC = {

@@ -17,8 +17,9 @@ from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Known, Re
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
+from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.unit.kubeletplugin.hardware.contract import HardwareContract
-from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakeHostTree, FakePlugins
+from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakePlugins
 
 PLAIN, SHARED = "amd.com/gpu", "nvidia.com/gpu.shared"
 
