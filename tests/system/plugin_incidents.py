@@ -28,7 +28,7 @@ from tests.simulation.settled_checks import LONGEST_BOOT_SECONDS
 from tests.system.card_incidents import RECOVERED_SECONDS, published_health
 from tests.system.objects import EVERY_TAINT, devices, pod, request
 
-SEEDS: Final = 0.15
+SEEDS: Final = 0.07
 """In how many histories nodes have device plugins."""
 NODES: Final = 0.7
 """How many of the nodes then."""
