@@ -3,7 +3,8 @@
 host            the kubelet's part: its socket, registrations, lists, and questions to device plugins
 backend         the backend
 registry        what device plugins have reported
-| answers       their answers as edits of containers
+| decoded       messages of device plugins as values
+answers         their answers as edits of containers
 | refusals      resources that cannot be served
 mapping         cards from what they report and what the settings say
 | cdispecs      the edits of CDI devices that they name

@@ -26,12 +26,12 @@ from driver.errors import OperatorFault, TransientFault
 from driver.limits import bounded
 from driver.observe import Logger
 from driver.threads import start_thread
-from kubeletplugin.hardware.deviceplugin.answers import AnsweredDevice, AnsweredMount, PluginAnswer
+from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
+from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
 from kubeletplugin.hardware.deviceplugin.metrics import RefusalReason
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
-from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc as stubs
@@ -39,7 +39,6 @@ from kubeletplugin.sockets import MAX_PATH_BYTES, has_listener, is_socket
 
 VERSION: Final = "v1beta1"
 SOCKET: Final = "kubelet.sock"
-_HEALTHY: Final = "Healthy"
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """The longest message of a device plugin, as for the kubelet."""
 _MOST_REGISTER_BYTES: Final = 64 * 1024
@@ -231,7 +230,7 @@ class PluginHost(DevicePlugins):
         if registration.pre_start:
             ready = messages.PreStartContainerRequest(devices_ids=ids)
             plugin.stub.PreStartContainer(ready, timeout=self._times.pre_start)
-        return _answer(answers[0])
+        return answer_from(answers[0])
 
     def _refusal(self, registration: Registration, error: grpc.RpcError) -> HardwareRefusal:
         code, details = error.code().name, bounded(str(error.details()))
@@ -331,7 +330,7 @@ class PluginHost(DevicePlugins):
         reason = "the stream ended"
         try:
             for answer in plugin.stub.ListAndWatch(messages.Empty()):
-                replaced = self._registry.listed(plugin.registration, _reported(answer))
+                replaced = self._registry.listed(plugin.registration, reported_in(answer))
                 if replaced is not None:
                     self._close(replaced.number)
         except grpc.RpcError as error:
@@ -408,19 +407,3 @@ class _Registrar(stubs.RegistrationServicer):
         except RefusedError as error:
             context.abort(error.code, str(error))
         return messages.Empty()
-
-
-def _reported(answer: messages.ListAndWatchResponse) -> Iterator[Reported]:
-    for device in answer.devices:
-        nodes = [node.ID for node in device.topology.nodes if node.ID >= 0]
-        yield Reported(device.ID, device.health == _HEALTHY, min(nodes) if nodes else None)
-
-
-def _answer(raw: messages.ContainerAllocateResponse) -> PluginAnswer:
-    return PluginAnswer(
-        env=dict(raw.envs),
-        mounts=tuple(AnsweredMount(it.container_path, it.host_path, it.read_only) for it in raw.mounts),
-        devices=tuple(AnsweredDevice(it.container_path, it.host_path, it.permissions) for it in raw.devices),
-        annotations=dict(raw.annotations),
-        cdi_devices=tuple(device.name for device in raw.cdi_devices),
-    )
