@@ -21,6 +21,7 @@ from kubeletplugin.hardware.nvidia.sharing.region import (
     MOST_CARDS,
     CardLimit,
     knows_region,
+    unfinished_name,
     write_limit,
 )
 from kubeletplugin.hardware.port import FoundObject, Unsupported
@@ -72,7 +73,8 @@ class HamiRegions:
         self._run.make(_FOLDER, action.card, action.claim, shared=True)
 
     def release(self, action: HamiRegion) -> None:
-        """Remove the folder."""
+        """Remove the folder, and the file that a killed program may have left."""
+        self._run.remove(_FOLDER, action.card, unfinished_name(action.claim))
         self._run.remove(_FOLDER, action.card, action.claim)
 
     def edits(self, claim: str, share: Share, card: str, together: Sequence[str]) -> Edits:

@@ -87,7 +87,7 @@ def write_limit(folder: Path, numbers: Collection[int], limit: CardLimit) -> Non
     could not use is replaced by a new one; every other keeps what else it has, because processes may run.
 
     Args:
-        numbers: from 0 to 15.
+        numbers: from 0. The library limits no card with a number above 15.
 
     Raises:
         OSError: it cannot be written.
@@ -99,17 +99,22 @@ def write_limit(folder: Path, numbers: Collection[int], limit: CardLimit) -> Non
         _put_new(path)
         file = _usable(path)
     try:
-        for number in numbers:
+        for number in (number for number in numbers if number < MOST_CARDS):
             os.pwrite(file, _LIMIT.pack(limit.memory_bytes), _MEMORY_LIMITS + 8 * number)
             os.pwrite(file, _LIMIT.pack(limit.compute_percent), _COMPUTE_LIMITS + 8 * number)
     finally:
         os.close(file)
 
 
+def unfinished_name(claim: str) -> str:
+    """The name beside a claim's folder of a file that is being made."""
+    return f".{claim}"
+
+
 def _put_new(path: Path) -> None:
     """Put a file there that no process has used yet. Its content is whole before it gets its name."""
     # Containers write in the folder of the file, but not in the one above it.
-    new = path.parent.parent / f".{path.parent.name}"
+    new = path.parent.parent / unfinished_name(path.parent.name)
     new.write_bytes(_NEW_HEAD + bytes(_MOST_PROCESSES * _PROCESS.size) + _NEW_TAIL)
     new.chmod(0o666)
     if path.is_dir() and not path.is_symlink():

@@ -103,6 +103,14 @@ def test_each_card_of_a_container_has_its_limit(tmp_path: Path) -> None:
     assert [limits(folder, number) for number in range(3)] == [(2 * GIB, 100), (GIB, 30), (0, 100)]
 
 
+def test_a_card_that_the_library_cannot_limit_changes_nothing_else(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    write_limit(folder, (0,), CardLimit(GIB, 30))
+    before = (folder / FILE_NAME).read_bytes()
+    write_limit(folder, (16, 17), CardLimit(2 * GIB, 50))
+    assert (folder / FILE_NAME).read_bytes() == before
+
+
 def test_a_limit_that_is_written_again_keeps_what_processes_count(tmp_path: Path) -> None:
     read(folder := made(tmp_path), recorded("two"))
     before = (folder / FILE_NAME).stat().st_ino

@@ -185,6 +185,17 @@ def test_hami_core_finds_its_limits_without_the_environment(bench: NvidiaBench) 
     assert struct.unpack_from("<Q", found, 1728) == (10,)
 
 
+def test_a_file_that_a_killed_program_has_begun_goes_with_the_claim(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    use = share_of(hardware.cards()[0], "one", 1024, 10, "hamiCore")
+    (region,) = regions(made(hardware, use))
+    folder = Path(region.host_path).parent
+    (folder.parent / f".{folder.name}").write_bytes(b"begun")
+    for action in hardware.actions(use, ()):
+        hardware.release(action, {})
+    assert list(folder.parent.iterdir()) == []
+
+
 def test_an_older_hami_core_makes_its_file_itself(bench: NvidiaBench) -> None:
     bench.machine.file("usr/local/vgpu/libvgpu.so", "of 2023")
     hardware = bench.start()
