@@ -111,7 +111,12 @@ class NodeDevices:
         return tuple(steps.values())
 
     def edits(self, claim: PreparedClaim, uses: UsesByDevice, known: EditsByDevice) -> EditsByDevice:
-        """The edits for each use of the claim's devices after its steps; only those not in ``known`` are asked for."""
+        """The edits for each use of the claim's devices after its steps; only those not in ``known`` are asked for.
+
+        Raises:
+            InvalidInput: the node did not have a device of the claim when its cards were read, even if it does now.
+        """
+        _check_devices(claim.plan, {device for device, _ in uses})
         return {
             device: known[device] if device in known else self._hardware.control.edits(use, claim.handles)
             for device, use in uses.items()
@@ -126,11 +131,7 @@ class NodeDevices:
             InvalidInput: the node no longer has a device of the claim.
         """
         plan, offered = claim.plan, self._offered(claim.plan, cards)
-        names = sorted({result.device.device for result in plan.results})
-        if lost := [
-            Fault("", f"this node does not have the device: {name!r}") for name in names if name not in offered
-        ]:
-            raise InvalidInput(str(plan.ref), lost)
+        _check_devices(plan, offered)
         devices = {name: item.device for name, item in offered.items()}
         uuid, record = self._names.attribute("uuid"), encode_record(claim)
         return container.claim_files(plan, devices, edits, paths, uuid=uuid, record=record)
@@ -177,3 +178,10 @@ class NodeDevices:
             message = f"Node {self._node_name}: metadata.labels: cannot be decoded: {error!r}; {remedy}"
             raise OperatorFault(message) from error
         return inventory.fabric_from(labels, self._settings.kubeletplugin.node_labels)
+
+
+def _check_devices(plan: ClaimPlan, present: Collection[str]) -> None:
+    """Raise InvalidInput if a device of the claim is not among those that the node has."""
+    names = sorted({result.device.device for result in plan.results})
+    if lost := [Fault("", f"this node does not have the device: {name!r}") for name in names if name not in present]:
+        raise InvalidInput(str(plan.ref), lost)

@@ -115,7 +115,9 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     _keeps_files_of_deleted_claims: "the checkpoint does not know its claim",
     _does_not_publish_again: "",
     _records_no_claim_without_hardware: "the checkpoint does not know its claim",
-    _records_nothing_before_the_hardware_changes: "are in MIG mode|memory is used by vnpu",
+    _records_nothing_before_the_hardware_changes: (
+        "are in MIG mode|memory is used by vnpu|which the checkpoint records for"
+    ),
     _writes_files_in_any_order: "which are not there",
     _does_not_sync_files: "is not synced, though its writer has gone on",
     _does_not_sync_folders: "is not synced, though its writer has gone on",

@@ -17,6 +17,7 @@ from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.plugin_node import (
     CDI,
     CHECKPOINT,
+    NODE,
     PLUGIN,
     SHARE_A,
     SHARE_B,
@@ -311,6 +312,29 @@ def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting
     assert "does not have the device: 'gpu-3'" in refused(plugin, lost).message
     assert plugin.unprepare([lost]) == {lost.uid: None}
     assert set(plugin.prepared()) == {kept.uid}
+
+
+class Late(SimulatedHardware):
+    """A card of it is there only after the cards were read for the first time, as one that a device plugin serves."""
+
+    def __init__(self, rig: PluginNode):
+        super().__init__(rig.profile, NODE, store=rig.store)
+        self._reads = 0
+
+    def cards(self) -> tuple[Card, ...]:
+        self._reads += 1
+        return super().cards()[1:] if self._reads == 1 else super().cards()
+
+
+def test_a_card_that_comes_while_its_claim_is_restored_does_not_keep_the_plugin_from_starting() -> None:
+    rig = PluginNode()
+    claim = rig.claim("c", [result("gpu-0-mig-1g-5gb-6")])
+    prepare(rig.plugin(), claim)
+    rig.reboot()
+    plugin = rig.plugin(hardware=Late(rig))
+    recover(plugin)
+    prepare(plugin, claim)
+    assert claim.uid in plugin.prepared()
 
 
 def test_unprepare_and_the_first_step_of_a_start_need_neither_hardware_nor_api() -> None:
