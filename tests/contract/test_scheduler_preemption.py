@@ -50,6 +50,9 @@ def test_where_kube_scheduler_allocates_it_may_take_devices() -> None:
         wanted["status"]["reservedFor"] = RESERVED
         stored = patch_status(scheduler, wanted).must()
         path = f"{CLAIMS}/{stored['metadata']['name']}"
-        others = admin.as_user("somebody", "system:masters")
-        eventually("the policies are in force", lambda: preempt(others, stored).status == 403, 60)
+        others, try_out = admin.as_user("somebody", "system:masters"), f"{path}/status?dryRun=All"
+        cleared = {**stored, "status": {}}
+        # Only tried: before the policies are in force, it would take the devices.
+        eventually("the policies are in force", lambda: others.request("PUT", try_out, cleared).status == 403, 60)
+        assert preempt(others, stored).status == 403
         assert "allocation" not in preempt(scheduler, admin.get(path)).must().get("status", {})
