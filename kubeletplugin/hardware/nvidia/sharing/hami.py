@@ -20,6 +20,7 @@ from kubeletplugin.hardware.nvidia.sharing.region import (
     FILE_NAME,
     MOST_CARDS,
     CardLimit,
+    UnreadableRegion,
     knows_region,
     unfinished_name,
     write_limit,
@@ -117,5 +118,5 @@ class HamiRegions:
     def _write_limit(self, folder: Path, numbers: Collection[int], share: Share) -> None:
         try:
             write_limit(folder, numbers, CardLimit(share.memory_mib << 20, share.cores or 100))
-        except OSError as error:
+        except (UnreadableRegion, OSError) as error:  # a container may have changed the file at once
             raise TransientFault(f"{folder}: limits cannot be written: {error}") from error

@@ -6,13 +6,14 @@ mapped into memory, because a container can cut it off at any time.
 """
 
 import os
-import shutil
 import stat
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from kubeletplugin.hardware.nvidia.runfolder import remove_tree
 
 FILE_NAME: Final = "usage.cache"
 DEFAULT_PATH: Final = "/tmp/cudevshr.cache"
@@ -117,8 +118,7 @@ def _put_new(path: Path) -> None:
     new = path.parent.parent / unfinished_name(path.parent.name)
     new.write_bytes(_NEW_HEAD + bytes(_MOST_PROCESSES * _PROCESS.size) + _NEW_TAIL)
     new.chmod(0o666)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+    remove_tree(path)
     new.replace(path)
 
 
