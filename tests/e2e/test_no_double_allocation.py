@@ -50,7 +50,15 @@ def waiting_reason(client: Client, namespace: str, name: str) -> str:
     return "\n".join([*messages, *(event["message"] for event in events)]) if events else ""
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(name + str(count) for name, count in order))
+@pytest.mark.parametrize(
+    "order",
+    [
+        # With the names of the two pods of two cards exchanged, it is the same.
+        pytest.param(order, marks=[pytest.mark.release] if order.index(("b", 2)) < order.index(("a", 2)) else [])
+        for order in ORDERS
+    ],
+    ids=lambda order: "-".join(name + str(count) for name, count in order),
+)
 def test_batches_in_any_order_get_different_cards(
     client: Client, namespace: str, watcher: Watcher, order: tuple[tuple[str, int], ...]
 ) -> None:
@@ -76,7 +84,7 @@ def test_pods_created_at_once_get_different_cards(client: Client, namespace: str
     check_usage_matches_claims(client, watcher)
 
 
-@pytest.mark.parametrize("gap", [0, 0.01, 1, 3])
+@pytest.mark.parametrize("gap", [0, 0.01, 1, pytest.param(3, marks=pytest.mark.release)])
 def test_four_pods_of_one_card_get_four_cards(client: Client, namespace: str, watcher: Watcher, gap: float) -> None:
     client.apply(namespace, template("cards-1", request()))
     names = ["a", "b", "c", "d"]

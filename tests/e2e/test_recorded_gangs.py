@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.e2e.client import Client, Object, eventually
-from tests.e2e.outside import OutsideController, outside_controller
+from tests.e2e.outside import outside_controller
 from tests.e2e.pods import SLEEP, request, template
 from tests.e2e.watcher import Watcher
 from tests.unit.controller.filled_state import placement_config
@@ -27,13 +27,16 @@ RESOURCES = {"requests": {"cpu": "1m"}}
 
 
 @pytest.fixture(scope="module")
-def outside(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutsideController]:
-    """PodGroups of Volcano are served, and the nodes have the labels that pods select."""
+def outside(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A controller with the tiers of Volcano runs; PodGroups are served, and nodes have the labels that pods select."""
     client.kubectl("apply", "-f", str(VOLCANO))
     client.kubectl("wait", "--for=condition=Established", f"crd/{GROUPS}", "--timeout=60s")
     client.kubectl("label", "nodes", *client.cluster.workers, *TOPOLOGY, "--overwrite")
-    with outside_controller(client, tmp_path_factory.mktemp("outside")) as controller:
-        yield controller
+    with (
+        outside_controller(client, tmp_path_factory.mktemp("outside")) as controller,
+        controller.running(volcanoTiers={"1": {"attribute": "lode.dev/ibCluster"}}),
+    ):
+        yield
     client.kubectl("label", "nodes", *client.cluster.workers, *(f"{one.partition('=')[0]}-" for one in TOPOLOGY))
     client.kubectl("delete", "crd", GROUPS, "--ignore-not-found", "--timeout=60s", timeout=70)
 
@@ -88,21 +91,18 @@ def waits(client: Client, namespace: str, pod: str, said: str) -> bool:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_the_pods_of_a_controller_start_together(
-    client: Client, namespace: str, watcher: Watcher, outside: OutsideController, cordoned: None, path: Path
+    client: Client, namespace: str, watcher: Watcher, outside: None, cordoned: None, path: Path
 ) -> None:
     recorded = yaml.safe_load(path.read_text())
     asked = placement_config(**recorded["placementConfig"]) if recorded["placementConfig"] else {}
     client.create(namespace, template("gpus", request("gpu-share", memory="64Mi"), **asked))
-    with outside.running(volcanoTiers={"1": {"attribute": "lode.dev/ibCluster"}}):
-        owners: dict[str, str] = {}
-        for obj in recorded["objects"]:
-            created(client, namespace, obj, owners)
-        for expected in recorded["expected"]:
-            said = f"gang {namespace}/{expected['gang'].partition('/')[2]}: "
-            for pod in expected["ranks"]:
-                eventually(f"{pod} waits with its gang", partial(waits, client, namespace, pod, said))
-        assert not watcher.held(namespace)
-        client.kubectl("uncordon", *client.cluster.workers)
-        client.wait_until_ready(namespace)
-        for kind in ("jobs", "pods"):
-            client.delete(namespace, kind)
+    owners: dict[str, str] = {}
+    for obj in recorded["objects"]:
+        created(client, namespace, obj, owners)
+    for expected in recorded["expected"]:
+        said = f"gang {namespace}/{expected['gang'].partition('/')[2]}: "
+        for pod in expected["ranks"]:
+            eventually(f"{pod} waits with its gang", partial(waits, client, namespace, pod, said))
+    assert not watcher.held(namespace)
+    client.kubectl("uncordon", *client.cluster.workers)
+    client.wait_until_ready(namespace)
