@@ -106,10 +106,10 @@ def _look_at_nothing(_: Api) -> None:
 def _serve(port: int, api: Api) -> None:
     """Serve the page of the cluster until the user interrupts it."""
     _title("lode ui")
-    with served(ClusterQuestions(api, NAMES, NAMESPACE), port) as address:
+    with served(ClusterQuestions(api, NAMES, NAMESPACE), port) as address, suppress(KeyboardInterrupt):
+        # A reader may interrupt as soon as it has the line, before the call that prints it returns.
         print(f"The fleet of the demo is at {address}\nInterrupt (Ctrl-C) to go on.", flush=True)
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        threading.Event().wait()
 
 
 def _run(folder: Path, nodes: Nodes, look: Callable[[Api], None]) -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -71,6 +72,23 @@ def test_the_demo_serves_its_fleet_as_a_page_until_it_is_interrupted() -> None:
     }
     assert "0 of 3 nodes can take the pod" in json.dumps(reply.json["messages"])
     assert (running.returncode, "Everything as expected" in rest) == (0, True)
+
+
+def test_the_demo_goes_on_if_it_is_interrupted_while_it_prints_the_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: str, **options: Any) -> None:
+        print(*words, **options)
+        if any(map(ADDRESS.search, words)):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "print", interrupted, raising=False)
+    try:
+        status = demo.main(["--ui"])
+    except KeyboardInterrupt:
+        pytest.fail("the demo died of it")  # and not the whole run of the tests
+    assert status == 0
+    assert "Everything as expected" in capsys.readouterr().out
 
 
 def test_two_demos_on_one_machine_share_nothing(tmp_path: Path) -> None:
