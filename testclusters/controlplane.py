@@ -39,8 +39,6 @@ _LOOPBACK = "127.0.0.1"
 _SERVICE = "10.96.0.1"
 _ADVERTISED = "192.0.2.1"  # kube-apiserver refuses a loopback address; this one is reserved (RFC 5737)
 _FORWARDER = "forwarder"
-_GARBAGE = {"GOGC": "400"}
-"""Go programs collect garbage less often: it saves a sixth of their time, and kube-apiserver takes 100 MiB more."""
 
 
 def default_delay() -> float | None:
@@ -146,7 +144,7 @@ class ControlPlane:
         """
         flags = [*self._defaults(name), *self._flags.get(name, ())]
         self._running[name] = start_process(
-            [self._programs[name], *flags], self.folder / f"{name}.log", {**os.environ, **_GARBAGE}
+            [self._programs[name], *flags], self.folder / f"{name}.log", {**os.environ, **programs.ENVIRONMENT}
         )
         if name == "etcd":
             self._await(name, lambda: _listens(self._port["etcd"]))
@@ -233,7 +231,7 @@ class ControlPlane:
         """
         identity = f"--kubeconfig={kubeconfig or self.kubeconfig(delayed=False)}"
         argv = [self._programs["kubectl"], identity, f"--cache-dir={self.folder}/kubectl", *arguments]
-        return run(argv, input=input, check=check, timeout=timeout, environment={**os.environ, **_GARBAGE})
+        return run(argv, input=input, check=check, timeout=timeout, environment={**os.environ, **programs.ENVIRONMENT})
 
     def _defaults(self, name: str) -> list[str]:
         match name:

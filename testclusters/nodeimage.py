@@ -61,7 +61,8 @@ def _build(docker: Docker, kubernetes: str) -> str:
     program = programs.kubernetes(kubernetes)
     kube, runtime = program.build(), programs.CONTAINERS.build()
     root = debian.root_filesystem("node", _PACKAGES)
-    name = f"{BUILT_IMAGE}:{kubernetes}-{cache.content_key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
+    own = (_NODE, Path(__file__), str(programs.ENVIRONMENT))
+    name = f"{BUILT_IMAGE}:{kubernetes}-{cache.content_key(kube.name, runtime.name, root.name, *own)}"
     if docker.run("docker", "image", "inspect", name, check=False).returncode == 0:
         return name
     with (
@@ -115,7 +116,9 @@ def _control_plane_images(folder: Path, kube: Path, root: Path, version: str) ->
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler"):
             out.link(f"usr/local/bin/{name}", "kubernetes")
         _put_iptables(out, root)
-    oci.write_archive(folder / "control-plane.tar", wanted, [layer], {"Env": [f"PATH={_PATH}"]})
+    variables = {"PATH": _PATH, **programs.ENVIRONMENT}
+    environment = [f"{name}={value}" for name, value in variables.items()]
+    oci.write_archive(folder / "control-plane.tar", wanted, [layer], {"Env": environment})
     layer.unlink()
     pause = {"Entrypoint": ["/bin/sleep", "2147483647"], "Env": ["PATH=/bin"]}
     oci.write_archive(folder / "pause.tar", ["localhost/pause:1"], [images.busybox_layer()], pause)

@@ -29,6 +29,10 @@ def default_kubernetes_version() -> str:
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 """The programs of a control plane without nodes."""
 
+ENVIRONMENT = {"GOGC": "400"}
+"""What is set in the environment of Go programs: they collect garbage less often. It saves a sixth of their time, and
+kube-apiserver takes 100 MiB more."""
+
 _KUBERNETES_PROGRAMS = (*CONTROL_PLANE_PROGRAMS, "kube-proxy", "kubeadm", "kubelet")
 
 
