@@ -19,5 +19,5 @@ hardware          the cards behind two ports, and the backends
 | podresources    asks the kubelet which devices it can give to containers
 kubelet_devices   devices of the kubelet, as values
 | proto           the kubelet's gRPC services, generated
-| sockets         the paths of the plugin's two sockets, and which sockets are dead
+| sockets         the paths of the plugin's two sockets, which sockets are dead, and connections to sockets
 """

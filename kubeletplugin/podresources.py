@@ -10,6 +10,7 @@ from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices, PluginDevice
 from kubeletplugin.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from kubeletplugin.sockets import channel_to
 
 T = TypeVar("T")
 
@@ -78,9 +79,8 @@ class PodResources:
         if path is None:
             self._report(f"no socket at {' or '.join(self._paths)}")
             return None
-        options = [("grpc.max_receive_message_length", _MOST_BYTES)]
         try:
-            with grpc.insecure_channel(f"unix:{path}", options) as channel:
+            with channel_to(path, ("grpc.max_receive_message_length", _MOST_BYTES)) as channel:
                 answer = question(podresources_v1_pb2_grpc.PodResourcesListerStub(channel))
         except grpc.RpcError as error:
             self._report(f"{path}: {error.code().name}: {error.details()}")

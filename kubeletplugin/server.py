@@ -22,7 +22,7 @@ from kubeletplugin.proto import (
     pluginregistration_v1_pb2_grpc,
 )
 from kubeletplugin.registration import RegistrationService
-from kubeletplugin.sockets import remove_dead_sockets, socket_paths
+from kubeletplugin.sockets import channel_to, remove_dead_sockets, socket_paths
 
 PREPARE_WORKERS = 32
 UNPREPARE_WORKERS = 16
@@ -127,10 +127,10 @@ class PluginServer:
         """
         registration, service = self._paths.registration, self._paths.service
         try:
-            with grpc.insecure_channel(f"unix:{registration}") as channel:
+            with channel_to(registration) as channel:
                 registrar: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
                 info = registrar.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=PROBE_SECONDS)
-            with grpc.insecure_channel(f"unix:{service}") as channel:
+            with channel_to(service) as channel:
                 plugin: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)
                 plugin.NodeUnprepareResources(dra_v1_pb2.NodeUnprepareResourcesRequest(), timeout=PROBE_SECONDS)
         except grpc.RpcError as error:

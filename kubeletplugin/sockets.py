@@ -1,4 +1,4 @@
-"""The paths of the plugin's two sockets, short enough for the kernel.
+"""The paths of the plugin's two sockets, short enough for the kernel; and connections to sockets of the node.
 
 Names follow the convention of k8s.io/dynamic-resource-allocation/kubeletplugin. They contain the pod's uid, so the two
 instances of a rolling update have different sockets.
@@ -11,6 +11,8 @@ import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+import grpc
 
 from driver.errors import OperatorFault
 
@@ -44,6 +46,15 @@ def socket_paths(kubelet_root: str, driver: str, pod_uid: str = "") -> SocketPat
         service=_first_fitting(Path(kubelet_root, "plugins", driver), services),
         registration=_first_fitting(Path(kubelet_root, "plugins_registry"), registrations),
     )
+
+
+def channel_to(path: str | Path, *options: tuple[str, int]) -> grpc.Channel:
+    """A gRPC channel with a connection of its own to a socket.
+
+    Channels of one process share connections otherwise: a new one to a path gets what an earlier one has to a socket
+    that is no longer there, or the back-off of one that could not connect.
+    """
+    return grpc.insecure_channel(f"unix:{path}", [("grpc.use_local_subchannel_pool", 1), *options])
 
 
 def remove_dead_sockets(directory: str, prefix: str) -> list[str]:

@@ -16,6 +16,7 @@ from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc
+from kubeletplugin.sockets import channel_to
 
 ANSWER_SECONDS = 2.0
 _CONTAINERD = "/etc/containerd/config.toml"
@@ -98,7 +99,7 @@ def _registrations(root: Path, folder: Path) -> Iterator[PluginSocket]:
         if not (folder / name).is_socket():
             continue
         path = "/" + str((folder / name).relative_to(root))
-        with grpc.insecure_channel(f"unix:{folder / name}") as channel:
+        with channel_to(folder / name) as channel:
             registrar: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
             try:
                 info = registrar.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=ANSWER_SECONDS)

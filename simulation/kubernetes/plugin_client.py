@@ -21,6 +21,7 @@ from kubeletplugin.proto import (
     pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
+from kubeletplugin.sockets import channel_to
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
 GET_INFO_SECONDS = 1.0
@@ -137,7 +138,7 @@ class PluginClient:
         self._plugins.clear()
 
     def _register(self, path: str) -> RegisteredPlugin | None:
-        with grpc.insecure_channel(f"unix:{path}") as channel:
+        with channel_to(path) as channel:
             stub: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
             status = pluginregistration_v1_pb2.RegistrationStatus(plugin_registered=True)
             try:
@@ -152,7 +153,7 @@ class PluginClient:
                 return None
         if not status.plugin_registered:
             return None
-        service = grpc.insecure_channel(f"unix:{info.endpoint}")
+        service = channel_to(info.endpoint)
         return RegisteredPlugin(path, info.name, info.endpoint, tuple(info.supported_versions), service)
 
     def _newest(self) -> RegisteredPlugin:

@@ -35,7 +35,7 @@ from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc as stubs
-from kubeletplugin.sockets import MAX_PATH_BYTES, has_listener, is_socket
+from kubeletplugin.sockets import MAX_PATH_BYTES, channel_to, has_listener, is_socket
 
 VERSION: Final = "v1beta1"
 SOCKET: Final = "kubelet.sock"
@@ -297,14 +297,8 @@ class PluginHost(DevicePlugins):
         return known and not is_socket(self._folder / endpoint)
 
     def _dialled(self, registration: Registration) -> "_Plugin":
-        channel = grpc.insecure_channel(
-            f"unix:{self._reachable(registration.endpoint)}",
-            [
-                # With the shared pool a new channel to a path inherits the back-off of a dead one.
-                ("grpc.use_local_subchannel_pool", 1),
-                ("grpc.max_receive_message_length", _MOST_BYTES),
-            ],
-        )
+        endpoint = self._reachable(registration.endpoint)
+        channel = channel_to(endpoint, ("grpc.max_receive_message_length", _MOST_BYTES))
         stub: Any = stubs.DevicePluginStub(channel)
         try:
             options = stub.GetDevicePluginOptions(messages.Empty(), timeout=self._times.dial, wait_for_ready=True)

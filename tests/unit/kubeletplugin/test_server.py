@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
@@ -184,9 +185,11 @@ def test_an_unprepare_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: S
 def test_a_socket_that_vanished_is_noticed(node: SocketNode, removed: str) -> None:
     server = node.start()
     assert server.probe() == ""
-    (node.root / removed).unlink()
-    assert removed in server.probe()
-    assert "does not answer" in server.probe()
+    with grpc.insecure_channel(f"unix:{node.root / removed}") as other:
+        grpc.channel_ready_future(other).result(timeout=10)
+        (node.root / removed).unlink()
+        assert removed in server.probe(), "what was connected before says nothing of what can connect now"
+        assert "does not answer" in server.probe()
 
 
 def test_a_socket_that_another_plugin_took_is_noticed(node: SocketNode) -> None:

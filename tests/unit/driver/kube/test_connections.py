@@ -43,31 +43,39 @@ class Handler(BaseHTTPRequestHandler):
 
 
 TOGETHER = threading.Barrier(3)
-CLOSED = threading.Event()
 GIVEN_UP = threading.Event()
 
 
 class Server(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.has_closed = threading.Event()
+        """It has closed a connection."""
+
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
-        CLOSED.set()
+        self.has_closed.set()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client may go before its answer comes."""
 
 
 @pytest.fixture
-def connections() -> Iterator[Connections]:
+def server() -> Iterator[Server]:
     CONNECTIONS.clear()
-    CLOSED.clear()
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        made = Connections(Access(f"http://127.0.0.1:{server.server_port}"), idle=2)
         yield made
-        made.close()
-        server.shutdown()
+        made.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def connections(server: Server) -> Iterator[Connections]:
+    made = Connections(Access(f"http://127.0.0.1:{server.server_port}"), idle=2)
+    yield made
+    made.close()
 
 
 def ask(connections: Connections, path: str = "/") -> int:
@@ -79,9 +87,9 @@ def test_a_connection_is_used_again(connections: Connections) -> None:
     assert [ask(connections) for _ in range(3)] == [0, 0, 0]
 
 
-def test_a_connection_that_the_server_has_closed_is_not_used_again(connections: Connections) -> None:
+def test_a_connection_that_the_server_has_closed_is_not_used_again(connections: Connections, server: Server) -> None:
     assert ask(connections, "/last") == 0
-    assert CLOSED.wait(5)
+    assert server.has_closed.wait(5)
     assert ask(connections) == 1
 
 
