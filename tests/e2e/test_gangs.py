@@ -123,8 +123,8 @@ def test_a_job_of_three_workers_with_shares_of_one_gibibyte(client: Client, name
     }
     level = {"attribute": "lode.dev/ibCluster", "mode": "preferred"}
     client.create(namespace, gang("workers", 3, request("gpu-share", memory="1024M"), level=level), job)
+    eventually("every pod exists", lambda: len(client.list("pods", namespace)) == 3)
     client.wait_until_ready(namespace)
-    assert len(client.list("pods", namespace)) == 3
 
 
 @pytest.mark.parametrize("delay", [0.2, *(pytest.param(one, marks=pytest.mark.release) for one in (0.0, 0.5, 1.0))])

@@ -128,7 +128,7 @@ class Waiting(Preparer):
 def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
     preparer = Waiting()
     node.start(preparer=preparer)
-    client = PluginClient(str(node.root), DRIVER, call_seconds=0.2)
+    client = PluginClient(str(node.root), DRIVER, call_seconds=1)
     client.sync()
     with pytest.raises(PluginDown):
         client.prepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])
@@ -173,7 +173,7 @@ def test_prepares_that_wait_do_not_keep_an_unprepare_out(node: SocketNode) -> No
 def test_an_unprepare_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
     preparer = Waiting()
     node.start(preparer=preparer)
-    client = PluginClient(str(node.root), DRIVER, call_seconds=0.2)
+    client = PluginClient(str(node.root), DRIVER, call_seconds=1)
     client.sync()
     with pytest.raises(PluginDown):
         client.unprepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])

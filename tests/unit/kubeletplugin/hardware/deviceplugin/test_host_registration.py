@@ -60,7 +60,7 @@ def test_whatever_a_plugin_looks_at_it_registers_again_after_our_restart(
 
 
 def test_a_plugin_that_ends_without_us_survives_our_restart(node: HostedNode) -> None:
-    plugin = node.served(reaction=Reaction.OWN_SOCKET_REMOVED, ends_without_host=True, host_seconds=1.0)
+    plugin = node.served(reaction=Reaction.OWN_SOCKET_REMOVED, ends_without_host=True, host_seconds=10.0)
     node.restart()
     assert comes_true(lambda: len(plugin.registrations) == 2 and node.ids() == BOTH)
     assert plugin.alive
