@@ -100,7 +100,7 @@ def namespace(api: Api, unique: str) -> str:
     return unique
 
 
-def eventually(attempt: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(attempt: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Call ``attempt`` until it returns a true value without an ApiError, and return that value."""
     deadline = time.monotonic() + seconds
     while True:

@@ -101,7 +101,7 @@ def _authority(control_plane: ControlPlane) -> str:
     return str(control_plane.folder / "ca.crt")
 
 
-def eventually(condition: str, get: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(condition: str, get: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Call ``get`` until it returns a true value, and return that value; fails the test after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not (value := get()):

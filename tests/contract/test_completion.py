@@ -49,7 +49,7 @@ def completed(path: str, *words: str, kubeconfig: str = "/nowhere") -> list[str]
 def test_kubectl_offers_names_of_objects(path: str, control_plane: ControlPlane) -> None:
     assert completed(path, "explain", "-n", "d") == [], "there is no cluster"
     kubeconfig = str(control_plane.kubeconfig(delayed=False))
-    for _ in range(10):  # on a busy machine, three seconds may be too short
+    for _ in range(30):  # on a busy machine, three seconds may be too short
         if found := completed(path, "explain", "-n", "d", kubeconfig=kubeconfig):
             break
     assert found == ["default"]
