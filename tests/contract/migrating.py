@@ -36,7 +36,7 @@ from driver.names import Names
 from testclusters import ControlPlane, helm_program, kubectl_program
 from tests.contract.conftest import eventually
 from tests.contract.identity import PLUGIN, Identity
-from tests.contract.running import SETTINGS, let_run, running_controller
+from tests.contract.running import SETTINGS, let_run, running_controller, state_if_it_fails
 from tests.unit.cli.cluster import slices
 
 ROOT = Path(__file__).parents[2]
@@ -320,7 +320,8 @@ def migration_along(guide: str, folder: Path) -> Iterator[Migration]:
         kubelet = Kubelet(api, Identity.admin(plane).as_user(PLUGIN, node=NODE), system)
         made = Migration(guide, plane, api, folder)
         try:
-            yield made
+            with state_if_it_fails(plane):
+                yield made
         finally:
             made.stop()
             kubelet.stop()

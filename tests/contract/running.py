@@ -81,6 +81,18 @@ def running_controller(plane: ControlPlane, *program: str) -> Iterator["subproce
         process.wait(30)
 
 
+@contextmanager
+def state_if_it_fails(plane: ControlPlane) -> Iterator[None]:
+    """Add to what fails the block what the controller has logged and which pods, claims and slices there are."""
+    try:
+        yield
+    except BaseException as failure:
+        log = plane.log("controller") if (plane.folder / "controller.log").exists() else "none"
+        found = plane.kubectl("get", "pods,resourceclaims,resourceslices", "-A", "-o", "yaml", check=False).stdout
+        failure.add_note(f"the controller's log:\n{log[-8000:]}\npods, claims and slices:\n{found[-30000:]}")
+        raise
+
+
 def _cards(node: str, attributes: Mapping[str, str]) -> Object:
     pool = {"name": f"{node}/lode.dev", "generation": 1, "resourceSliceCount": 1}
     own = {name: {"string": value} for name, value in {"kind": "gpu", **attributes}.items()}
