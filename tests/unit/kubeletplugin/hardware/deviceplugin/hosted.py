@@ -104,6 +104,8 @@ class HostedNode:
         plugin = self.plugin(**script)
         wanted = {device.id for device in plugin.script.devices}
         assert comes_true(lambda: wanted <= self.ids(plugin.script.resource)), plugin.registrations
+        # The host may ask for the devices before the plugin has the answer to its registration.
+        assert comes_true(lambda: plugin.registrations[-1:] == [""])
         return plugin
 
     def ids(self, resource: str = "example.com/card") -> set[str]:
