@@ -11,6 +11,7 @@ import pytest
 
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as pb
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc
+from kubeletplugin.sockets import channel_to
 from tests.fakes.deviceplugin.plugin import HOST, ScriptedPlugin
 from tests.fakes.deviceplugin.script import MOST_BYTES, TOO_LARGE, Answer, Listed, Reaction, Refused, Script, many
 from tests.unit.kubeletplugin.hardware.deviceplugin.hosted import comes_true
@@ -97,8 +98,7 @@ class Asking:
     """A connection to the plugin."""
 
     def __init__(self, plugin: ScriptedPlugin):
-        path = plugin.folder / plugin.endpoint
-        self.channel = grpc.insecure_channel(f"unix:{path}", [("grpc.use_local_subchannel_pool", 1)])
+        self.channel = channel_to(plugin.folder / plugin.endpoint)
         self.stub: Any = deviceplugin_v1beta1_pb2_grpc.DevicePluginStub(self.channel)
 
     def stream(self) -> Any:
