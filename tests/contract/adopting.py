@@ -11,6 +11,7 @@ from charts import built
 from charts.adoption import CLASSES, FOLDER
 from driver.adoption import PLAIN, SOURCES
 from testclusters import ControlPlane
+from tests.adoption_cases import claims_of
 from tests.contract.identity import Identity, Object, Response, eventually
 
 PLAIN_CLASSES = {"amd.com/gpu": "gpu.example.com", "example.com/fpga": "fpga.example.com"}
@@ -40,25 +41,31 @@ def adopting(*, flags: Mapping[str, list[str]] | None = None) -> Iterator[Identi
             labels = {f"lode.dev/adopt-{name}": "on"} if name in SOURCES else {}
             admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}).must()
         for name in SOURCES:
-            eventually(f"pods of {name} are adopted", partial(_is_adopted, admin, name), 60)
+            eventually(f"pods of {name} are adopted", partial(in_force, admin, name, namespace=name), 60)
         yield admin
 
 
-def _is_adopted(admin: Identity, source: str) -> bool:
+def in_force(admin: Identity, source: str, *, namespace: str) -> bool:
+    """Whether pods of the namespace are adopted, gated and, if they ask for too much, refused."""
     resource = next(iter(PLAIN_CLASSES if source == PLAIN else SOURCES[source].resources))
     container = {"name": "main", "image": "none", "resources": {"limits": {resource: 1}}}
     bad = {**container, "resources": {"limits": {resource: 99_999_999_999}}}
     adopted, refused = (
-        create(admin, source, {"metadata": {"name": "probe"}, "spec": {"containers": [one]}})
+        create(admin, namespace, {"metadata": {"name": "probe"}, "spec": {"containers": [one]}})
         for one in (container, bad)
     )
-    claims = adopted.body.get("spec", {}).get("resourceClaims")
-    return bool(claims) and gated(adopted.body) and refused.status == 403
+    return adopted.ok and bool(claims_of(adopted.body)) and gated(adopted.body) and refused.status == 403
 
 
 def create(admin: Identity, namespace: str, pod: Object, *, store: bool = False) -> Response:
     """Create a pod as a test, unless it is to be stored."""
     return admin.request("POST", f"/api/v1/namespaces/{namespace}/pods{'' if store else '?dryRun=All'}", pod)
+
+
+def adopts(admin: Identity, namespace: str, pod: Object) -> bool:
+    """Whether a pod of the namespace gets claims. An API server that does not know all policies yet may refuse it."""
+    answer = create(admin, namespace, pod)
+    return answer.ok and bool(claims_of(answer.body))
 
 
 def gated(pod: Object) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from driver.adoption import PLAIN, SOURCES, AdoptionSource, adopt
 from tests.adoption_cases import ADOPTION_CASES, AdoptionCase, claims_of, env_of, resources_of, uses_of
-from tests.contract.adopting import PLAIN_CLASSES, adopting, create, gated
+from tests.contract.adopting import PLAIN_CLASSES, adopting, adopts, create, gated
 from tests.contract.identity import Identity, Object, eventually
 
 TABLES = {**SOURCES, PLAIN: replace(SOURCES[PLAIN], resources=PLAIN_CLASSES)}
@@ -174,7 +174,7 @@ def test_fields_that_occur_twice_stay(admin: Identity) -> None:
 def test_the_gate_is_left_out_where_the_namespace_says_so(admin: Identity) -> None:
     labels = {"lode.dev/adopt-hami": "on", "lode.dev/gate": "off"}
     admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": "no-gate", "labels": labels}}).must()
-    eventually("the namespace counts", lambda: claims_of(create(admin, "no-gate", asking()).body))
+    eventually("the namespace counts", lambda: adopts(admin, "no-gate", asking()))
     assert not gated(create(admin, "no-gate", asking()).must())
 
 
