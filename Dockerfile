@@ -35,7 +35,8 @@ LABEL org.opencontainers.image.title="Lode" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0"
 COPY --from=build /opt/lode /opt/lode
-ENV PATH=/opt/lode/bin:$PATH PYTHONUNBUFFERED=1
+# A program that ends in the code of a library, such as by a null pointer, says where each of its threads was.
+ENV PATH=/opt/lode/bin:$PATH PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 # The kubelet plugin must run as root, because only root can open the kubelet's sockets: its pod says so.
 USER 65532:65532
 ENTRYPOINT ["lode"]

@@ -157,7 +157,7 @@ def _previous() -> Path:
 def _lode_config(source: Path) -> Mapping[str, object]:
     return {
         "Entrypoint": ["/usr/local/bin/lode"],
-        "Env": [f"PATH={_PATH}", "PYTHONUNBUFFERED=1"],
+        "Env": [f"PATH={_PATH}", "PYTHONUNBUFFERED=1", "PYTHONFAULTHANDLER=1"],
         "User": _USER,
         "Labels": image_labels(source),
     }

@@ -5,7 +5,7 @@ that cannot be decoded keeps no other from being read, neither in a list nor in 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
@@ -26,6 +26,12 @@ class _ListMeta(msgspec.Struct):
 class _List(msgspec.Struct):
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
+
+
+_OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
+_LISTS: Final = msgspec.json.Decoder(_List)
+"""Made with this module, by one thread. When msgspec first needs a type, it notes the type before it has looked at its
+fields. A second thread that decodes to the type in this moment ends the program (SIGSEGV)."""
 
 
 class Items(Sequence[Object]):
@@ -85,7 +91,7 @@ def decode_object(data: bytes | msgspec.Raw) -> Object:
         ValueError: not a JSON object.
     """
     try:
-        return _decoded(data, dict[str, Any])
+        return _decoded(data, _OBJECTS)
     except ValueError:
         return read_object(bytes(data))
 
@@ -117,28 +123,33 @@ def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
     """
     items: Sequence[bytes | msgspec.Raw]
     try:
-        page = _decoded(data, _List)
+        page = _decoded(data, _LISTS)
         items = page.items or ()
     except ValueError:
         rest, items = split_list(data)
-        page = _decoded(rest, _List)
+        page = _decoded(rest, _LISTS)
     return Page(Items(items, added), page.metadata.resource_version, page.metadata.continue_token)
 
 
-def decoded_as(value: object, kind: type[T]) -> T:
-    """Converts a decoded value to a type of dataclasses, lists, mappings, texts and numbers.
+def converter(kind: type[T]) -> Callable[[object], T]:
+    """Return what converts decoded values to a type of dataclasses, lists, mappings, texts and numbers.
 
-    Raises:
-        ValueError: it is not of this type.
+    It may be called in any thread, and raises ValueError for a value that is not of this type. Make it in one thread,
+    such as with a module: see ``_LISTS``.
     """
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+    msgspec.json.Decoder(kind)  # from now on, msgspec knows the fields
+
+    def converted(value: object) -> T:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from error
+
+    return converted
 
 
-def _decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from error

@@ -4,7 +4,7 @@ import threading
 from typing import Generic, TypeVar
 
 from driver.files import Files
-from driver.kube.codec import decode_object, decoded_as, encode_object
+from driver.kube.codec import converter, decode_object, encode_object
 from driver.observe import Logger
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class BootFile(Generic[T]):
         self._files = files
         self._path = path
         self._boot_id = boot_id
-        self._kind = kind
+        self._converted = converter(kind)
         self._log = log
         self._chosen: list[T | None] = []
         """The value chosen last, as the only element; empty if none was chosen."""
@@ -37,7 +37,7 @@ class BootFile(Generic[T]):
         try:
             data = self._files.read(self._path)
             raw = decode_object(data) if data is not None else {}
-            return decoded_as(raw["value"], self._kind) if raw.get("bootId") == self._boot_id else None
+            return self._converted(raw["value"]) if raw.get("bootId") == self._boot_id else None
         except (OSError, ValueError, KeyError) as error:
             self._log.warning("file of before cannot be read", path=self._path, reason=repr(error))
             return None

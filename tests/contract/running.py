@@ -69,16 +69,22 @@ def installed(
 
 @contextmanager
 def running_controller(plane: ControlPlane, *program: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """The process of the controller, or of ``program``, which takes the same options."""
+    """The process of the controller, or of ``program``, which takes the same options.
+
+    Raises:
+        AssertionError: the controller has ended by itself. In a cluster it would be started again.
+    """
     groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
     options = ["--settings", str(plane.folder / SETTINGS), "--kubeconfig", str(plane.kubeconfig(CONTROLLER, groups))]
     command = [sys.executable, "-m", *(program or ("controller",)), *options]
-    process = start_process(command, plane.folder / "controller.log", dict(os.environ))
+    process = start_process(command, plane.folder / "controller.log", {**os.environ, "PYTHONFAULTHANDLER": "1"})
     try:
         yield process
     finally:  # a test that fails leaves no program to the tests after it
+        ended = process.poll()
         process.terminate()
         process.wait(30)
+        assert program or ended is None, f"the controller has ended with status {ended}:\n{plane.log('controller')}"
 
 
 @contextmanager

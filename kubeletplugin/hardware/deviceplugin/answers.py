@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
 from driver.deviceplugins import ResourceSettings
-from driver.kube.codec import decode_object, decoded_as, encode_object
+from driver.kube.codec import converter, decode_object, encode_object
 from kubeletplugin.hardware.deviceplugin.cdispecs import edits_of
 from kubeletplugin.hardware.deviceplugin.hostfiles import HostTree
 from kubeletplugin.hardware.edits import DeviceNode, Edits, Mount
@@ -22,6 +22,8 @@ MOST_PATH: Final = 4095
 """Characters of a path (Linux, ``PATH_MAX``)."""
 _NONE: Final = "none"
 """CDI's permissions of a device that a container sees and cannot use."""
+
+_edits_from: Final = converter(Edits)
 
 T = TypeVar("T")
 
@@ -98,7 +100,7 @@ def from_text(text: str) -> Edits:
     Raises:
         ValueError: ``to_text`` did not write this.
     """
-    return decoded_as(decode_object(text.encode()), Edits)
+    return _edits_from(decode_object(text.encode()))
 
 
 def _first(items: Iterable[T], key: Callable[[T], object]) -> tuple[T, ...]:
