@@ -269,6 +269,7 @@ class Migration:
             eventually(lambda: self.api.get(DEPLOYMENTS, "lode-controller", "lode-system"), 120)
             self.start_controller()
             self.ending.wait()
+            self.programs.close()
 
         self.starting = threading.Thread(target=wait)
         self.starting.start()

@@ -128,6 +128,15 @@ def waits(api: Api, pod: str) -> Object | None:
     return next((one for one in conditions if one["type"] == "lode.dev/Allocated" and one["status"] == "False"), None)
 
 
+def waits_because(api: Api, pod: str, *reasons: str) -> Object | None:
+    """The condition of a pod that waits for one of these reasons; None if it does not.
+
+    Its first reason may be another one: the controller may hear of a pod before it hears of its claims.
+    """
+    condition = waits(api, pod)
+    return condition if condition is not None and condition["reason"] in reasons else None
+
+
 def remove(api: Api, *pods: str) -> None:
     """Delete the pods and wait until their devices are free."""
     for name in pods:

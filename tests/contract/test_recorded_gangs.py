@@ -32,6 +32,11 @@ def api() -> Iterator[Api]:
         yield api
 
 
+def is_told_of(api: Api, pod: str, gang: str) -> bool:
+    """Whether the pod waits as a member of the gang. At first its claim may just be missing."""
+    return str((waits(api, pod) or {"message": ""})["message"]).startswith(f"gang {gang}: ")
+
+
 def created(obj: Object, owners: dict[str, str], made: list[Any], api: Api) -> None:
     """Create the object as if its controller did; ``owners`` maps recorded uids to those that objects got."""
     kept = ("name", "namespace", "labels", "annotations")
@@ -63,8 +68,7 @@ def test_the_pods_of_a_controller_start_together(path: Path, api: Api) -> None:
     pods = [name for kind, name in made if kind == PODS]
     for expected in recorded["expected"]:
         for pod in expected["ranks"]:
-            told = eventually(partial(waits, api, pod), 60)
-            assert told["message"].startswith(f"gang {expected['gang']}: "), told
+            eventually(partial(is_told_of, api, pod, expected["gang"]))
     for node in NAMES:
         api.patch(NODES, node, {"spec": {"unschedulable": None}})
     eventually(lambda: nodes_of(api, *pods), 60)

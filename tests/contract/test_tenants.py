@@ -15,7 +15,7 @@ from driver.kube.connections import Connections, HttpRequest
 from driver.limits import MAX_EVENT_MESSAGE
 from testclusters import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
-from tests.contract.running import running, waits
+from tests.contract.running import running, waits, waits_because
 
 TENANT, NEIGHBOUR = "tenant", "neighbour"
 OURS, NEXT_DOOR = "default", "next-door"
@@ -140,14 +140,17 @@ def test_a_hostile_claim_keeps_no_neighbour_waiting_and_its_author_is_told_short
     neighbour.create(PODS, pod(unique, NEXT_DOOR))
     eventually(lambda: devices(neighbour, unique, NEXT_DOOR))
     remove(neighbour, unique, NEXT_DOOR)
+    reasons = ("InvalidClaim", "InvalidParameters", "Unreadable")
     for number in range(3):
-        condition = eventually(partial(waits, tenant, f"{unique}-{number}"))
-        assert condition["reason"] in ("InvalidClaim", "InvalidParameters", "Unreadable")
+        condition = eventually(partial(waits_because, tenant, f"{unique}-{number}", *reasons))
         assert len(condition["message"]) <= MAX_EVENT_MESSAGE
         tenant.delete(PODS, f"{unique}-{number}", OURS, grace_period_seconds=0)
-    events = [event for event in tenant.list(EVENTS, namespace=OURS).items if unique in event["involvedObject"]["name"]]
-    assert events
+    events = eventually(partial(events_about, tenant, unique))
     assert all(len(event["message"]) <= MAX_EVENT_MESSAGE for event in events)
+
+
+def events_about(api: Api, unique: str) -> list[Object]:
+    return [event for event in api.list(EVENTS, namespace=OURS).items if unique in event["involvedObject"]["name"]]
 
 
 @pytest.mark.parametrize("how", ["its claim comes later", "a gate of its own"])
@@ -211,8 +214,7 @@ def test_a_pod_that_names_a_closed_node_gets_no_devices_there(
     try:
         # The controller may hear of a pod before it hears of the node: then the pod has devices, and the next one asks.
         name = next(name for name in (f"{unique}-{number}" for number in range(5)) if closed_to(tenant, admin, name))
-        condition = eventually(lambda: waits(admin, name))
-        assert condition["reason"] == "BoundWithoutDevices"
+        condition = eventually(lambda: waits_because(admin, name, "BoundWithoutDevices"))
         assert why in condition["message"]
         assert not devices(admin, name)
         assert devices(admin, f"{unique}-before"), "who has devices keeps them"
