@@ -263,13 +263,13 @@ class Migration:
         self.programs.enter_context(running_controller(self.plane))
 
     def start_when_installed(self) -> None:
-        """Run our controller as soon as its Deployment is there. A program ends with the thread that has started it."""
+        """Run our controller as soon as its Deployment is there. It ends with the thread that has started it."""
 
         def wait() -> None:
             eventually(lambda: self.api.get(DEPLOYMENTS, "lode-controller", "lode-system"), 120)
             self.start_controller()
             self.ending.wait()
-            self.programs.close()
+            self.programs.close()  # before this thread ends
 
         self.starting = threading.Thread(target=wait)
         self.starting.start()

@@ -128,6 +128,11 @@ def waits(api: Api, pod: str) -> Object | None:
     return next((one for one in conditions if one["type"] == "lode.dev/Allocated" and one["status"] == "False"), None)
 
 
+def message_of(api: Api, pod: str) -> str:
+    """What a pod that waits is told; "" before it is told anything."""
+    return str((waits(api, pod) or {"message": ""})["message"])
+
+
 def waits_because(api: Api, pod: str, *reasons: str) -> Object | None:
     """The condition of a pod that waits for one of these reasons; None if it does not.
 

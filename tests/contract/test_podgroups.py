@@ -26,7 +26,7 @@ from driver.kube.api import (
 )
 from testclusters import ControlPlane
 from tests.contract.conftest import eventually
-from tests.contract.running import SETTINGS, nodes_of, remove, running, waits
+from tests.contract.running import SETTINGS, message_of, nodes_of, remove, running, waits, waits_because
 
 GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
 FLAGS = {
@@ -102,11 +102,6 @@ def test_a_pod_group_of_volcano_stays_in_the_domain_of_its_tier(api: Api, minimu
     remove(api, *names)
 
 
-def message_of(api: Api, pod: str) -> str:
-    """What a pod that waits is told; "" before it is told anything."""
-    return str((waits(api, pod) or {"message": ""})["message"])
-
-
 def role(*, gangs: bool) -> str:
     """The ClusterRole of the documentation, or what is left of it without the rules for gangs."""
     blocks = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
@@ -160,7 +155,7 @@ def test_a_pod_group_starts_together_or_not_at_all(api: Api) -> None:
     for number in range(3):
         api.create(PODS, member(f"none-{number}", "none"))
     eventually(lambda: "2 of 3 members fit" in message_of(api, "none-0"))
-    assert (waits(api, "none-0") or {})["reason"] == "Unallocatable"
+    assert waits_because(api, "none-0", "Unallocatable")
     assert not any(claim_of(api, f"none-{number}").get("status", {}).get("allocation") for number in range(3))
     remove(api, *names, "none-0", "none-1", "none-2")
 

@@ -15,7 +15,7 @@ import yaml
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Api, NotFound, Object
 from tests.contract.conftest import eventually
-from tests.contract.running import nodes_of, remove, running, waits
+from tests.contract.running import message_of, nodes_of, remove, running
 from tests.unit.controller.filled_state import placement_config
 from tests.unit.controller.gangs.test_recorded_pods import KINDS, RECORDED
 
@@ -34,7 +34,7 @@ def api() -> Iterator[Api]:
 
 def is_told_of(api: Api, pod: str, gang: str) -> bool:
     """Whether the pod waits as a member of the gang. At first its claim may just be missing."""
-    return str((waits(api, pod) or {"message": ""})["message"]).startswith(f"gang {gang}: ")
+    return message_of(api, pod).startswith(f"gang {gang}: ")
 
 
 def created(obj: Object, owners: dict[str, str], made: list[Any], api: Api) -> None:

@@ -7,7 +7,7 @@ import pytest
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, Api, Forbidden, NotFound, Object
 from testclusters import ControlPlane
 from tests.contract.conftest import eventually
-from tests.contract.running import installed, nodes_of, remove, running_controller, waits
+from tests.contract.running import installed, nodes_of, remove, running_controller, waits_because
 
 GPU = "lode.gpu"
 ADOPTED = "lode-adopt.nvidia.n1"
@@ -85,17 +85,11 @@ def test_a_quota_that_leaves_no_room_is_told_on_the_pod(cluster: tuple[ControlPl
     try:
         with running_controller(plane):
             api.create(PODS, pod("over", "lode.3-gpu"))
-            message = eventually(lambda: refused(api, "over"), 60)  # at first its claim may just be missing
-            assert "exceeded quota: templates" in message
+            condition = eventually(lambda: waits_because(api, "over", "TemplateRefused"))
+            assert "exceeded quota: templates" in condition["message"]
         remove(api, "over")
     finally:
         api.delete(RESOURCE_QUOTAS, "templates", "default")
-
-
-def refused(api: Api, name: str) -> str:
-    """Why the template of a pod is refused; "" if the pod does not say so."""
-    condition = waits(api, name) or {}
-    return str(condition["message"]) if condition.get("reason") == "TemplateRefused" else ""
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_nobody_saves_up_age_with_a_pod_that_cannot_be_served(
         tenant.patch(PODS, early, remove_gate, namespace=OURS, patch_type="json")
     else:
         tenant.create(RESOURCE_CLAIMS, card(early, count=4))
-    eventually(lambda: (waits(tenant, early) or {}).get("reason") == "Unallocatable")
+    eventually(lambda: waits_because(tenant, early, "Unallocatable"))
     remove(neighbour, f"{unique}-one", NEXT_DOOR)
     eventually(lambda: devices(neighbour, f"{unique}-waits", NEXT_DOOR))
     assert not devices(tenant, early)
