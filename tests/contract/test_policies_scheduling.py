@@ -57,8 +57,10 @@ def test_kube_scheduler_cannot_allocate_for_a_pod_without_the_gate(admin: Identi
     claims, pods = CLAIMS.replace("default", namespace), PODS.replace("default", namespace)
     wanted = admin.request("POST", claims, claim()).must()["metadata"]["name"]
     pod = admin.request("POST", pods, pod_with_claim(wanted)).must()["metadata"]["name"]
-    message = eventually("kube-scheduler gives a reason", lambda: _events(admin, namespace, pod, "FailedScheduling"))
-    assert "lode-system/lode-controller alone; system:kube-scheduler may not set the allocation" in message
+    refusal = "lode-system/lode-controller alone; system:kube-scheduler may not set the allocation"
+    eventually(
+        "kube-scheduler fails to allocate", lambda: refusal in _events(admin, namespace, pod, "FailedScheduling")
+    )
     assert "allocation" not in admin.get(f"{claims}/{wanted}").get("status", {})
 
 
@@ -69,8 +71,8 @@ def test_an_extended_resource_request_for_our_class_is_reported_with_a_remedy(
     container = {"name": "main", "image": "none", "resources": resources}
     wanted: Object = {"metadata": {"name": unique_name("pod")}, "spec": {"containers": [container]}}
     pod = admin.request("POST", PODS, wanted).must()["metadata"]["name"]
-    message = eventually("kube-scheduler gives a reason", lambda: _events(admin, "default", pod, "FailedScheduling"))
-    assert "name a ResourceClaimTemplate in the pod's spec.resourceClaims instead" in message
+    remedy = "name a ResourceClaimTemplate in the pod's spec.resourceClaims instead"
+    eventually("the remedy is given", lambda: remedy in _events(admin, "default", pod, "FailedScheduling"))
 
 
 def _events(admin: Identity, namespace: str, pod: str, reason: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
+from tests.contract.identity import CONTROLLER, PLUGIN, Identity, eventually
 from tests.contract.installed import (
     CLAIMS,
     OUR_DRIVER,
@@ -28,8 +28,9 @@ def admin() -> Iterator[Identity]:
         published = slice_of(OUR_DRIVER, "n1")
         published["spec"]["devices"] = [{"name": "gpu-0", "attributes": {"kind": {"string": "gpu"}}}]
         admin.as_user(PLUGIN, node="n1").request("POST", SLICES, published).must()
-        priority = {"metadata": {"name": "high"}, "value": 1000}
-        admin.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority).must()
+        for name, policy in (("high", "PreemptLowerPriority"), ("never", "Never")):
+            priority = {"metadata": {"name": name}, "value": 1000, "preemptionPolicy": policy}
+            admin.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority).must()
         yield admin
 
 
@@ -40,37 +41,50 @@ def fill(admin: Identity, node: str) -> str:
     return f"{PODS}/{admin.request('POST', PODS, wanted).must()['metadata']['name']}"
 
 
-def let_go(admin: Identity) -> str:
-    """A pod of high priority that needs as many, with devices on n1 and without our gate; its path."""
+def devices_on_n1(admin: Identity) -> str:
+    """The name of a claim that is allocated on n1."""
     stored = admin.request("POST", CLAIMS, claim()).must()
-    wanted: Any = pod_with_claim(stored["metadata"]["name"])
-    wanted["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "60"}
-    wanted["spec"]["priorityClassName"] = "high"
-    path = f"{PODS}/{admin.request('POST', PODS, wanted).must()['metadata']['name']}"
-    controller = admin.as_user(CONTROLLER)
+    name: str = stored["metadata"]["name"]
     status = {"status": allocated(stored, OUR_DRIVER)["status"]}
-    controller.request("PATCH", f"{CLAIMS}/{stored['metadata']['name']}/status", status).must()
-    controller.request("PATCH", path, {"spec": {"schedulingGates": None}}).must()
+    admin.as_user(CONTROLLER).request("PATCH", f"{CLAIMS}/{name}/status", status).must()
+    return name
+
+
+def let_go(admin: Identity, claim_name: str, priority: str) -> str:
+    """A pod of the claim without our gate that needs as many CPUs as the pod of ``fill``; its path."""
+    wanted: Any = pod_with_claim(claim_name, priorityClassName=priority)
+    wanted["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "60"}
+    made = eventually(
+        "the priority class is known", lambda: (it := admin.request("POST", PODS, wanted)).ok and it.must()
+    )
+    path = f"{PODS}/{made['metadata']['name']}"
+    admin.as_user(CONTROLLER).request("PATCH", path, {"spec": {"schedulingGates": None}}).must()
     return path
 
 
-def scheduled(admin: Identity, path: str) -> Object:
+def may_not_clear(admin: Identity, path: str) -> bool:
+    """Whether kube-scheduler tried to clear the allocation for the pod, which the policy denies."""
     conditions = admin.get(path)["status"].get("conditions") or ()
-    return next((entry for entry in conditions if entry["type"] == "PodScheduled"), {})
+    messages = [entry.get("message", "") for entry in conditions if entry["type"] == "PodScheduled"]
+    return any("may not clear the allocation" in message for message in messages)
 
 
 def test_pods_are_evicted_if_no_node_has_room(admin: Identity) -> None:
     here, elsewhere = fill(admin, "n1"), fill(admin, "n2")
-    let_go(admin)
+    let_go(admin, devices_on_n1(admin), "high")
     eventually("a pod is evicted", lambda: admin.request("GET", here).status == 404 or _deleting(admin, here))
     assert not _deleting(admin, elsewhere)
 
 
 def test_none_is_evicted_while_only_the_allocation_keeps_the_pod_from_a_node(admin: Identity) -> None:
     here = fill(admin, "n1")
-    path = let_go(admin)
-    # It tries to clear the allocation, which the policy denies.
-    eventually("it fails", lambda: "may not clear the allocation" in scheduled(admin, path).get("message", ""))
+    name = devices_on_n1(admin)
+    # kube-scheduler watches pods and claims apart, and evicts for a claim that it does not know as allocated yet. It
+    # knows when it answers a pod that may evict nobody.
+    knows = let_go(admin, name, "never")
+    eventually("kube-scheduler knows the allocation", lambda: may_not_clear(admin, knows))
+    path = let_go(admin, name, "high")
+    eventually("kube-scheduler fails to clear the allocation", lambda: may_not_clear(admin, path))
     assert not _deleting(admin, here)
 
 
