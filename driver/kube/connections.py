@@ -78,9 +78,10 @@ class Connections:
             Unavailable: there is no answer. Whether the server has carried out the request is not known.
         """
         deadline = time.monotonic() + in_all if in_all else math.inf
-        connection = self._taken() or self._opened(_left(CONNECT_SECONDS, deadline))
+        connection = self._taken() or self._made()
         try:
             if connection.sock is None:
+                connection.timeout = _left(CONNECT_SECONDS, deadline)
                 connection.connect()
             connection.sock.settimeout(_left(seconds, deadline))
             connection.request(request.method, self._base + request.target, request.body, request.headers)
@@ -125,11 +126,12 @@ class Connections:
                 return connection
             connection.close()
 
-    def _opened(self, seconds: float) -> HTTPConnection:
+    def _made(self) -> HTTPConnection:
+        """A connection that is not open yet."""
         address = self._proxy or self._server
         if self._server.scheme == "http":
-            return _Connection(_host(address), address.port or 80, timeout=seconds)
-        connection = _TlsConnection(self._access, _host(self._server), address, seconds)
+            return _Connection(_host(address), address.port or 80)
+        connection = _TlsConnection(self._access, _host(self._server), address)
         if self._proxy:
             connection.set_tunnel(_host(self._server), self._server.port or 443)
         return connection
@@ -198,8 +200,8 @@ class _Connection(HTTPConnection):
 class _TlsConnection(_Connection):
     """A connection with the certificates of an ``Access``. Each connection reads them, because they can be replaced."""
 
-    def __init__(self, access: Access, host: str, address: SplitResult, seconds: float):
-        super().__init__(_host(address), address.port or 443, timeout=seconds)
+    def __init__(self, access: Access, host: str, address: SplitResult):
+        super().__init__(_host(address), address.port or 443)
         self._access = access
         self._server_name = access.server_name or host
 

@@ -324,7 +324,7 @@ def test_an_error_without_words_says_its_code() -> None:
     assert str(error_from(503, {})) == "HTTP status 503"
 
 
-def test_a_client_with_a_bound_gives_up_and_has_the_server_give_up(server: Server) -> None:
+def test_a_client_with_a_bound_gives_up(server: Server) -> None:
     client = KubeClient(Access(server.url), call_seconds=0.2)
     server.stalled.clear()
     with pytest.raises(Unavailable):
@@ -333,8 +333,15 @@ def test_a_client_with_a_bound_gives_up_and_has_the_server_give_up(server: Serve
         client.get(LEASES, "l", "n")
     server.stalled.set()
     client.close()
+
+
+def test_the_server_gives_up_a_write_after_the_bound_of_the_client(server: Server) -> None:
+    client = KubeClient(Access(server.url), call_seconds=30)
+    client.patch(LEASES, "l", {}, namespace="n")
+    client.get(LEASES, "l", "n")
+    client.close()
     writing, reading = (path for _, path, _, _ in server.requests)
-    assert writing.endswith("?fieldValidation=Strict&timeout=0.2s")
+    assert writing.endswith("?fieldValidation=Strict&timeout=30s")
     assert "timeout" not in reading
 
 

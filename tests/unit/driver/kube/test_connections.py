@@ -127,6 +127,8 @@ def test_what_is_raised_during_a_request_leaves_no_answer_for_the_next_one(
 
 def test_nothing_is_awaited_beyond_the_bound_for_all(connections: Connections) -> None:
     with pytest.raises(Unavailable, match="timed out"):
+        connections.send(HttpRequest("GET", "/", {}), 5.0, 1e-9)  # it is over before there is a connection
+    with pytest.raises(Unavailable, match="timed out"):
         connections.send(HttpRequest("GET", "/", {}), 5.0, 0.1, lambda: time.sleep(0.15))
     with pytest.raises(Unavailable, match="timed out"):
         connections.send(HttpRequest("GET", "/late", {}), 5.0, 0.1)
