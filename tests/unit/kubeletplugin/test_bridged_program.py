@@ -23,7 +23,7 @@ from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
 from memoryapi import MemoryApi
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient
-from tests.fakes.deviceplugin.plugin import ScriptedPlugin
+from tests.fakes.deviceplugin.plugin import HOST, ScriptedPlugin
 from tests.fakes.deviceplugin.script import Script
 from tests.unit.kubeletplugin.test_main import PATIENCE, wait_for
 
@@ -99,7 +99,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 def test_a_device_plugin_is_a_source_of_claims_through_a_rolling_update(node: Node) -> None:
     with node.running("pod-1") as older:
-        wait_for(node.plugin.folder.exists)
+        wait_for((node.plugin.folder / HOST).exists)
         node.plugin.start()
         wait_for(lambda: bool(node.client.sync()) and not older.ready())
         wait_for(node.is_healthy)
