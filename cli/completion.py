@@ -101,12 +101,15 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def kubectl() -> int:
-    """Print what may stand in the place of the last argument, as kubectl asks a plugin; returns 0."""
+def kubectl(seconds: float = SECONDS) -> int:
+    """Print what may stand in the place of the last argument, as kubectl asks a plugin; returns 0.
+
+    Names of objects are offered that are found in this time.
+    """
     *words, current = sys.argv[1:] or [""]
     found, files = candidates(words, current)
     if wanted := wanted_objects(words, current):
-        found += [(name, "") for name in names_soon(wanted)]
+        found += [(name, "") for name in names_soon(wanted, seconds)]
     for word, text in found:
         print(f"{word}\t{text}" if text else word)
     goes_on = any(word.endswith("/") for word, _ in found)
@@ -143,7 +146,7 @@ def wanted_objects(words: Sequence[str], current: str) -> WantedNames | None:
     return WantedNames(forms, current, words) if forms else None
 
 
-def names_soon(wanted: WantedNames, seconds: float = SECONDS) -> Sequence[str]:
+def names_soon(wanted: WantedNames, seconds: float) -> Sequence[str]:
     """Return the names that are found in this time, sorted; () if the cluster cannot be read."""
     found: dict[str, None] = {}
 

@@ -10,18 +10,18 @@ import pytest
 from testclusters import ControlPlane, kubectl_program
 from tests.unit.docs.pages import ROOT
 
-_RUN = '#!/bin/sh\nexec {python} -c "import sys; from {module} import {function}; sys.exit({function}())" "$@"\n'
+_RUN = '#!/bin/sh\nexec {python} -c "import sys, {module} as module; sys.exit(module.{call})" "$@"\n'
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH with the plugin and what completes it."""
-    for name, module, function in (
-        ("kubectl-lode", "cli.__main__", "main"),
-        ("kubectl_complete-lode", "cli.completion", "kubectl"),
+    """A PATH with the plugin and what completes it, which waits for names longer than a user would."""
+    for name, module, call in (
+        ("kubectl-lode", "cli.__main__", "main()"),
+        ("kubectl_complete-lode", "cli.completion", "kubectl(60)"),
     ):
         program = tmp_path / name
-        program.write_text(_RUN.format(python=sys.executable, module=module, function=function))
+        program.write_text(_RUN.format(python=sys.executable, module=module, call=call))
         program.chmod(0o755)
     return f"{tmp_path}:{os.environ['PATH']}"
 
@@ -49,7 +49,4 @@ def completed(path: str, *words: str, kubeconfig: str = "/nowhere") -> list[str]
 def test_kubectl_offers_names_of_objects(path: str, control_plane: ControlPlane) -> None:
     assert completed(path, "explain", "-n", "d") == [], "there is no cluster"
     kubeconfig = str(control_plane.kubeconfig(delayed=False))
-    for _ in range(30):  # on a busy machine, three seconds may be too short
-        if found := completed(path, "explain", "-n", "d", kubeconfig=kubeconfig):
-            break
-    assert found == ["default"]
+    assert completed(path, "explain", "-n", "d", kubeconfig=kubeconfig) == ["default"]
