@@ -127,6 +127,16 @@ def test_a_quota_in_the_old_name_counts_pods_that_ask_by_it_and_claims_of_the_cl
     def used() -> Any:
         return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
 
+    def refused_beyond() -> bool:
+        try:
+            admin.create(PODS, pod("beyond", namespace, {"nvidia.com/gpu": "4"}))
+        except Forbidden:
+            return True
+        admin.delete(PODS, "beyond", namespace, grace_period_seconds=0)
+        return False
+
+    # The admission plugin learns of a quota by a watch, and counts nothing before.
+    eventually(refused_beyond)
     eventually(lambda: used() == "0")
     admin.create(PODS, pod("p", namespace, {"nvidia.com/gpu": "2"}))
     eventually(lambda: bound(admin, "p", namespace))

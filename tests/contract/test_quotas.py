@@ -69,8 +69,8 @@ def test_devices_of_each_class_are_counted_when_claims_are_created(admin: Api, r
     namespace, counted = real["metadata"]["name"], f"{name}.deviceclass.resource.k8s.io/devices"
     admin.create(RESOURCE_QUOTAS, quota(namespace, {counted: "2"}))
     eventually(lambda: used(admin, namespace) == {counted: "0"})
-    admin.create(RESOURCE_CLAIMS, of_class(name, "a", namespace))
-    eventually(lambda: used(admin, namespace) == {counted: "1"})
+    # The admission plugin learns of a quota by a watch, and counts nothing before.
+    eventually(lambda: counted_after_one_more(admin, namespace, name) == {counted: "1"})
     with pytest.raises(Forbidden, match="exceeded quota: q, requested: "):
         admin.create(RESOURCE_CLAIMS, of_class(name, "b", namespace, count=2))
 
