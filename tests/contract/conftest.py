@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NAMESPACES, Api, ApiError, Resource
+from driver.kube.api import NAMESPACES, Api, ApiError, Forbidden, Object, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -112,3 +112,16 @@ def eventually(attempt: Callable[[], Any], seconds: float = 60.0) -> Any:
                 raise
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.05)
+
+
+def exceeds_quota(api: Api, resource: Resource, obj: Object) -> bool:
+    """Whether the API server refuses to create the object as beyond a quota; it is deleted again if it is created.
+
+    An admission plugin learns of quotas, their status and classes by watches, and counts nothing before.
+    """
+    try:
+        api.create(resource, obj)
+    except Forbidden as error:
+        return "exceeded quota" in str(error)
+    api.delete(resource, obj["metadata"]["name"], obj["metadata"]["namespace"], grace_period_seconds=0)
+    return False

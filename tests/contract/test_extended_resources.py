@@ -20,7 +20,7 @@ from driver.kube.api import (
 )
 from driver.kube.client import KubeClient
 from testclusters import ControlPlane
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota
 
 CARDS = {f"gpu-{number}": {"kind": "gpu"} for number in range(3)}
 PARTITIONS = {
@@ -127,16 +127,7 @@ def test_a_quota_in_the_old_name_counts_pods_that_ask_by_it_and_claims_of_the_cl
     def used() -> Any:
         return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
 
-    def refused_beyond() -> bool:
-        try:
-            admin.create(PODS, pod("beyond", namespace, {"nvidia.com/gpu": "4"}))
-        except Forbidden:
-            return True
-        admin.delete(PODS, "beyond", namespace, grace_period_seconds=0)
-        return False
-
-    # The admission plugin learns of a quota by a watch, and counts nothing before.
-    eventually(refused_beyond)
+    eventually(lambda: exceeds_quota(admin, PODS, pod("beyond", namespace, {"nvidia.com/gpu": "4"})))
     eventually(lambda: used() == "0")
     admin.create(PODS, pod("p", namespace, {"nvidia.com/gpu": "2"}))
     eventually(lambda: bound(admin, "p", namespace))

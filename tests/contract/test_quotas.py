@@ -16,7 +16,7 @@ from driver.kube.api import (
     Invalid,
     Object,
 )
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota
 from tests.contract.objects import claim, pod
 
 OURS = {"lode.dev/memory": "320Gi", "lode.dev/cores": "400", "lode.dev/memory.H100": "80Gi"}
@@ -68,9 +68,10 @@ def test_the_quota_controller_leaves_the_use_of_our_names_alone(admin: Api, real
 def test_devices_of_each_class_are_counted_when_claims_are_created(admin: Api, real: Object, name: str) -> None:
     namespace, counted = real["metadata"]["name"], f"{name}.deviceclass.resource.k8s.io/devices"
     admin.create(RESOURCE_QUOTAS, quota(namespace, {counted: "2"}))
+    eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, of_class(name, "beyond", namespace, count=3)))
     eventually(lambda: used(admin, namespace) == {counted: "0"})
-    # The admission plugin learns of a quota by a watch, and counts nothing before.
-    eventually(lambda: counted_after_one_more(admin, namespace, name) == {counted: "1"})
+    admin.create(RESOURCE_CLAIMS, of_class(name, "a", namespace))
+    eventually(lambda: used(admin, namespace) == {counted: "1"})
     with pytest.raises(Forbidden, match="exceeded quota: q, requested: "):
         admin.create(RESOURCE_CLAIMS, of_class(name, "b", namespace, count=2))
 
@@ -85,18 +86,9 @@ def test_an_old_name_goes_on_counting_for_a_class_that_has_it(admin: Api, real: 
     namespace, old = real["metadata"]["name"], f"example.com/{unique}"
     admin.create(DEVICE_CLASSES, {"metadata": {"name": unique}, "spec": {"extendedResourceName": old}})
     admin.create(RESOURCE_QUOTAS, quota(namespace, {f"requests.{old}": "2"}))
+    eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, of_class(unique, "beyond", namespace, count=3)))
     eventually(lambda: used(admin, namespace) == {f"requests.{old}": "0"})
-    # The admission plugin learns of a class by a watch.
-    eventually(lambda: counted_after_one_more(admin, namespace, unique) == {f"requests.{old}": "1"})
+    admin.create(RESOURCE_CLAIMS, of_class(unique, "one", namespace))
+    eventually(lambda: used(admin, namespace) == {f"requests.{old}": "1"})
     with pytest.raises(Forbidden, match=f"exceeded quota: q, requested: requests.{old}=2"):
         admin.create(RESOURCE_CLAIMS, of_class(unique, "too-much", namespace, count=2))
-
-
-def counted_after_one_more(api: Api, namespace: str, name: str) -> Any:
-    """What is used of the quota with one claim of the class."""
-    api.create(RESOURCE_CLAIMS, of_class(name, "one", namespace))
-    try:
-        return eventually(lambda: next(iter(used(api, namespace).values())) != "0" and used(api, namespace), 5)
-    except AssertionError:
-        api.delete(RESOURCE_CLAIMS, "one", namespace)
-        return None
