@@ -84,7 +84,8 @@ def trusted(admin: Identity) -> Identity:
 
 
 def unique_name(stem: str) -> str:
-    return f"{stem}-{next(_numbers)}"
+    """A name that no other object has; sorted, such names are in the order in which they were given."""
+    return f"{stem}-{next(_numbers):04d}"
 
 
 def claim(class_name: str = "gpu.lode.dev", **metadata: Any) -> Object:
