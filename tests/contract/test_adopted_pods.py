@@ -12,6 +12,7 @@ from driver.kube.api import (
     EVENTS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     Api,
     Object,
@@ -19,7 +20,8 @@ from driver.kube.api import (
 )
 from tests.adoption_cases import claims_of
 from tests.contract.adopted import adopt, adopting_namespace, bound, devices_of, no_pods
-from tests.contract.conftest import eventually
+from tests.contract.conftest import eventually, exceeds_quota
+from tests.contract.objects import claim
 from tests.contract.running import installed, running_controller
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
@@ -116,6 +118,7 @@ def test_a_quota_in_the_old_name_counts_adopted_pods_if_the_class_has_the_name(a
     def used() -> Any:
         return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
 
+    eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, claim("beyond", namespace, *"abcd")))
     eventually(lambda: used() == "0")
     admin.create(PODS, {"metadata": {"name": "p", "namespace": namespace}, "spec": spec(2)})
     eventually(lambda: bound(admin, namespace, 1), 60)

@@ -52,11 +52,13 @@ def used(api: Api, namespace: str) -> Any:
 
 def test_the_quota_controller_leaves_the_use_of_our_names_alone(admin: Api, real: Object) -> None:
     namespace = real["metadata"]["name"]
-    admin.create(RESOURCE_QUOTAS, quota(namespace, {**OURS, "pods": "10"}))
+    admin.create(RESOURCE_QUOTAS, quota(namespace, {**OURS, "pods": "0"}))
+    eventually(lambda: exceeds_quota(admin, PODS, pod("beyond", namespace)))
     eventually(lambda: used(admin, namespace) == {"pods": "0"})
+    admin.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "10"}}}, namespace=namespace)
     ours = {"lode.dev/memory": "100Gi", "lode.dev/cores": "100"}
     admin.patch(RESOURCE_QUOTAS, "q", {"status": {"used": ours}}, namespace=namespace, subresource="status")
-    admin.create(PODS, pod("p", namespace))
+    eventually(lambda: admin.create(PODS, pod("p", namespace)))
     eventually(lambda: used(admin, namespace) == {**ours, "pods": "1"})
     admin.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "11"}}}, namespace=namespace)
     eventually(lambda: admin.get(RESOURCE_QUOTAS, "q", namespace)["status"]["hard"]["pods"] == "11")
