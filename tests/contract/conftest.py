@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NAMESPACES, Api, ApiError, Forbidden, Object, Resource
+from driver.kube.api import NAMESPACES, RESOURCE_QUOTAS, Api, ApiError, Forbidden, Object, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -125,3 +125,9 @@ def exceeds_quota(api: Api, resource: Resource, obj: Object) -> bool:
         return "exceeded quota" in str(error)
     api.delete(resource, obj["metadata"]["name"], obj["metadata"]["namespace"], grace_period_seconds=0)
     return False
+
+
+def used_of_quota(api: Api, namespace: str) -> Object:
+    """What the status of the quota ``q`` says is used, by name; {} before its first status."""
+    used: Object = (api.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used") or {}
+    return used

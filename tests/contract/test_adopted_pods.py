@@ -20,7 +20,7 @@ from driver.kube.api import (
 )
 from tests.adoption_cases import claims_of
 from tests.contract.adopted import adopt, adopting_namespace, bound, devices_of, no_pods
-from tests.contract.conftest import eventually, exceeds_quota
+from tests.contract.conftest import eventually, exceeds_quota, used_of_quota
 from tests.contract.objects import claim
 from tests.contract.running import installed, running_controller
 
@@ -115,14 +115,11 @@ def test_a_quota_in_the_old_name_counts_adopted_pods_if_the_class_has_the_name(a
     name = "requests.nvidia.com/gpu"
     admin.create(RESOURCE_QUOTAS, {"metadata": {"name": "q", "namespace": namespace}, "spec": {"hard": {name: "3"}}})
 
-    def used() -> Any:
-        return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
-
     eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, claim("beyond", namespace, *"abcd")))
-    eventually(lambda: used() == "0")
+    eventually(lambda: used_of_quota(admin, namespace) == {name: "0"})
     admin.create(PODS, {"metadata": {"name": "p", "namespace": namespace}, "spec": spec(2)})
     eventually(lambda: bound(admin, namespace, 1), 60)
-    eventually(lambda: used() == "2")
+    eventually(lambda: used_of_quota(admin, namespace) == {name: "2"})
     admin.create(PODS, {"metadata": {"name": "beyond", "namespace": namespace}, "spec": spec(2)})
 
     def refused() -> bool:

@@ -20,7 +20,7 @@ from driver.kube.api import (
 )
 from driver.kube.client import KubeClient
 from testclusters import ControlPlane
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota, used_of_quota
 
 CARDS = {f"gpu-{number}": {"kind": "gpu"} for number in range(3)}
 PARTITIONS = {
@@ -124,18 +124,15 @@ def test_a_quota_in_the_old_name_counts_pods_that_ask_by_it_and_claims_of_the_cl
     name = "requests.nvidia.com/gpu"
     admin.create(RESOURCE_QUOTAS, {"metadata": {"name": "q", "namespace": namespace}, "spec": {"hard": {name: "3"}}})
 
-    def used() -> Any:
-        return (admin.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used", {}).get(name)
-
     eventually(lambda: exceeds_quota(admin, PODS, pod("beyond", namespace, {"nvidia.com/gpu": "4"})))
-    eventually(lambda: used() == "0")
+    eventually(lambda: used_of_quota(admin, namespace) == {name: "0"})
     admin.create(PODS, pod("p", namespace, {"nvidia.com/gpu": "2"}))
     eventually(lambda: bound(admin, "p", namespace))
-    eventually(lambda: used() == "2")
+    eventually(lambda: used_of_quota(admin, namespace) == {name: "2"})
     with pytest.raises(Forbidden, match=r"exceeded quota: q, requested: requests\.nvidia\.com/gpu=2"):
         admin.create(PODS, pod("q", namespace, {"nvidia.com/gpu": "2"}))
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev"}}
     claim = {"metadata": {"name": "c", "namespace": namespace}, "spec": {"devices": {"requests": [request]}}}
     admin.create(RESOURCE_CLAIMS, claim)
-    eventually(lambda: used() == "3")
+    eventually(lambda: used_of_quota(admin, namespace) == {name: "3"})
     admin.delete(RESOURCE_CLAIMS, "c", namespace)

@@ -16,7 +16,7 @@ from driver.kube.api import (
     Invalid,
     Object,
 )
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota, used_of_quota
 from tests.contract.objects import claim, pod
 
 OURS = {"lode.dev/memory": "320Gi", "lode.dev/cores": "400", "lode.dev/memory.H100": "80Gi"}
@@ -46,24 +46,20 @@ def real(admin: Api, unique: str) -> Object:
     return created
 
 
-def used(api: Api, namespace: str) -> Any:
-    return (api.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used") or {}
-
-
 def test_the_quota_controller_leaves_the_use_of_our_names_alone(admin: Api, real: Object) -> None:
     namespace = real["metadata"]["name"]
     admin.create(RESOURCE_QUOTAS, quota(namespace, {**OURS, "pods": "0"}))
     eventually(lambda: exceeds_quota(admin, PODS, pod("beyond", namespace)))
-    eventually(lambda: used(admin, namespace) == {"pods": "0"})
+    eventually(lambda: used_of_quota(admin, namespace) == {"pods": "0"})
     admin.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "10"}}}, namespace=namespace)
     ours = {"lode.dev/memory": "100Gi", "lode.dev/cores": "100"}
     admin.patch(RESOURCE_QUOTAS, "q", {"status": {"used": ours}}, namespace=namespace, subresource="status")
     eventually(lambda: admin.create(PODS, pod("p", namespace)))
-    eventually(lambda: used(admin, namespace) == {**ours, "pods": "1"})
+    eventually(lambda: used_of_quota(admin, namespace) == {**ours, "pods": "1"})
     admin.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "11"}}}, namespace=namespace)
     eventually(lambda: admin.get(RESOURCE_QUOTAS, "q", namespace)["status"]["hard"]["pods"] == "11")
     time.sleep(1)
-    assert used(admin, namespace) == {**ours, "pods": "1"}
+    assert used_of_quota(admin, namespace) == {**ours, "pods": "1"}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -71,9 +67,9 @@ def test_devices_of_each_class_are_counted_when_claims_are_created(admin: Api, r
     namespace, counted = real["metadata"]["name"], f"{name}.deviceclass.resource.k8s.io/devices"
     admin.create(RESOURCE_QUOTAS, quota(namespace, {counted: "2"}))
     eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, of_class(name, "beyond", namespace, count=3)))
-    eventually(lambda: used(admin, namespace) == {counted: "0"})
+    eventually(lambda: used_of_quota(admin, namespace) == {counted: "0"})
     admin.create(RESOURCE_CLAIMS, of_class(name, "a", namespace))
-    eventually(lambda: used(admin, namespace) == {counted: "1"})
+    eventually(lambda: used_of_quota(admin, namespace) == {counted: "1"})
     with pytest.raises(Forbidden, match="exceeded quota: q, requested: "):
         admin.create(RESOURCE_CLAIMS, of_class(name, "b", namespace, count=2))
 
@@ -89,8 +85,8 @@ def test_an_old_name_goes_on_counting_for_a_class_that_has_it(admin: Api, real: 
     admin.create(DEVICE_CLASSES, {"metadata": {"name": unique}, "spec": {"extendedResourceName": old}})
     admin.create(RESOURCE_QUOTAS, quota(namespace, {f"requests.{old}": "2"}))
     eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, of_class(unique, "beyond", namespace, count=3)))
-    eventually(lambda: used(admin, namespace) == {f"requests.{old}": "0"})
+    eventually(lambda: used_of_quota(admin, namespace) == {f"requests.{old}": "0"})
     admin.create(RESOURCE_CLAIMS, of_class(unique, "one", namespace))
-    eventually(lambda: used(admin, namespace) == {f"requests.{old}": "1"})
+    eventually(lambda: used_of_quota(admin, namespace) == {f"requests.{old}": "1"})
     with pytest.raises(Forbidden, match=f"exceeded quota: q, requested: requests.{old}=2"):
         admin.create(RESOURCE_CLAIMS, of_class(unique, "too-much", namespace, count=2))
