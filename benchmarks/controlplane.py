@@ -51,10 +51,15 @@ class Cluster:
     plane: ControlPlane
     api: Api
 
-    def install(self, version: Version, flavor: str) -> None:
-        """Install a flavor's manifests, without the programs."""
-        rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", version.manifests(flavor)).stdout)
-        wanted = [raw for raw in rendered if raw["kind"] not in _RUNS_PODS]
+    def install(self, version: Version, flavor: str, without: str = "") -> None:
+        """Install a flavor's manifests, without the programs and without the objects of one name.
+
+        Raises `ValueError` if the flavor has no object of that name.
+        """
+        rendered = list(yaml.safe_load_all(self.plane.kubectl("kustomize", version.manifests(flavor)).stdout))
+        if without and without not in {raw["metadata"]["name"] for raw in rendered}:
+            raise ValueError(f"manifests/{flavor} has no object with the name {without}; see that it is spelled right")
+        wanted = [raw for raw in rendered if raw["kind"] not in _RUNS_PODS and raw["metadata"]["name"] != without]
         self.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(wanted))
 
     def await_gate(self, pod: Json) -> None:

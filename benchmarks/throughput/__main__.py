@@ -4,6 +4,7 @@
     make bench-throughput ARGS="--rows 0 2"           # some of the workloads
     make bench-throughput ARGS="--rows 6 --latency 0 20 --before 1e91279"
     make bench-throughput ARGS="--rows 0 1 --before 796ffc6 --repeat 3"    # what status.devices of claims costs
+    make bench-throughput ARGS="--rows 0 --without claim-finalizer.lode.dev"   # what a policy costs or saves
     python -m benchmarks.throughput --only lode --rows 0 --profile
 
 The controller and kube-scheduler alone run one after the other, each on a separate control plane with the same nodes,
@@ -29,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the contenders one after the other and print the tables."""
     arguments = parse(argv)
     with ExitStack() as ending:
-        taking_part = [it for it in contenders(arguments.before, ending) if arguments.only in it.name]
+        everybody = contenders(arguments.before, arguments.without, ending)
+        taking_part = [it for it in everybody if arguments.only in it.name]
         rows = list(_rows(arguments, taking_part))
     print(*filter(None, (table.rates(rows), table.changes(rows), table.costs(rows))), sep="\n\n")
     return 0
@@ -59,6 +61,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0, help="the most for one contender in one row")
     parser.add_argument("--latency", type=int, nargs="+", default=[0], metavar="MS", help="added to each call")
     parser.add_argument("--before", default="", metavar="COMMIT", help="also measure the controller of this commit")
+    parser.add_argument("--without", default="", metavar="POLICY", help="also measure without this policy")
     parser.add_argument("--repeat", type=int, default=1, help="measure everybody so often, in turns; the best counts")
     parser.add_argument("--only", default="", help="run only the contenders whose name contains this text")
     parser.add_argument(
@@ -67,8 +70,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def contenders(before: str, ending: ExitStack) -> Iterator[Contender]:
+def contenders(before: str, without: str, ending: ExitStack) -> Iterator[Contender]:
     """The contenders in the order of the table; the earlier version's tree exists until ``ending`` ends."""
+    if without:
+        yield Contender(f"{CURRENT.name} without {without}", CURRENT, with_controller=True, without=without)
     for version in versions(before, ending):
         yield Contender(version.name, version, with_controller=True)
     yield Contender(table.PEER, CURRENT, with_controller=False)

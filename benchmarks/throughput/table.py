@@ -64,7 +64,7 @@ def _times(one: Row) -> float:
 
 
 def changes(rows: Sequence[Row]) -> str:
-    """The current version beside the one before, with the bar for its rate; "" if none was measured."""
+    """The current version beside an earlier one and without a policy, with the bar for its rate; "" if neither was."""
     table = []
     for one in rows:
         for name, before in one.results.items():
@@ -76,7 +76,7 @@ def changes(rows: Sequence[Row]) -> str:
                 table.append(
                     [f"{one.label}: {name}", number(before.rate), number(now.rate), f"{change:+.1%}", met, said]
                 )
-    return lines(["before", "pods/s", "now", "change", "bar", "claims that say their cards"], table) if table else ""
+    return lines(["beside", "pods/s", "now", "change", "bar", "claims that say their cards"], table) if table else ""
 
 
 def costs(rows: Sequence[Row]) -> str:

@@ -124,7 +124,13 @@ def test_some_workloads_can_be_selected() -> None:
 
 def test_the_earlier_version_can_be_left_out() -> None:
     with ExitStack() as ending:
-        assert [contender.name for contender in contenders("", ending)] == [CURRENT, PEER]
+        assert [contender.name for contender in contenders("", "", ending)] == [CURRENT, PEER]
+
+
+def test_the_current_version_takes_part_with_and_without_a_policy() -> None:
+    with ExitStack() as ending:
+        left_out = {contender.name: contender.without for contender in contenders("", "a.lode.dev", ending)}
+    assert left_out == {"lode without a.lode.dev": "a.lode.dev", CURRENT: "", PEER: ""}
 
 
 def test_the_controllers_time_is_told_where_there_is_one() -> None:
