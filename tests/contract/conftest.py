@@ -127,7 +127,7 @@ def exceeds_quota(api: Api, resource: Resource, obj: Object) -> bool:
     return False
 
 
-def used_of_quota(api: Api, namespace: str) -> Object:
-    """What the status of the quota ``q`` says is used, by name; {} before its first status."""
-    used: Object = (api.get(RESOURCE_QUOTAS, "q", namespace).get("status") or {}).get("used") or {}
+def used_of_quota(api: Api, namespace: str, quota: str = "q") -> Object:
+    """What the status of the quota says is used, by name; {} before its first status."""
+    used: Object = (api.get(RESOURCE_QUOTAS, quota, namespace).get("status") or {}).get("used") or {}
     return used

@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, Api, Forbidden, NotFound, Object
 from testclusters import ControlPlane
-from tests.contract.conftest import eventually
+from tests.contract.conftest import eventually, exceeds_quota, used_of_quota
 from tests.contract.running import installed, nodes_of, remove, running_controller, waits_because
 
 GPU = "lode.gpu"
@@ -80,8 +80,8 @@ def test_a_quota_that_leaves_no_room_is_told_on_the_pod(cluster: tuple[ControlPl
     hard = {"count/resourceclaimtemplates.resource.k8s.io": "0"}
     metadata = {"name": "templates", "namespace": "default"}
     api.create(RESOURCE_QUOTAS, {"metadata": metadata, "spec": {"hard": hard}})
-    used = "count/resourceclaimtemplates.resource.k8s.io"
-    eventually(lambda: used in api.get(RESOURCE_QUOTAS, "templates", "default").get("status", {}).get("used", {}), 60)
+    eventually(lambda: exceeds_quota(api, RESOURCE_CLAIM_TEMPLATES, template(name="beyond")))
+    eventually(lambda: used_of_quota(api, "default", "templates").keys() == hard.keys())
     try:
         with running_controller(plane):
             api.create(PODS, pod("over", "lode.3-gpu"))
