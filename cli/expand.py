@@ -12,7 +12,7 @@ from typing import Final
 
 from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS, Object, Resource
-from driver.kube.objects import controller_of, generated_claim_prefix
+from driver.kube.objects import controller_of, generated_claim_prefix, unnameable_claim
 from driver.names import POD_CLAIM_NAME
 
 MAX_PODS: Final = 10_000
@@ -116,7 +116,8 @@ def claims_of(
     """The pod with the names of its claims in its status, and the claims yet to be created for it.
 
     Args:
-        templates: ResourceClaimTemplates by ``namespace/name``; a claim whose template is missing is not created.
+        templates: ResourceClaimTemplates by ``namespace/name``; a claim whose template is missing is not created, nor
+            one that the API server would refuse for its name.
         existing: ``namespace/name`` of the existing claims.
         owned: names of claims created before, by uid of their pod and entry in its spec (``owned_claims``).
     """
@@ -131,7 +132,8 @@ def claims_of(
             continue
         name = recorded.get(entry["name"]) or owned.get((uid, entry["name"]), "")
         template = templates.get(f"{namespace}/{wanted}")
-        if template is not None and f"{namespace}/{name}" not in existing:
+        nameable = name or not unnameable_claim(metadata["name"], entry["name"])
+        if template is not None and nameable and f"{namespace}/{name}" not in existing:
             name = name or _generated(generated_claim_prefix(metadata["name"], entry["name"]), namespace)
             created.append(_claim(pod, entry["name"], name, template))
         if name:

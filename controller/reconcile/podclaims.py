@@ -9,6 +9,7 @@ from controller.reconcile.ondemand import wait_for_template
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
 from driver.cel import suggest
 from driver.errors import InvalidInput
+from driver.kube.objects import unnameable_claim
 from driver.limits import listed
 from driver.model import Claim, Want
 from driver.parameters import parameters_of
@@ -49,6 +50,10 @@ def _owner(record: ClaimRecord) -> str:
 def _not_created(state: State, pod: PodView, reference: ClaimReference, now: float) -> Wait:
     if on_demand := wait_for_template(state, pod.namespace, reference.template):
         return on_demand
+    owner = state.consumer(pod, f"{pod.namespace}/").name
+    if fault := unnameable_claim(owner, reference.entry):
+        message = f"no ResourceClaim can be created for the pod's entry: {reference.entry}; {fault}"
+        return Wait(Reason.CLAIM_MISSING, message)
     message = (
         f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
         f"either the template does not exist (kubectl get resourceclaimtemplates --namespace {pod.namespace}), or the "

@@ -3,7 +3,7 @@
 from driver.kube.api import Object
 
 GENERATED_CLAIM_PREFIX_LENGTH = 57
-"""Room for ``<pod>-<entry>-`` before the API's five random characters."""
+"""Most characters of ``<pod>-<entry>-`` that the resource-claim-controller does not cut."""
 
 
 def name_key(obj: Object) -> tuple[str, str]:
@@ -47,10 +47,32 @@ def claim_name(pod: Object, entry: Object) -> str:
     return next((s.get("resourceClaimName") or "" for s in statuses if s["name"] == entry["name"]), "")
 
 
-def generated_claim_prefix(pod: str, entry: str) -> str:
-    """``generateName`` of a claim made for an entry of ``pod.spec.resourceClaims``; both parts are cut alike."""
-    room = GENERATED_CLAIM_PREFIX_LENGTH - 2
-    if len(pod) + len(entry) > room:
-        pod_room = max(1, room * len(pod) // (len(pod) + len(entry)))
-        pod, entry = pod[:pod_room], entry[: room - pod_room]
-    return f"{pod}-{entry}-"
+def generated_claim_prefix(owner: str, entry: str) -> str:
+    """``generateName`` of the claim that the resource-claim-controller makes for an entry of ``spec.resourceClaims``.
+
+    Too long a name is cut as that controller cuts it: each part in proportion to the length of the whole, and without
+    the last dash. Nothing may be left of a short part.
+
+    Args:
+        owner: name of the pod, or of the PodGroup.
+        entry: name of the entry.
+    """
+    whole = f"{owner}-{entry}-"
+    if len(whole) <= GENERATED_CLAIM_PREFIX_LENGTH:
+        return whole
+    owner, entry = (part[: len(part) * GENERATED_CLAIM_PREFIX_LENGTH // len(whole)] for part in (owner, entry))
+    return f"{owner}-{entry}"
+
+
+def unnameable_claim(owner: str, entry: str) -> str:
+    """Why the API server refuses every claim that is made for the entry; "" if it does not.
+
+    Arguments as of ``generated_claim_prefix``.
+    """
+    prefix = generated_claim_prefix(owner, entry)
+    if not prefix.startswith("-") and ".-" not in prefix:
+        return ""
+    return (
+        f"the resource-claim-controller cuts the claim's name to {prefix}, with which no valid name begins; "
+        "shorten the name of the entry"
+    )

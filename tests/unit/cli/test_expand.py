@@ -115,6 +115,12 @@ def test_a_claim_that_is_recorded_but_gone_is_made_again_under_its_name() -> Non
     assert made["metadata"]["name"] == "p-t-xxxxx"
 
 
+def test_no_claim_is_made_whose_name_the_api_server_would_refuse() -> None:
+    user, entry = stored(pod("p", of="card")), "e" * 63
+    user["spec"]["resourceClaims"][0]["name"] = entry
+    assert made_of(user, {"default/card": template("card")}) == (user, [])
+
+
 def test_without_its_template_no_claim_is_made() -> None:
     user = stored(pod("p", "c", of="card"))
     assert made_of(user, {}, claim("c")) == (user, [])

@@ -38,6 +38,16 @@ def test_faulty_parameters_of_a_class_name_the_class() -> None:
     assert decision.message.startswith("DeviceClass bad.lode.dev: spec.config[0].opaque.parameters.nonsense")
 
 
+def test_an_entry_whose_claim_cannot_be_named_is_told_at_once_with_the_remedy() -> None:
+    scene = FilledState()
+    scene.pod("p", generated={"e" * 63: ""}, age=0)
+    decision = decide(scene.state, "default/p", NOW)
+    assert isinstance(decision, Wait)
+    assert decision.reason == "ClaimMissing"
+    assert decision.report
+    assert "shorten the name of the entry" in decision.message
+
+
 def test_a_malformed_selector_is_told_of_each_claim_that_has_it() -> None:
     scene = FilledState()
     selectors = [{"cel": {"expression": "device.attributes["}}]

@@ -10,16 +10,41 @@ from driver.kube.objects import (
     is_terminal,
     object_key,
     pod_phase,
+    unnameable_claim,
 )
 
 OWNER = {"kind": "Pod", "name": "p", "uid": "u", "controller": True}
 
 
-@pytest.mark.parametrize(("pod", "entry"), [("p", "device"), ("p" * 100, "d"), ("p" * 40, "d" * 40)])
-def test_a_generated_name_leaves_room_for_five_characters(pod: str, entry: str) -> None:
-    name = generated_claim_prefix(pod, entry)
-    assert len(name) <= 57
-    assert name.endswith("-")
+@pytest.mark.parametrize(
+    ("pod", "entry", "prefix"),
+    [
+        ("p", "gpu", "p-gpu-"),
+        ("p" * 27, "e" * 28, f"{'p' * 27}-{'e' * 28}-"),
+        ("p" * 28, "e" * 28, f"{'p' * 27}-{'e' * 27}"),
+        ("p" * 124, "gpu", f"{'p' * 54}-g"),
+        ("p" * 253, "e", f"{'p' * 56}-"),
+        ("pp", "e" * 63, f"p-{'e' * 53}"),
+        ("p", "e" * 63, f"-{'e' * 54}"),
+    ],
+)
+def test_a_name_that_is_too_long_is_cut_in_proportion(pod: str, entry: str, prefix: str) -> None:
+    assert generated_claim_prefix(pod, entry) == prefix
+
+
+@pytest.mark.parametrize(
+    ("pod", "entry", "refused"),
+    [
+        ("p", "gpu", False),
+        ("p", "e" * 54, False),
+        ("p", "e" * 55, True),
+        ("a.b", "e" * 63, True),
+        ("a.b", "e" * 50, False),
+        ("a.bc", "e" * 63, False),
+    ],
+)
+def test_a_name_of_which_nothing_or_a_dot_is_left_is_refused(pod: str, entry: str, refused: bool) -> None:
+    assert bool(unnameable_claim(pod, entry)) is refused
 
 
 @pytest.mark.parametrize(

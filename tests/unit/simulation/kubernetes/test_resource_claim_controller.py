@@ -37,6 +37,15 @@ def test_a_pod_waits_for_a_template_that_comes_later(rig: FakeKubernetes) -> Non
     assert len(rig.claims()) == 1
 
 
+def test_a_pod_whose_claim_cannot_be_named_never_gets_it_and_others_do(rig: FakeKubernetes) -> None:
+    rig.template()
+    rig.pod("p", resourceClaims=[{"name": "e" * 63, "resourceClaimTemplateName": "t"}])
+    rig.pod("q")
+    rig.advance(60)
+    (claim,) = rig.claims()
+    assert claim["metadata"]["name"].startswith("q-device-")
+
+
 def test_a_restart_creates_no_second_claim(rig: FakeKubernetes) -> None:
     rig.template()
     rig.pod()
