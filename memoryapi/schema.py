@@ -1,7 +1,7 @@
 """The shape of every kind that this API serves: field names, types, and how lists merge.
 
-``schema.json`` is the part that is needed of what a real kube-apiserver publishes about its kinds. A contract test
-compares the two.
+``schema.json`` is the part that is needed of what a real kube-apiserver publishes about its kinds (of the Kubernetes
+Authors, Apache-2.0). A contract test compares the two.
 """
 
 import json

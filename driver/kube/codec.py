@@ -30,8 +30,7 @@ class _List(msgspec.Struct):
 
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
 _LISTS: Final = msgspec.json.Decoder(_List)
-"""Made with this module, by one thread. When msgspec first needs a type, it notes the type before it has looked at its
-fields. A second thread that decodes to the type in this moment ends the program (SIGSEGV)."""
+"""Made with this module, before there are threads: msgspec does not expect several first uses of a type at once."""
 
 
 class Items(Sequence[Object]):

@@ -2,7 +2,8 @@
 # Generate the Python code of the kubelet's gRPC services from the .proto files beside this script.
 #
 # The .proto files are those of Go module k8s.io/kubelet v0.37.1, pkg/apis/<name>/<version>/api.proto, renamed because
-# all of them are called api.proto and Python keeps one descriptor pool. The usual call, from anywhere:
+# all of them are called api.proto and Python keeps one descriptor pool. They are the Kubernetes Authors', licensed under
+# Apache-2.0, and so is what is generated from them. The usual call, from anywhere:
 #
 #     kubeletplugin/proto/regenerate.sh            # writes beside the .proto files
 #     kubeletplugin/proto/regenerate.sh DIRECTORY  # writes below another root, for comparing

@@ -1,8 +1,8 @@
 """The limits of one evaluation, so that no expression can use up CPU or memory.
 
 Two kinds of limits hold. The cost is Kubernetes' own count (see `call_costs`), with Kubernetes' limit: what fails there
-fails here. The other limits are Lode's. Kubernetes counts neither the characters that replace() or format() build nor
-the elements that a comparison of lists of shared lists visits. Such expressions run for hours there; here they fail.
+fails here. The other limits are Lode's, for the characters and elements that Kubernetes does not count: those that
+functions build, and those that they visit.
 """
 
 from typing import Any, Final

@@ -75,7 +75,7 @@ class CelQuantity:
         """-1, 0 or 1 if this is less than, equal to or more than ``other``."""
         if self.sign != other.sign or self.sign == 0:
             return (self.sign > other.sign) - (self.sign < other.sign)
-        # Different magnitudes decide without computing digits: 1e1000000000 has too many.
+        # Different magnitudes decide without computing digits, of which there may be too many.
         own, others = self._magnitude, other._magnitude
         if own != others:
             return self.sign if own > others else -self.sign

@@ -48,8 +48,11 @@ def test_metrics_of_the_program_and_of_its_process_are_served(server: ObserveSer
 
 
 def test_two_programs_in_one_process_do_not_share_metrics() -> None:
-    Metrics().counter("same_name", "One.")
-    Metrics().counter("same_name", "The other.")
+    one, other = Metrics(), Metrics()
+    one.counter("same_name", "One.").inc()
+    other.counter("same_name", "The other.")
+    values = [metrics.registry.get_sample_value("lode_same_name_total") for metrics in (one, other)]
+    assert values == [1, 0]
 
 
 def test_the_time_from_start_to_ready_is_a_metric() -> None:

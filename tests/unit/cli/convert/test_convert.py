@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cli import convert
+from cli.yaml_values import MAX_DEPTH
 from tests.unit.cli.cluster import Answer
 from tests.unit.cli.convert.converted import converted, given
 
@@ -254,8 +255,9 @@ def test_all_faults_are_said_at_once_with_file_line_and_field_and_nothing_is_wri
             "has a comment between brackets",
         ),
         ("kind: Pod\nspec: {<<: {}}\n", "merge keys"),
-        ("a: " + "[" * 200_000, "nested more than 100 levels"),
-        ('{"a": ' + "[" * 200_000, "nested more than 100 levels"),
+        ("a: " + "[" * MAX_DEPTH, f"nested more than {MAX_DEPTH} levels"),
+        ('{"a": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}", f"nested more than {MAX_DEPTH} levels"),
+        ('{"a": ' + "[" * 2_000, f"nested more than {MAX_DEPTH} levels"),
         ('{"a": 1}\n{"b": ', "is not JSON"),
         (BOMB, "aliases expand to more than"),
     ],

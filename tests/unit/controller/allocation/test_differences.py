@@ -121,8 +121,9 @@ def test_an_amount_no_device_can_give_leaves_the_other_alternatives(amount: str)
     assert allocation.results[0].request == "r0/some"
 
 
-def test_a_count_beyond_any_limit_is_a_fault_of_the_claim_and_no_crash() -> None:
-    asked = claim(*[Want("gpu", count=2**62)] * 3)
+@pytest.mark.parametrize("counts", [(33,), (20, 20)])
+def test_counts_above_the_limit_of_a_claim_are_a_fault_of_the_claim(counts: tuple[int, ...]) -> None:
+    asked = claim(*[Want("gpu", count=count) for count in counts])
     assert "exceed the limit of 32" in refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).reasons[0]
 
 
