@@ -15,7 +15,7 @@ from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Fi
 from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
-from controller.allocation.nodefit.fingerprint import fingerprint
+from controller.allocation.nodefit.fingerprint import crowding, fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
 from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts, most_fits, node_devices
 from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
@@ -270,8 +270,12 @@ class Fleet(KnownDevices):
         return fit_together(parts, effort * self._step_limit)
 
     def likeness(self, node: str, labels: Mapping[str, str], request: CompiledRequest) -> Hashable:
-        """A key of the node. Nodes with equal keys fit the request alike, also after equal places are freed."""
-        return fingerprint(self._index.order(self._index.slot(node, labels)), request, self._index)
+        """A key of the node. Nodes with equal keys fit the request alike, also after equal places are freed.
+
+        A place may be held twice: by a pod, and by the room that is kept there for another one.
+        """
+        order = self._index.order(self._index.slot(node, labels))
+        return fingerprint(order, request, self._index), crowding(order)
 
     def places(self, node: str, labels: Mapping[str, str], allocation: Allocation) -> tuple[Place, ...]:
         """The places of the allocation's devices among those of the node, and what it consumes of each, sorted."""

@@ -87,7 +87,7 @@ class GangSync:
         decision = self._decide_or_make_room(gang, restrictions)
         if not _is_pause(decision):
             others = [pod.key for pod in pods if not isinstance(decision.members.get(pod.key), MakeRoom)]
-            ended = [pod for pod in others if self._preempting.end(pod, changes)]
+            ended = [pod for pod in others if self._preempting.end(pod, changes, decision.members.get(pod))]
             if ended and not decision.makes_room and decision.refusal is not None:
                 decision = self._decide_or_make_room(gang, restrictions)
         if decision.plan is None:

@@ -117,7 +117,7 @@ class PodSync:
             return None
         decision = self._decide(pod)
         if not isinstance(decision, MakeRoom) and not self._is_pause(decision):
-            ended = self._preempting.end(key, changes)
+            ended = self._preempting.end(key, changes, decision)
             decision = self._decide(pod) if ended and isinstance(decision, Unallocatable) else decision
         return self.carry_out_decision(pod, decision, changes)
 

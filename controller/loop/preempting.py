@@ -9,12 +9,14 @@ from controller.gangs import choose
 from controller.loop.turns import Turns
 from controller.reconcile import (
     NO_HISTORY,
+    Decision,
     DecisionContext,
     GangDecision,
     MakeRoom,
     NobodyToEvict,
     NodeRestrictions,
     PlacementHistory,
+    PlacePod,
     Unallocatable,
     Wait,
     decide_gang,
@@ -55,6 +57,8 @@ class Preempting:
         self._paused_until = 0.0
         self._unbound: dict[str, None] = {}
         """Pods that wait until pods of lower priority are bound, which may be victims then."""
+        self._behind: dict[str, None] = {}
+        """Pods for which nobody is evicted while room is kept for others, which may end."""
         self._bindings = 0
         self._in_vain: BoundedCache[Hashable, tuple[int, ...]] = BoundedCache(_MOST_IN_VAIN)
         """The shapes and priorities, and the gangs, for which nobody is evicted, as of a version of nodes,
@@ -128,6 +132,8 @@ class Preempting:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
         if found.unbound:
             self._unbound[pod.key] = None
+        if self._state.rooms:
+            self._behind[pod.key] = None
         if self._spared:
             self._queue.add(("pod", pod.key), min(self._spared.values()))
         elif shape is not None:
@@ -197,21 +203,36 @@ class Preempting:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
         if self._state.rooms.counts_too_much(pod.key):
             changes.add(self._state.end_room(pod.key))
-        if self._state.rooms.of(pod.key) != decision.room:
+        before = self._state.rooms.of(pod.key)
+        if before != decision.room:
             changes.add(self._state.keep_room(decision.room))
+        if before is not None and before.node != decision.room.node:
+            self._try_those_behind()
         awaited = map(self._state.pods.get, decision.awaited)
         due = [overdue_at(self._state, one) for one in awaited if one is not None and one.deleting]
         if due:
             self._queue.add(("pod", pod.key), min(due))
 
-    def end(self, pod: str, changes: Changes) -> bool:
-        """Give back what is kept for a pod (key); return whether there was anything."""
+    def end(self, pod: str, changes: Changes, decision: Decision | None = None) -> bool:
+        """Give back what is kept for a pod (key); return whether there was anything.
+
+        Args:
+            decision: about the pod, which may get what was kept; None if the pod is gone.
+        """
         room = self._state.rooms.of(pod)
         if room is None:
             return False
         changes.add(self._state.end_room(pod))
+        if not (isinstance(decision, PlacePod) and decision.node == room.node):
+            self._try_those_behind()
         self._log.info("room kept no longer", preemptor=pod, node=room.node)
         return True
+
+    def _try_those_behind(self) -> None:
+        """Have those decided again for which others may be evicted now that a room is given back."""
+        behind, self._behind = self._behind, {}
+        for pod in behind:
+            self._queue.add(("pod", pod), self._clock.monotonic())
 
     def look_again(self, nodes: Collection[str], but: str = "") -> None:
         """Have those pods decided again for which room is kept on one of these nodes, except for one."""

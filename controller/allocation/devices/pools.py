@@ -105,6 +105,7 @@ class Pool:
         shared: devices with shares in use.
         used: devices in use by anything: their counters are consumed.
         exhausted: devices that are in use as a whole.
+        crowded: devices that more than one holder counts on: several shares, or a room that is kept on a card in use.
         tainted: the devices with each taint.
     """
 
@@ -113,6 +114,7 @@ class Pool:
         "binding_conditions",
         "compatibility_sets",
         "counters",
+        "crowded",
         "devices",
         "exhausted",
         "free",
@@ -149,7 +151,7 @@ class Pool:
         self.slot: NodeSlot | None = None
         self.binding_conditions = blueprint.binding_conditions
         self.shareable = blueprint.shareable
-        self.shared = self.used = self.exhausted = 0
+        self.shared = self.used = self.exhausted = self.crowded = 0
         self._allowed = self.layout.every
         self.tainted: dict[tuple[Taint, ...], int] = {}
         for group in range(len(self.layout.members)):
@@ -190,6 +192,7 @@ class Pool:
         self.shared = self.shared | bit if use.shares else self.shared & ~bit
         exhausted = use.exclusive or (use.shares and not device.spec.allow_multiple)
         self.exhausted = self.exhausted | bit if exhausted else self.exhausted & ~bit
+        self.crowded = self.crowded | bit if use.exclusive + use.shares > 1 else self.crowded & ~bit
 
     def _allow(self, group: int) -> None:
         """Bring the available devices of a counter group up to date."""

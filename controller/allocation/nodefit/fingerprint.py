@@ -31,6 +31,7 @@ IRRELEVANT: Final[Mapping[str, str]] = {
     "total": "follows from free, used and layout",
     "one_node": "a name",
     "slot": "the node itself",
+    "crowded": "tells only what is in use once holders are gone (``crowding``)",
     "binding_conditions": "decides the order of pools, and fingerprints are in this order",
     "shareable": "part of the column of capacities",
     "_allowed": "follows from layout and free",
@@ -41,6 +42,11 @@ IRRELEVANT: Final[Mapping[str, str]] = {
 def fingerprint(order: Order, request: CompiledRequest, index: DeviceIndex) -> Hashable:
     """The key of all facts of a node that decide how many times it fits the request."""
     return tuple([_of_pool(pool, visible, request, index) for pool, visible in order])
+
+
+def crowding(order: Order) -> Hashable:
+    """The key of the devices that are not free once one of their holders is gone: how many hold each, and how."""
+    return tuple([tuple([_crowd(pool, at) for at in bits(pool.crowded)]) if pool.crowded else () for pool, _ in order])
 
 
 def _of_pool(pool: Pool, visible: int, request: CompiledRequest, index: DeviceIndex) -> Hashable:
@@ -69,3 +75,8 @@ def _of_pool(pool: Pool, visible: int, request: CompiledRequest, index: DeviceIn
 def _shares(pool: Pool, index: int) -> Hashable:
     use = pool.devices[index].use
     return index, bool(use.exclusive), frozenset(use.consumed.items()), frozenset(use.sharing)
+
+
+def _crowd(pool: Pool, index: int) -> Hashable:
+    use = pool.devices[index].use
+    return index, use.exclusive, use.shares, frozenset(use.sharing.items())
