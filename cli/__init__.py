@@ -42,6 +42,7 @@ checks             which kinds are supported, and everything that is wrong with 
 documents          objects in YAML and JSON files
 yaml_values        YAML as kubectl reads it, bounded
 | durations        durations as people write them
+| allowance        what one simulation may cost
 | wanted           which names of objects a word on the command line may be
 | exitcodes        exit statuses of ``simulate`` and ``explain``
 | options          the options by which commands name a cluster

@@ -253,14 +253,14 @@ class Explainer:
             raise NoRights(missing)
         stored_objects = [obj for resource, listed in objects.items() for obj in stored(resource, listed)]
         more, unread = read_what_may_be_read(self._api) if complete else ([], [])
-        assume_nodes = any(right.resource == NODES for right in missing)
+        assumed = () if any(right.resource == NODES for right in missing) else None
         unread_kinds = [right.resource for right in unread] if complete else VOLUME_RESOURCES
         # Templates say what pods of gangs will ask for that do not exist yet. No claim is made from them here.
         templates = [item.object for item in more if item.resource == RESOURCE_CLAIM_TEMPLATES]
         every = [*stored_objects, *(item for item in more if item.resource != RESOURCE_CLAIM_TEMPLATES)]
         given = self._settings
         settings, notes = (given, ()) if given is not None else settings_of_cluster(self._api, every)
-        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, settings=settings)
+        snapshot = snapshot_of(every, self._names, assumed, unread=unread_kinds, settings=settings)
         for template in templates:
             snapshot.put(RESOURCE_CLAIM_TEMPLATES, template)
         snapshot.notes += notes

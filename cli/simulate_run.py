@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cli import live
+from cli.allowance import UNLIMITED, Allowance
 from cli.checks import InputObject, check
 from cli.decision_settings import DecisionSettings, settings_in, settings_of_cluster
 from cli.documents import BadInput, Documents, read_documents
@@ -81,15 +82,21 @@ def read_input(arguments: argparse.Namespace) -> ClusterInput:
 
 
 def with_cluster(
-    api: Api, given: Sequence[InputObject], names: Names, settings: DecisionSettings | None = None
+    api: Api,
+    given: Sequence[InputObject],
+    names: Names,
+    settings: DecisionSettings | None = None,
+    allowance: Allowance = UNLIMITED,
 ) -> ClusterInput:
     """Return the cluster with these objects in it.
 
     Args:
         settings: of the controller; None for those of the controller that is installed.
+        allowance: of the simulation; its seconds count from when the cluster has been read.
 
     Raises:
         BadInput: the objects cannot be used; carries every fault.
+        AsksTooMuch: the simulation has no time left.
         LodeError: the cluster cannot be read.
     """
     objects, live_notes = live.read_all(api, given)
@@ -97,7 +104,8 @@ def with_cluster(
     unread = [right.resource for right in missing]
     every = [*more, *objects]
     settings, unknown = (settings, ()) if settings is not None else settings_of_cluster(api, every)
-    snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, settings=settings)
+    allowance.begin()
+    snapshot = snapshot_of(every, names, None, unread=unread, settings=settings, allowance=allowance)
     snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state)]
     return ClusterInput(snapshot, every, "default")
 

@@ -68,6 +68,9 @@ def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome
     """The outcome for every pending pod, and for every unallocated claim that no pod uses, in order of decision.
 
     Pods and claims that ask for no devices of our driver are left out. Adds a note if the controller knows more.
+
+    Raises:
+        AsksTooMuch: the allowance of the snapshot is used up.
     """
     simulator = Simulator(snapshot, latest_time(snapshot.state) + LATER)
     pods = simulator.pods()
@@ -143,6 +146,7 @@ class Simulator:
         state, gang = self._state, self._state.gangs.of(pod.key)
         if not evictions.asks(state, pod.priority):
             return None
+        self._snapshot.allowance.check()
         if gang:
             wanted = self._refused.get(gang)
             if wanted is None:
@@ -219,6 +223,7 @@ class Simulator:
         return decision
 
     def _decide_gang(self, key: str) -> GangDecision:
+        self._snapshot.allowance.check()
         state, gang = self._state, known_gang(self._state, key)
 
         def chosen(wanted: Gang) -> GangPlan | GangRefusal:
@@ -240,6 +245,7 @@ class Simulator:
         )
 
     def _decide(self, key: str) -> Decision:
+        self._snapshot.allowance.check()
         history = self._histories.get(key, NO_HISTORY)
         context = DecisionContext(memory=self._memory, max_wait=_MAX_WAIT_SECONDS)
         decision = decide(self._state, key, self._now, history, context)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from cli.allowance import UNLIMITED, Allowance
 from cli.checks import WORKLOADS, InputKey, InputObject, damage
 from cli.decision_settings import DecisionSettings
 from cli.documents import LIVE, BadInput, InputFault
@@ -49,6 +50,7 @@ class ClusterSnapshot:
         pods: the pods as objects, by ``namespace/name``.
         claims: the claims as objects, by ``namespace/name``, with what was decided since.
         version: the last resource version given to an object.
+        allowance: of the simulation; it is asked before each step.
     """
 
     state: State
@@ -56,9 +58,15 @@ class ClusterSnapshot:
     pods: dict[str, Object] = field(default_factory=dict)
     claims: dict[str, Object] = field(default_factory=dict)
     version: int = 0
+    allowance: Allowance = UNLIMITED
 
     def put(self, resource: Resource, obj: Object) -> list[str]:
-        """Add an object, or replace it by a changed one. Returns why it is left out, if it cannot be decoded."""
+        """Add an object, or replace it by a changed one. Returns why it is left out, if it cannot be decoded.
+
+        Raises:
+            AsksTooMuch: the simulation has no time left.
+        """
+        self.allowance.check()
         self.version += 1
         versioned = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         if resource == RESOURCE_CLAIMS:
@@ -69,27 +77,28 @@ class ClusterSnapshot:
 def snapshot_of(
     inputs: Sequence[InputObject],
     names: Names,
-    classes: Sequence[Object] = (),
+    assumed: Sequence[Object] | None = (),
     *,
-    assume_nodes: bool = True,
     unread: Collection[Resource] = VOLUME_RESOURCES,
     settings: DecisionSettings = _NO_SETTINGS,
+    allowance: Allowance = UNLIMITED,
 ) -> ClusterSnapshot:
     """The snapshot made of the input objects.
 
     Args:
-        classes: DeviceClasses to assume if the input has none.
-        assume_nodes: whether to assume the nodes that ResourceSlices name if the input has none.
+        assumed: DeviceClasses to assume if the input has none, beside the nodes that ResourceSlices name; None if
+            nothing is assumed.
         unread: kinds that were not looked for. Files are not searched for volumes, so these are the default.
         settings: of the controller.
 
     Raises:
         BadInput: stored objects cannot be decoded; carries every fault.
+        AsksTooMuch: the simulation has no time left.
     """
     tables = _tables(inputs)
     names = replace(names, nvidia_dra=_has_nvidia_names(tables, names))
-    notes = [*_create_pods(inputs, tables), *_assume_classes(tables, classes)]
-    notes += _assume_nodes(tables) if assume_nodes else ()
+    notes = [*_create_pods(inputs, tables)]
+    notes += () if assumed is None else (*_assume_classes(tables, assumed), *_assume_nodes(tables))
     _admit(tables, names)
     _make_templates(tables, names)
     _create_claims(tables)
@@ -97,7 +106,7 @@ def snapshot_of(
     state = State(Fleet(names=names), names, settings.tiers, closing_conditions=settings.closing_node_conditions)
     state.follow_budgets()
     state.budgets.readable = True
-    snapshot = ClusterSnapshot(state, notes, pods)
+    snapshot = ClusterSnapshot(state, notes, pods, allowance=allowance)
     for resource in unread:
         snapshot.state.apply(Unreadable(resource))
     problems = []

@@ -267,4 +267,4 @@ def _state_of_gangs(api: Api, namespaces: set[str], names: Names) -> State:
                 inputs += live.stored(resource, live.list_all(api, resource, namespace))
             except live.NoRights:
                 continue
-    return snapshot_of(inputs, names, assume_nodes=False).state
+    return snapshot_of(inputs, names, assumed=None).state

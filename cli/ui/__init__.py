@@ -5,12 +5,14 @@ server       HTTP: connections, bounded in number, size and time
 answers      the answer to each request, and who gets one
 | watching   the threads that follow the fleet
 access       who is let in, and what they may see
+reviews      whose a token is and what its user may list, as the API server says it
 publishing   the document as it is sent
 | following  what is kept of the fleet, change by change
 | kinds      one kind of the fleet, followed as far as the rights of the user go
 document     the document: everything that the page shows, as JSON in columns
 | questions  why something waits, and what would become of a manifest
 contents     what the document is made of, as values
+| waiting_line  who comes when, where several ask
 """
 
 import argparse

@@ -1,43 +1,25 @@
 """Who is let in, and what they may see: the one user of this machine, or users of a cluster with their own tokens."""
 
-import hashlib
 import hmac
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from cli.allowance import Limits
 from cli.ui.questions import ClusterQuestions
+from cli.ui.reviews import Account, NotAdmitted, Reviews
 from driver.clock import Clock
-from driver.errors import LodeError
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Object, Resource
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 
-TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-KEPT_SECONDS: Final = 30.0
-"""How long the answers of the API server about a token count: a right that is taken away is seen for so long."""
-_MOST_KEPT: Final = 500
-"""Tokens whose answers are kept."""
+LIMITS: Final = Limits(pods=500, seconds=2)
+"""Of a what-if in a cluster, where the program that decides it serves others meanwhile."""
 _MOST_CHARACTERS: Final = 1 << 14
 """Of a token."""
-_MOST_AT_ONCE: Final = 4
-"""Tokens that are reviewed at once. Who sends many that nobody knows keeps the API server no busier than that."""
 _NAMES_NEED: Final = (RESOURCE_CLAIMS, PODS)
 """What somebody may list in a namespace whose names they see."""
-
-
-class NotAdmitted(LodeError):
-    """Somebody is not let in; the message says what to do."""
-
-    def __init__(self, status: HTTPStatus, message: str):
-        self.status = status
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +27,12 @@ class Visitor:
     """Somebody who is let in.
 
     Attributes:
+        who: has one question at a time.
         sees: whether they may see the names in a namespace; raises ``NotAdmitted`` if nobody says so now.
         asking: a connection to the cluster with their rights.
     """
 
+    who: str
     sees: Callable[[str], bool]
     asking: Callable[[], AbstractContextManager[ClusterQuestions]]
 
@@ -69,7 +53,7 @@ class OneUserDoor:
 
     def __init__(self, token: str, questions: ClusterQuestions):
         self._token = token.encode()
-        self._visitor = Visitor(sees=lambda _: True, asking=lambda: nullcontext(questions))
+        self._visitor = Visitor("", sees=lambda _: True, asking=lambda: nullcontext(questions))
 
     def admit(self, token: str) -> Visitor:
         """See ``Door``."""
@@ -78,24 +62,11 @@ class OneUserDoor:
         return self._visitor
 
 
-@dataclass(slots=True)
-class _Reviewed:
-    """What is known of a token.
-
-    Attributes:
-        spec: the user, as an access review takes it; empty if nobody has the token.
-        allowed: by resource and namespace.
-    """
-
-    until: float
-    spec: Mapping[str, Any]
-    allowed: dict[tuple[Resource, str], bool] = field(default_factory=dict)
-
-
 class ReviewedDoor:
     """Lets in users of a cluster who may list ResourceSlices. Thread-safe.
 
-    They see the names in a namespace whose claims and pods they may list, and the state of every card.
+    They see the names in a namespace whose claims and pods they may list, and the state of every card. What they ask
+    beside that has ``LIMITS``.
 
     Args:
         api: with the right to create TokenReviews and SubjectAccessReviews.
@@ -103,82 +74,30 @@ class ReviewedDoor:
     """
 
     def __init__(self, api: Api, connect: Callable[[str], AbstractContextManager[ClusterQuestions]], clock: Clock):
-        self._api = api
+        self._reviews = Reviews(api, clock)
         self._connect = connect
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, _Reviewed] = OrderedDict()
-        """By the digest of a token: the tokens themselves are not kept."""
-        self._reviewing = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
     def admit(self, token: str) -> Visitor:
         """See ``Door``."""
-        if not token or len(token) > _MOST_CHARACTERS:
-            raise _unknown()
-        reviewed = self._reviewed(token)
-        if not reviewed.spec:
-            raise _unknown()
-        if not self._may_list(reviewed, RESOURCE_SLICES, ""):
+        account = self._reviews.account(token) if 0 < len(token) <= _MOST_CHARACTERS else None
+        if account is None:
+            raise NotAdmitted(
+                HTTPStatus.UNAUTHORIZED,
+                "send a token that the cluster knows, such as that of kubectl create token NAME",
+            )
+        if not self._reviews.may_list(account, RESOURCE_SLICES):
             raise NotAdmitted(
                 HTTPStatus.FORBIDDEN,
                 "you may not list resourceslices of API group resource.k8s.io, which say what cards there are; have an "
                 "administrator bind you to the ClusterRole lode-ui-user",
             )
-        return Visitor(sees=partial(self._sees, reviewed), asking=partial(self._connect, token))
+        return Visitor(account.party, sees=partial(self._sees, account), asking=partial(self._limited, token))
 
-    def _sees(self, reviewed: _Reviewed, namespace: str) -> bool:
-        everywhere = all(self._may_list(reviewed, resource, "") for resource in _NAMES_NEED)
-        return everywhere or all(self._may_list(reviewed, resource, namespace) for resource in _NAMES_NEED)
+    def _sees(self, account: Account, namespace: str) -> bool:
+        may_list = partial(self._reviews.may_list, account)
+        return any(all(may_list(resource, place) for resource in _NAMES_NEED) for place in ("", namespace))
 
-    def _reviewed(self, token: str) -> _Reviewed:
-        digest, now = hashlib.sha256(token.encode()).digest(), self._clock.monotonic()
-        with self._lock:
-            known = self._known.get(digest)
-        if known is not None and now < known.until:
-            return known
-        if not self._reviewing.acquire(blocking=False):
-            raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, "many tokens are being looked at; try again")
-        try:
-            status = self._create(TOKEN_REVIEWS, {"token": token})
-        finally:
-            self._reviewing.release()
-        found = _Reviewed(now + KEPT_SECONDS, dict(_subject(status)))
-        with self._lock:
-            self._known[digest] = found
-            self._known.move_to_end(digest)
-            while len(self._known) > _MOST_KEPT:
-                self._known.popitem(last=False)
-        return found
-
-    def _may_list(self, reviewed: _Reviewed, resource: Resource, namespace: str) -> bool:
-        place = resource, namespace
-        if place not in reviewed.allowed:
-            wanted = {"verb": "list", "group": resource.group, "resource": resource.plural}
-            wanted |= {"namespace": namespace} if namespace else {}
-            status = self._create(ACCESS_REVIEWS, {**reviewed.spec, "resourceAttributes": wanted})
-            reviewed.allowed[place] = status.get("allowed") is True
-        return reviewed.allowed[place]
-
-    def _create(self, resource: Resource, spec: Object) -> Object:
-        """The status of a review."""
-        try:
-            review = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
-            return self._api.create(resource, review).get("status") or {}
-        except ApiError as error:
-            raise NotAdmitted(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"the API server does not say who you are: {error}"
-            ) from error
-
-
-def _unknown() -> NotAdmitted:
-    return NotAdmitted(
-        HTTPStatus.UNAUTHORIZED, "send a token that the cluster knows, such as that of kubectl create token NAME"
-    )
-
-
-def _subject(status: Object) -> Iterator[tuple[str, Any]]:
-    """The user of a token review, as an access review takes it; nothing if the token is not valid."""
-    user = status.get("user") or {}
-    if status.get("authenticated") is True and user.get("username"):
-        yield "user", user["username"]
-        yield from ((name, user[name]) for name in ("uid", "groups", "extra") if user.get(name))
+    @contextmanager
+    def _limited(self, token: str) -> Iterator[ClusterQuestions]:
+        with self._connect(token) as questions:
+            yield replace(questions, limits=LIMITS)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -10,19 +9,26 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
+from cli.allowance import AsksTooMuch
 from cli.documents import BadInput
 from cli.live import NoRights
 from cli.simulate_run import faults_json
-from cli.ui.access import Door, NotAdmitted, Visitor
+from cli.ui.access import Door, Visitor
 from cli.ui.document import Show
 from cli.ui.publishing import PackedDocument
 from cli.ui.questions import ClusterQuestions
+from cli.ui.reviews import NotAdmitted
+from cli.ui.waiting_line import NoTurn, WaitingLine
 from driver.errors import LodeError
 from driver.wire import Json
 
 MOST_BYTES: Final = 1 << 20
 """Of the body of a request."""
 _MOST_PARAMETERS: Final = 10
+_MOST_ASKING: Final = 16
+"""Users whose questions are answered or wait: each keeps a connection, of which there are twice as many."""
+_LONGEST_WAIT: Final = 60.0
+"""Seconds that a question waits for those of others."""
 _STATIC: Final = re.compile(r"/([a-z0-9][a-z0-9-]*\.(css|html|ico|js|png|svg))", re.ASCII)
 _TYPES: Final = {
     "css": "text/css; charset=utf-8",
@@ -109,7 +115,7 @@ class PageAnswers:
         self._door = door
         self._hosts = hosts
         self._folder = folder
-        self._asking = threading.Lock()
+        self._line = WaitingLine(1, _MOST_ASKING, _LONGEST_WAIT)
 
     def answer(self, request: PageRequest) -> PageAnswer:
         """Return the answer to a request, whatever that is."""
@@ -183,20 +189,20 @@ class PageAnswers:
         return self._asked(visitor, lambda cluster: cluster.simulate(manifest, given.get("namespace", "")))
 
     def _asked(self, visitor: Visitor, ask: Callable[[ClusterQuestions], Json]) -> PageAnswer:
-        """The answer of the cluster. One question at a time: each reads the whole cluster."""
-        if not self._asking.acquire(blocking=False):
-            raise RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; ask again then")
+        """The answer of the cluster. One question at a time, in turns: each reads the whole cluster."""
         try:
-            with visitor.asking() as cluster:
+            with self._line.turn(visitor.who), visitor.asking() as cluster:
                 return _json(HTTPStatus.OK, ask(cluster))
+        except NoTurn as error:
+            raise RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, str(error)) from error
+        except AsksTooMuch as error:
+            raise RefusedRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from error
         except BadInput as error:
             raise RefusedRequest(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), faults_json(error)) from error
         except NoRights as error:
             raise RefusedRequest(HTTPStatus.FORBIDDEN, str(error)) from error
         except LodeError as error:
             raise RefusedRequest(HTTPStatus.BAD_REQUEST, str(error)) from error
-        finally:
-            self._asking.release()
 
     def _static(self, path: str) -> PageAnswer:
         found = _STATIC.fullmatch(path)

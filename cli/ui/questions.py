@@ -1,14 +1,18 @@
 """What the page asks beside the document: why something waits, and what would become of a manifest."""
 
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from cli.allowance import NO_LIMITS, Allowance, Limits
+from cli.checks import WORKLOADS, InputObject
 from cli.documents import LIVE, Documents, parse
+from cli.expand import wanted_pods
 from cli.explain_run import explained
 from cli.outcomes import Outcome
 from cli.simulate_run import checked_objects, outcomes_json, outcomes_text, with_cluster
 from cli.simulator import simulate_all
+from driver.clock import Clock, SystemClock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api
 from driver.names import Names
 from driver.wire import Json
@@ -23,11 +27,14 @@ class ClusterQuestions:
 
     Attributes:
         namespace: where nothing else is said.
+        limits: of a what-if.
     """
 
     api: Api
     names: Names
     namespace: str = "default"
+    limits: Limits = NO_LIMITS
+    clock: Clock = field(default_factory=SystemClock)
 
     def explain(self, target: str, namespace: str = "") -> Json:
         """Return what ``lode explain -o json`` prints about ``pod/NAME``, ``card/NODE/CARD`` and so on, and its text.
@@ -36,19 +43,22 @@ class ClusterQuestions:
             OperatorFault: there is no such object, or it cannot be read; the message says what to do.
         """
         found = explained(self.api, target, namespace or self.namespace, self.names)
-        return {**found.to_json(), "waits": found.waits, "text": found.text(time.time())}
+        return {**found.to_json(), "waits": found.waits, "text": found.text(self.clock.now())}
 
     def simulate(self, manifest: str, namespace: str = "") -> Json:
         """Return what ``lode simulate --live -o json`` prints about the pods and claims of a manifest, and its text.
 
         Raises:
             BadInput: the manifest cannot be used; carries every fault.
+            AsksTooMuch: that takes more than ``limits``; the message says what to do.
             OperatorFault: the cluster cannot be read; the message says what to do.
         """
         documents = Documents()
         parse(manifest, PASTED, documents)
         given, notes = checked_objects(documents, namespace or self.namespace)
-        found = with_cluster(self.api, given, self.names)
+        allowance = Allowance(self.limits, self.clock)
+        allowance.count(_asked_about(given))
+        found = with_cluster(self.api, given, self.names, allowance=allowance)
         there = {(one.resource, *one.key[1:]) for one in found.objects if one.origin == LIVE}
         pods, claims = (
             [one for one in outcomes if (resource, one.namespace, one.name) not in there]
@@ -56,6 +66,12 @@ class ClusterQuestions:
         )
         answer = outcomes_json(pods, claims, [*found.snapshot.notes, *notes])
         return {**answer, "text": _text(pods, claims)}
+
+
+def _asked_about(given: Sequence[InputObject]) -> int:
+    """How many pods and claims are decided for these objects."""
+    new = sum(wanted_pods(one) for one in given if one.resource in WORKLOADS and not one.stored)
+    return new + sum(one.resource in (PODS, RESOURCE_CLAIMS) for one in given)
 
 
 def _text(pods: list[Outcome], claims: list[Outcome]) -> str:

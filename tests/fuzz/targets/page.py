@@ -1,17 +1,19 @@
 """The page of ``lode ui``: objects that the document shows, and requests of anybody who can connect."""
 
 import json
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cli.ui.access import OneUserDoor
+from cli.ui.access import Door, OneUserDoor, ReviewedDoor
 from cli.ui.answers import PageAnswers, PageRequest
 from cli.ui.contents import FleetContents
 from cli.ui.following import FOLLOWED, FollowedFleet
 from cli.ui.publishing import PackedDocument, packed_document
 from cli.ui.questions import ClusterQuestions
-from driver.kube.api import NODES, RESOURCE_SLICES, Resource
+from cli.ui.reviews import TOKEN_REVIEWS
+from driver.kube.api import NODES, RESOURCE_SLICES, Api, ApiCall, Resource
 from driver.kube.codec import decode_page
 from driver.kube.reflector import Upserted
 from driver.names import Names
@@ -81,6 +83,15 @@ class _Good:
         return 0.0
 
 
+class _Reviewer(Api):
+    """Knows one token, whose user may list everything."""
+
+    def call(self, call: ApiCall) -> Any:
+        if call.resource != TOKEN_REVIEWS:
+            return {"status": {"allowed": True}}
+        return {"status": {"authenticated": call.body["spec"]["token"] == _TOKEN, "user": {"username": "anna"}}}
+
+
 def _request(data: bytes) -> None:
     """Any request gets an answer, and one without the token no data."""
     source = Source(data)
@@ -90,7 +101,10 @@ def _request(data: bytes) -> None:
     text = data.decode("latin-1")
     headers = {"host": source.choice(("here", text)), "authorization": authorization or text, "if-none-match": text}
     questions = ClusterQuestions(MemoryApi(VirtualClock()), _NAMES)
-    answers = PageAnswers(_Good(), OneUserDoor(_TOKEN, questions), {"here"}, Path(__file__).parents[3] / "cli/ui/page")
+    own: Door = OneUserDoor(_TOKEN, questions)
+    shared: Door = ReviewedDoor(_Reviewer(), lambda _: nullcontext(questions), VirtualClock())
+    door = source.choice((own, shared))
+    answers = PageAnswers(_Good(), door, {"here"}, Path(__file__).parents[3] / "cli/ui/page")
     found = answers.answer(PageRequest(method, f"{path}{text}", headers, data))
     assert found.headers["Content-Security-Policy"]
     if _TOKEN not in headers["authorization"]:
