@@ -173,6 +173,8 @@ class PreemptionSettings(Section):
     """Whether pods are evicted at all; needs the rights of ``manifests/preemption``."""
     priority_classes: tuple[str, ...] = ()
     """The PriorityClasses whose pods may have others evicted; none for all. ``preemptionPolicy: Never`` counts too."""
+    longest_grace_seconds: float = Field(default=600, ge=0)
+    """A pod that takes longer to end is no victim, and nobody waits for it if it is being deleted."""
 
 
 class KueueSettings(Section):

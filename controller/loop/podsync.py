@@ -29,6 +29,7 @@ from controller.reconcile import (
     WriteRefusal,
     claim_updates,
     decide,
+    wait_for_ends,
 )
 from controller.state import Changes, PodView
 from controller.writing import WriteSequence
@@ -286,6 +287,8 @@ class PodSync:
                 devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
                 self._log.info(what, pod=key, node=node, devices=devices)
             case MakeRoom(room, victim):
+                if not room.evicts and (pod := self._state.pods.get(key)):
+                    self._reporter.report_wait(pod, wait_for_ends(decision), event=retry.event)
                 if victim is None:
                     return
                 retry.attempts = 0

@@ -18,6 +18,7 @@ from controller.reconcile import (
     PlacementHistory,
     PlacePod,
     Unallocatable,
+    VictimLimits,
     Wait,
     decide_gang,
     is_recorded,
@@ -65,8 +66,9 @@ class Preempting:
         budgets and bindings."""
 
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
-        """Return the restrictions of a decision about these pods (keys), which leave their rooms for no other place."""
-        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.of(pod)) is not None}
+        """Return the restrictions of a decision about these pods (keys), which leave no place for which others were
+        evicted."""
+        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.of(pod)) is not None and room.evicts}
         return replace(restrictions, rooms=rooms) if rooms else restrictions
 
     def party_of(self, pod: PodView) -> tuple[Collection[str], int]:
@@ -82,14 +84,14 @@ class Preempting:
         now, shape = self._clock.monotonic(), (answer.shape, pod.priority)
         if not self._may_look([pod], None if answer.own else shape, now):
             return answer
-        spared = self._spared_at(now)
-        found = make_room(self._state, key=pod.key, now=now, history=history, context=context, spared=spared)
+        limits = self._limits_at(now)
+        found = make_room(self._state, key=pod.key, now=now, history=history, context=context, limits=limits)
         if isinstance(found, NobodyToEvict):
             if found.over_quota is not None:
                 return replace(found.over_quota, group=(answer.group, pod.priority))
             self._found_none(pod, found, None if answer.own else shape)
             return answer
-        return found if self._begins([found]) else answer
+        return found if _relies_on_others([found]) else answer
 
     def room_for_gang(self, decision: GangDecision) -> GangDecision:
         """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
@@ -105,14 +107,14 @@ class Preempting:
         shape = None if own else (asked.key, keys, asked.minimum)
         if not self._may_look(pods, shape, now):
             return decision
-        found = make_room_for_gang(self._state, asked, now, self._spared_at(now))
+        found = make_room_for_gang(self._state, asked, now, self._limits_at(now))
         if isinstance(found, NobodyToEvict):
             if found.over_quota is None:
                 self._found_none(pods[0], found, shape)
                 return decision
             waits = dict.fromkeys(keys, found.over_quota)
             return replace(decision, members={**decision.members, **waits}, lacking=())
-        if not self._begins(found.values()):
+        if not _relies_on_others(found.values()):
             return decision
         # What members hold that have devices already stays: the others get theirs beside it.
         standing = {one.pod for one in asked.standing}
@@ -143,11 +145,6 @@ class Preempting:
     def _version(self) -> tuple[int, ...]:
         return self._state.nodes.generation, self._state.budgets.changes, self._bindings
 
-    def _begins(self, found: Collection[MakeRoom]) -> bool:
-        """Return whether room is made. If others are ending anyway, they leave room for whoever comes first."""
-        begun = any(self._state.rooms.of(one.room.pod) is not None for one in found)
-        return any(one.victims or (begun and one.awaited) for one in found)
-
     def _may_preempt(self, pod: PodView) -> bool:
         chosen = self._settings.priority_classes
         return (
@@ -157,9 +154,9 @@ class Preempting:
             and (not chosen or pod.priority_class in chosen)
         )
 
-    def _spared_at(self, now: float) -> dict[str, str]:
+    def _limits_at(self, now: float) -> VictimLimits:
         self._spared = {uid: until for uid, until in self._spared.items() if until > now}
-        return dict.fromkeys(self._spared, _REFUSED)
+        return VictimLimits(self._settings.longest_grace_seconds, dict.fromkeys(self._spared, _REFUSED))
 
     # Rooms
 
@@ -167,7 +164,7 @@ class Preempting:
         """Keep the rooms again that pods have recorded, at the start of a term. Nobody is evicted by that."""
         if not self._settings.enabled:
             return
-        now = self._clock.monotonic()
+        now, limits = self._clock.monotonic(), VictimLimits(self._settings.longest_grace_seconds)
         pods = [pod for pod in self._state.pods.values() if pod.nominated]
         recorded = {pod.key: pod.nominated for pod in pods if is_recorded(self._state, pod, pod.nominated)}
         gangs: dict[str, None] = {}
@@ -176,15 +173,19 @@ class Preempting:
             if not gang:
                 context = DecisionContext(NodeRestrictions(rooms=recorded))
                 with self._state.rooms.open_to([pod.key], pod.priority):
-                    found = make_room(self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, spared={})
+                    found = make_room(
+                        self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, limits=limits
+                    )
                 if isinstance(found, MakeRoom):
                     self._state.keep_room(found.room)
             elif gang not in gangs:
                 gangs[gang] = None
-                for room in self._restored(gang, recorded, now):
+                for room in self._restored(gang, recorded, now, limits):
                     self._state.keep_room(room)
 
-    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
+    def _restored(
+        self, key: str, recorded: Mapping[str, str], now: float, limits: VictimLimits
+    ) -> Collection[KeptRoom]:
         """Return the rooms of a gang of which members have recorded that others are evicted for them."""
         gang = known_gang(self._state, key)
         members = [member.pod for member in gang.members]
@@ -196,7 +197,11 @@ class Preempting:
                 lambda asked: choose(asked, self._state.devices, self._state.nodes),
                 context=DecisionContext(NodeRestrictions(rooms=recorded)),
             )
-            found = make_room_for_gang(self._state, decision.asked, now, {}) if decision.asked else NobodyToEvict()
+            found = (
+                NobodyToEvict()
+                if decision.asked is None
+                else make_room_for_gang(self._state, decision.asked, now, limits)
+            )
         return () if isinstance(found, NobodyToEvict) else [one.room for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
@@ -243,6 +248,12 @@ class Preempting:
     def wake(self, changes: Changes) -> None:
         """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
         self.look_again(changes.favoured)
+        if changes.favoured and (movable := self._state.rooms.movable()):
+            # One for each node is enough: if it leaves its room, that is a change, too.
+            known = [one for key in movable if (one := self._state.pods.get(key)) is not None]
+            first = sorted(known, key=partial(rank_of, self._state))[: len(changes.favoured)]
+            for owner in first:
+                self._queue.add(("pod", owner.key), self._clock.monotonic())
         if not changes.bound:
             return
         self._bindings += 1
@@ -259,3 +270,8 @@ class Preempting:
     def pause(self, seconds: float) -> None:
         """Evict nobody for a while, because an eviction was refused for another reason."""
         self._paused_until = self._clock.monotonic() + seconds
+
+
+def _relies_on_others(found: Collection[MakeRoom]) -> bool:
+    """Return whether others have to end before, evicted or not: so this room is there for these pods alone."""
+    return any(one.victims or one.awaited for one in found)

@@ -71,11 +71,12 @@ from controller.reconcile.makingroom import (
     make_room_for_gang,
     preemption_for,
     preemption_for_gang,
+    wait_for_ends,
 )
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.newnodes import NewNodes, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
-from controller.reconcile.occupancy import occupancy_of, overdue_at
+from controller.reconcile.occupancy import VictimLimits, occupancy_of, overdue_at
 from controller.reconcile.ondemand import (
     MakeTemplate,
     RefuseTemplate,
@@ -159,6 +160,7 @@ __all__ = [
     "Unallocatable",
     "UnhealthyUse",
     "Unreserve",
+    "VictimLimits",
     "Wait",
     "WriteRefusal",
     "ask_all",
@@ -195,6 +197,7 @@ __all__ = [
     "room_for_later",
     "start_without",
     "unhealthy_use",
+    "wait_for_ends",
     "wait_for_template",
     "wish_of",
     "wishes_of_gang",

@@ -7,7 +7,7 @@ gets room for all members in one decision, and nobody is evicted before each of 
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import Gang
@@ -18,7 +18,7 @@ from controller.reconcile.decisions import MakeRoom, Reason, Wait
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
-from controller.reconcile.occupancy import UNBOUND, occupancy_of
+from controller.reconcile.occupancy import UNBOUND, VictimLimits, occupancy_of
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
 from controller.state import KeptRoom, PodView, State
@@ -47,45 +47,50 @@ def make_room(
     now: float,
     history: PlacementHistory,
     context: DecisionContext,
-    spared: Mapping[str, str],
+    limits: VictimLimits,
 ) -> MakeRoom | NobodyToEvict:
-    """Return the next step to make room for the pod ``key``, or that nobody is evicted. Arguments as of ``decide``.
-
-    Args:
-        spared: as of ``occupancy_of``.
-    """
+    """Return the next step to make room for the pod ``key``, or that nobody is evicted. Arguments as of ``decide``."""
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return NobodyToEvict()
-    occupancy = occupancy_of(state, now, spared)
+    occupancy = occupancy_of(state, now, limits)
     answer = _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
     if not isinstance(answer, Preemption):
         return _no_room(answer, occupancy, found.pod.priority)
     (placement,) = answer.placements
     claims = [record.claim for record in found.unallocated]
     given = tuple(zip(claims, placement.allocations, strict=True))
-    room = KeptRoom(found.pod.key, found.pod.uid, placement.node, found.pod.priority, given)
+    pod, said = found.pod, is_recorded(state, found.pod, placement.node)
+    room = KeptRoom(
+        pod=pod.key,
+        uid=pod.uid,
+        node=placement.node,
+        priority=pod.priority,
+        allocations=given,
+        evicts=said or bool(answer.victims),
+    )
     return _step(answer, room, answer.victims[0] if answer.victims else None)
 
 
 def make_room_for_gang(
-    state: State, gang: Gang, now: float, spared: Mapping[str, str]
+    state: State, gang: Gang, now: float, limits: VictimLimits
 ) -> Mapping[str, MakeRoom] | NobodyToEvict:
     """Return the next step to make room for a gang, for each member that gets a place; or that nobody is evicted.
 
     Args:
         gang: as ``decide_gang`` asked for it. It may still start, and all members that it lacks exist and are gated.
-        spared: as of ``occupancy_of``.
     """
     if not _is_gang_free_to_move(state, gang):
         return NobodyToEvict()
-    occupancy = occupancy_of(state, now, spared)
+    occupancy = occupancy_of(state, now, limits)
     answer = _preemption_for_gang(state, gang, occupancy)
     if not isinstance(answer, Preemption):
         return _no_room(answer, occupancy, min(member.demand.needs.priority for member in gang.members))
     rooms = _rooms_of_gang(state, gang, answer.placements)
-    said = all(is_recorded(state, state.pods[room.pod], room.node) for room in rooms)
-    victim = answer.victims[0] if said and answer.victims else None
+    said = [is_recorded(state, state.pods[room.pod], room.node) for room in rooms]
+    if not answer.victims and not any(said):
+        rooms = [replace(room, evicts=False) for room in rooms]
+    victim = answer.victims[0] if all(said) and answer.victims else None
     teller = next((room for room in rooms if victim is not None and room.node == victim.node), rooms[0])
     return {room.pod: _step(answer, room, victim if room is teller else None) for room in rooms}
 
@@ -181,6 +186,12 @@ def _rooms_of_gang(state: State, gang: Gang, placements: Sequence[Placement]) ->
         pod = state.pods.get(placement.pod)
         rooms.append(KeptRoom(placement.pod, pod.uid if pod else "", placement.node, priority, own))
     return rooms
+
+
+def wait_for_ends(decision: MakeRoom) -> Wait:
+    """Return what a pod is told for whose room nobody is evicted."""
+    ended = "1 pod has ended" if len(decision.awaited) == 1 else f"{len(decision.awaited)} pods have ended"
+    return Wait(Reason.UNALLOCATABLE, f"gets its place on node {decision.room.node} when {ended}")
 
 
 def is_recorded(state: State, pod: PodView, node: str) -> bool:

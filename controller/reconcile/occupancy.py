@@ -1,6 +1,7 @@
 """Everybody who has a place, as the choice of victims takes it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from controller.gangs import GangTerms, SubGroups
@@ -15,17 +16,31 @@ UNBOUND: Final = "have not started yet"
 """Why a pod is no victim that kube-scheduler may be binding."""
 
 
-def occupancy_of(state: State, now: float, spared: Mapping[str, str] = {}) -> Occupancy:
-    """Return who has a place at ``now`` (as of ``State.at``): the pods with devices of ours, and their gangs.
+@dataclass(frozen=True, slots=True)
+class VictimLimits:
+    """What keeps pods from being victims, besides what the API says of them.
 
-    Args:
+    Attributes:
+        longest_grace: seconds. A pod that takes longer to end is no victim, and if it is being deleted, nobody waits
+            for it: it holds its devices as if it ran on.
         spared: pods (UIDs) that are no victims now, each with the reason, as a clause about pods.
     """
+
+    longest_grace: float = 600
+    spared: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_LIMITS: Final = VictimLimits()
+"""The default of the setting, and nobody spared."""
+
+
+def occupancy_of(state: State, now: float, limits: VictimLimits = NO_LIMITS) -> Occupancy:
+    """Return who has a place at ``now`` (as of ``State.at``): the pods with devices of ours, and their gangs."""
     known = {pod.key: pod for pod in _with_devices(state)}
     gangs = dict.fromkeys(gang for key in known if (gang := state.gangs.of(key)))
     for gang in gangs:
         known.update((key, state.pods[key]) for key in state.gangs.members(gang) if state.nodes.node_of(key))
-    holders = (*(_holder(state, pod, now, spared) for pod in known.values()), *_left_behind(state))
+    holders = (*(_holder(state, pod, now, limits) for pod in known.values()), *_left_behind(state))
     running = {gang: _running(state, gang) for gang in gangs}
     return Occupancy(holders, running, state.budgets.allowed, state.names.driver)
 
@@ -38,6 +53,14 @@ def is_overdue(state: State, pod: PodView, now: float) -> bool:
 def overdue_at(state: State, pod: PodView) -> float:
     """Return the time (as of ``State.at``) from which a pod that is being deleted is not counted on any more."""
     return state.at(pod.asked_to_end) + pod.grace_seconds + OVERDUE_SECONDS
+
+
+def _is_late(state: State, pod: PodView, now: float, longest: float) -> bool:
+    """Return whether it takes too long until the pod has ended, if it is told to now or was told before.
+
+    A victim has at most the longest grace. The API server's clock may be ahead of ours, so it gets some time more.
+    """
+    return overdue_at(state, pod) - now > longest + 2 * OVERDUE_SECONDS if pod.deleting else pod.grace_seconds > longest
 
 
 def _with_devices(state: State) -> Iterator[PodView]:
@@ -71,12 +94,14 @@ def _ours(state: State, claims: Iterable[str]) -> Iterator[str]:
     return (record.claim.key for record in records if record is not None and state.holds_ours(record.claim))
 
 
-def _holder(state: State, pod: PodView, now: float, spared: Mapping[str, str]) -> Holder:
+def _holder(state: State, pod: PodView, now: float, limits: VictimLimits) -> Holder:
     records = (state.claims.get(key) for key in pod.claim_keys)
-    overdue = is_overdue(state, pod, now)
-    kept = spared.get(pod.uid, "")
+    overdue, late = is_overdue(state, pod, now), _is_late(state, pod, now, limits.longest_grace)
+    kept = limits.spared.get(pod.uid, "")
     if overdue:
         kept = _OVERDUE
+    elif late:
+        kept = f"take longer than {limits.longest_grace:g} seconds to end"
     elif not pod.node_name and not pod.deleting:
         kept = UNBOUND
     return Holder(
@@ -89,7 +114,7 @@ def _holder(state: State, pod: PodView, now: float, spared: Mapping[str, str]) -
         gang=state.gangs.of(pod.key),
         budgets=state.budgets.of(pod.namespace, dict(pod.needs.pod.labels)),
         kept=kept,
-        going=pod.deleting and not overdue,
+        going=pod.deleting and not overdue and not late,
     )
 
 

@@ -87,7 +87,7 @@ class PodView:
     asked_to_end: str = ""
     """When the pod was told to end (RFC 3339): ``metadata.deletionTimestamp`` without the grace period; "" if never."""
     grace_seconds: int = 0
-    """The grace period that it got then."""
+    """The grace period that it got then; before, the one that it asks for (``spec.terminationGracePeriodSeconds``)."""
     priority_class: str = ""
     """``spec.priorityClassName``."""
     started: str = ""
@@ -144,7 +144,7 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         succeeded=status.get("phase") == "Succeeded",
         limit_seconds=_limit(spec),
         asked_to_end=_asked_to_end(metadata),
-        grace_seconds=integer(metadata.get("deletionGracePeriodSeconds")),
+        grace_seconds=_grace(metadata, spec),
         priority_class=text(spec.get("priorityClassName")),
         started=text(status.get("startTime")) if spec.get("activeDeadlineSeconds") else "",
     )
@@ -158,9 +158,16 @@ def _asked_to_end(metadata: Json) -> str:
     return (datetime.fromisoformat(ends) - grace).isoformat()
 
 
+def _grace(metadata: Json, spec: Json) -> int:
+    if metadata.get("deletionTimestamp"):
+        return integer(metadata.get("deletionGracePeriodSeconds"))
+    asked = spec.get("terminationGracePeriodSeconds")
+    return _GRACE_SECONDS if asked is None else integer(asked)
+
+
 def _limit(spec: Json) -> int | None:
-    deadline, grace = integer(spec.get("activeDeadlineSeconds")), spec.get("terminationGracePeriodSeconds")
-    return deadline + (_GRACE_SECONDS if grace is None else integer(grace)) if deadline else None
+    deadline = integer(spec.get("activeDeadlineSeconds"))
+    return deadline + _grace({}, spec) if deadline else None
 
 
 def _condition(raw: Json) -> Condition:

@@ -24,6 +24,8 @@ class KeptRoom:
         pod: ``namespace/name``.
         priority: pods of higher priority may take it. The least of its gang, if it is a member.
         allocations: what its claims get. A claim that members of a gang share is in the room of one of them.
+        evicts: whether pods are evicted for it, or were. If not, it is what pods leave that are ending anyway; then
+            this place is not better than any other that becomes free.
     """
 
     pod: str
@@ -31,6 +33,7 @@ class KeptRoom:
     node: str
     priority: int
     allocations: tuple[tuple[Claim, Allocation], ...] = ()
+    evicts: bool = True
 
     @property
     def given(self) -> Sequence[Allocation]:
@@ -67,6 +70,10 @@ class Rooms:
     def on(self, nodes: Collection[str]) -> list[str]:
         """Return the pods with a room on one of these nodes; all that have a room if "" is one."""
         return [pod for pod, kept in self._kept.items() if "" in nodes or kept.room.node in nodes]
+
+    def movable(self) -> list[str]:
+        """Return the pods for whose room nobody is evicted, so that they may go elsewhere."""
+        return [pod for pod, kept in self._kept.items() if not kept.room.evicts]
 
     def keep(self, room: KeptRoom) -> None:
         """Count the devices of a room as used, and for the quotas of its namespace, in place of those before."""

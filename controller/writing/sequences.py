@@ -183,8 +183,11 @@ def _scheduled(step: Step) -> Iterator[Object]:
 def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp: str) -> Iterator[Step]:
     """Say on the pod for which node others are evicted, and evict the next one.
 
-    The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go.
+    The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go. Nothing
+    is recorded where nobody is evicted: after a restart, the pod may have any other place as well.
     """
+    if not decision.room.evicts:
+        return
     node, gang = decision.room.node, state.gangs.of(pod.key)
     if not is_recorded(state, pod, node):
         pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))

@@ -43,7 +43,7 @@ FAULTS: Final = (
     FaultProfile(network=NetworkFaults(overtaken=0.1, lag=0.3)),
 )
 PRIORITIES: Final = (0, 0, 10, 10, 100, 100)
-GRACES: Final = (1, 1, 30, 120, 600)
+GRACES: Final = (1, 1, 30, 120, 600, 1800)
 WANTED: Final = ("gpu-1", "gpu-1", "gpu-2", "gpu-4", "share-small", "share-large", "share-all", "mig-large")
 WANTED_BY_GANGS: Final = ("gpu-1", "gpu-1", "gpu-2", "share-large")
 MOST_PODS: Final = 12
