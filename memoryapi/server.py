@@ -3,7 +3,7 @@
 import copy
 import random
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from driver.clock import Clock, rfc3339
@@ -81,6 +81,10 @@ class MemoryApi(Api):
         self._kinds = {kind.resource: kind for kind in kinds if kind.resource not in unserved}
         self._terminating: set[str] = set()
         self._copies = True
+        self.meets_removal: Callable[[ApiCall], bool] = lambda call: False
+        """Says of an update or patch of a removed object whether it met the removal. Then it is answered as by
+        Kubernetes 1.38, with the object as it was last, without a resourceVersion; Kubernetes 1.37 leaves the old one.
+        Otherwise it gets NotFound."""
         self._writer = ObjectWriter(self._store, clock, random.Random(seed))
         for name in _NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
@@ -223,11 +227,13 @@ class MemoryApi(Api):
             conditional = (call.body.get("metadata") or {}).get("resourceVersion")
             if kind.create_on_update and not call.subresource and not conditional:
                 return self._done(self._writer.create(kind, call.body, namespace))
-            raise _not_found(call.resource, call.name)
+            return self._just_removed(kind, call, namespace)
         return self._done(self._writer.replace(kind, entry, call.body, call.subresource, is_patch=False))
 
     def _patch(self, call: ApiCall) -> Object:
         kind = self._kind(call.resource, call.subresource)
+        if key_of(call.namespace, call.name) not in self._store.table(call.resource):
+            return self._just_removed(kind, call, call.namespace)
         entry = self._entry(kind, call.name, call.namespace)
         match call.patch_type:
             case "merge":
@@ -237,6 +243,25 @@ class MemoryApi(Api):
             case "json":
                 wanted = json_patch(entry.object, call.body)
         return self._done(self._writer.replace(kind, entry, wanted, call.subresource, is_patch=True))
+
+    def _just_removed(self, kind: KindRules, call: ApiCall, namespace: str) -> Object:
+        """The answer to a write of an object that does not exist (see ``meets_removal``).
+
+        Raises:
+            NotFound: it did not meet the removal of this object in this version.
+        """
+        change = self._store.removed(call.resource, key_of(namespace if kind.resource.namespaced else "", call.name))
+        wanted = call.body.get("metadata") or {} if isinstance(call.body, dict) else {}
+        if change is not None and change.before is not None:
+            known = change.before.object["metadata"]
+            met = known.get("deletionTimestamp") and all(
+                wanted.get(name, known[name]) == known[name] for name in ("uid", "resourceVersion")
+            )
+            if met and self.meets_removal(call):
+                last = change.before.thaw()
+                del last["metadata"]["resourceVersion"]
+                return last
+        raise _not_found(call.resource, call.name)
 
     def _delete(self, call: ApiCall) -> None:
         """Remove the object, or mark it for deletion while finalizers or its grace period keep it."""

@@ -92,6 +92,18 @@ class Store:
         self.version += 1
         self._record(table, Change(self.version, table.entries.pop(key), None, last))
 
+    def removed(self, resource: Resource, key: str) -> Change | None:
+        """The removal of an object that does not exist; None if there was none, or none is remembered."""
+        table = self._table(resource)
+        if key in table.entries:
+            return None
+        for change in reversed(table.changes):
+            if change.removed is not None:
+                metadata = change.removed.object["metadata"]
+                if f"{metadata.get('namespace', '')}/{metadata['name']}" == key:
+                    return change
+        return None
+
     def _record(self, table: _Table, change: Change) -> None:
         table.changes.append(change)
         if len(table.changes) > 2 * self._history:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from driver.kube.api import EVENTS, PODS, Api, ApiCall, Conflict, Gone, Unavailable, WatchEvent
 from driver.kube.decorator import ApiDecorator
+from memoryapi import MemoryApi
 from simulation.rivals import Rivals
 
 T = TypeVar("T")
@@ -163,6 +164,13 @@ class FaultyApi(ApiDecorator):
 
     def _occurs(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
+
+
+def meeting_removals(api: MemoryApi, seed: int) -> MemoryApi:
+    """The same API, to which every second write of a removed object meets the removal (``MemoryApi.meets_removal``)."""
+    randomness = random.Random(f"removals of {seed}")
+    api.meets_removal = lambda call: randomness.random() < 0.5
+    return api
 
 
 def _is_words(call: ApiCall) -> bool:

@@ -22,8 +22,8 @@ from controller.writing.steps import (
     Step,
     Target,
 )
-from driver.errors import OperatorFault
-from driver.kube.api import PODS, AlreadyExists, Api, Conflict, Invalid, NotFound, Object
+from driver.errors import SENSELESS, OperatorFault
+from driver.kube.api import PODS, AlreadyExists, Api, Conflict, Invalid, NotFound, Object, Unavailable
 from driver.kube.objects import object_key
 from driver.wire import allocation_from
 
@@ -48,6 +48,14 @@ def carry_out(api: Api, step: Step) -> Answered:
         ApiError: the step was not made, or (Unavailable) it is not known whether it was.
         OperatorFault: the API server does not store all fields of an allocation.
     """
+    try:
+        return _answered(api, step)
+    except SENSELESS as error:
+        what = f"{step.target.resource.kind} {step.target.key}"
+        raise Unavailable(f"{what}: the answer of the API server makes no sense: {error!r}") from error
+
+
+def _answered(api: Api, step: Step) -> Answered:
     match step:
         case ReadPage(target, token):
             page = api.list(target.resource, continue_token=token)

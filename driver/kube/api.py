@@ -159,6 +159,8 @@ def nothing() -> None:
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "evict"]
 _WRITES: Final = frozenset(("create", "update", "patch", "delete", "evict"))
+_STORED: Final = ("name", "uid", "resourceVersion")
+"""What ``metadata`` of every stored object has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,8 @@ class ApiCall:
 class Api(ABC):
     """The calls that the programs make. Every call may raise any ApiError.
 
-    Implementations have only ``call``; the methods of the verbs build its argument.
+    Implementations have only ``call``; the methods of the verbs build its argument. An answer that should be an object
+    is one: it has the name, uid and resource version of a stored object. What else a server says is one of the errors.
     """
 
     @abstractmethod
@@ -214,8 +217,7 @@ class Api(ABC):
         Args:
             meanwhile: called while the server works; what it raises is raised in the place of the answer.
         """
-        found: Object = self.call(ApiCall("get", resource, namespace, name, meanwhile=meanwhile))
-        return found
+        return self._object(ApiCall("get", resource, namespace, name, meanwhile=meanwhile))
 
     def list(
         self,
@@ -269,20 +271,23 @@ class Api(ABC):
         return events
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object. Unknown fields are an error (``fieldValidation=Strict``)."""
+        """The stored object. Unknown fields are an error (``fieldValidation=Strict``).
+
+        What has neither a name nor a generateName is a question, such as a TokenReview: it is answered, and not stored.
+        """
         metadata = _metadata(obj)
         name = metadata.get("name") or metadata.get("generateName") or ""
-        created: Object = self.call(
-            ApiCall("create", resource, namespace or metadata.get("namespace") or "", name, body=obj)
-        )
-        return created
+        return self._object(ApiCall("create", resource, namespace or metadata.get("namespace") or "", name, body=obj))
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
+        """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict).
+
+        Raises:
+            NotFound: the object does not exist, or was removed while the server carried this out.
+        """
         metadata = _metadata(obj)
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-        updated: Object = self.call(ApiCall("update", resource, namespace, name, subresource, body=obj))
-        return updated
+        return self._object(ApiCall("update", resource, namespace, name, subresource, body=obj))
 
     def patch(
         self,
@@ -294,11 +299,12 @@ class Api(ABC):
         subresource: str = "",
         patch_type: PatchType = "merge",
     ) -> Object:
-        """PATCH, as a merge patch by default."""
-        patched: Object = self.call(
-            ApiCall("patch", resource, namespace, name, subresource, body=patch, patch_type=patch_type)
-        )
-        return patched
+        """PATCH, as a merge patch by default.
+
+        Raises:
+            NotFound: as ``update``.
+        """
+        return self._object(ApiCall("patch", resource, namespace, name, subresource, body=patch, patch_type=patch_type))
 
     def delete(
         self,
@@ -355,6 +361,19 @@ class Api(ABC):
                 grace_period_seconds=grace_period_seconds,
             )
         )
+
+    def _object(self, call: ApiCall) -> Object:
+        answer = self.call(call)
+        metadata = answer.get("metadata") if isinstance(answer, dict) else None
+        known = metadata if isinstance(metadata, dict) else {}
+        expected = _STORED if call.name else ()
+        lacking = [name for name in expected if not (isinstance(known.get(name), str) and known[name])]
+        if isinstance(answer, dict) and not lacking:
+            return answer
+        if lacking == ["resourceVersion"] and known.get("deletionTimestamp") and call.verb in ("update", "patch"):
+            # Kubernetes 1.38 answers so, with code 200, if somebody else removes the object in that moment.
+            raise NotFound(f"{call} {call.name!r}: removed meanwhile", status=404, reason="NotFound")
+        raise Unavailable(f"{call} {call.name!r}: the answer is no stored object; missing: {', '.join(lacking)}")
 
 
 def _metadata(obj: Object) -> Object:

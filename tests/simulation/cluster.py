@@ -19,7 +19,7 @@ from kubeletplugin.hardware.simulated import Profile
 from kubeletplugin.node_context import NodeContext
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
+from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut, meeting_removals
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.component import FakeComponent
@@ -91,7 +91,7 @@ class SimulatedCluster:
         self.log = EventLog(self.clock)
         self.settings = settings or Settings()
         self.names = self.settings.names
-        self.api = MemoryApi(self.clock, seed=seed, custom=custom)
+        self.api = meeting_removals(MemoryApi(self.clock, seed=seed, custom=custom), seed)
         self.hostile = HostileObjects(self.api, self.log)
         """What controllers read besides; may be changed at any time."""
         self.access = Access(self.log)

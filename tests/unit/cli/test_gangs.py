@@ -241,7 +241,8 @@ class Installed(ApiDecorator):
             raise Forbidden("you may not", status=403)
         assert (call.namespace, call.name) == ("lode-system", "lode-settings-5f2k")
         data = {"settings.yaml": "controller: {volcanoTiers: {1: {nodeLabel: fabric}}}"}
-        return cast("T", {"metadata": {"name": call.name, "namespace": call.namespace}, "data": data})
+        metadata = {"name": call.name, "namespace": call.namespace, "uid": "u", "resourceVersion": "1"}
+        return cast("T", {"metadata": metadata, "data": data})
 
 
 def group_with_a_tier(api: MemoryApi) -> None:

@@ -260,3 +260,35 @@ def test_watches_end_when_versions_are_bumped_and_else_go_on_in_another_past() -
     api.restore(backup, 1000)
     with pytest.raises(Gone):
         api.watch(LEASES, resource_version=later)
+
+
+def removed_claim(api: MemoryApi) -> Object:
+    """The last state of a claim that was marked for deletion, and removed when its finalizer was taken."""
+    claim: Object = {"metadata": {"name": "c", "namespace": "default", "finalizers": ["example.com/f"]}, "spec": {}}
+    api.create(RESOURCE_CLAIMS, claim)
+    api.delete(RESOURCE_CLAIMS, "c", "default")
+    last = api.get(RESOURCE_CLAIMS, "c", "default")
+    api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"finalizers": None}}, namespace="default")
+    return last
+
+
+def test_a_write_that_meets_a_removal_is_answered_without_a_version() -> None:
+    """As by Kubernetes 1.38."""
+    api = MemoryApi(VirtualClock())
+    api.meets_removal = lambda call: True
+    last = removed_claim(api)
+    unversioned = {name: value for name, value in last["metadata"].items() if name != "resourceVersion"}
+    patched = ApiCall("patch", RESOURCE_CLAIMS, "default", "c", body={"metadata": {"labels": {"a": "b"}}})
+    for call in (patched, ApiCall("update", RESOURCE_CLAIMS, "default", "c", body=last)):
+        assert api.call(call)["metadata"] == unversioned
+    with pytest.raises(NotFound):
+        api.update(RESOURCE_CLAIMS, last)
+
+
+def test_a_write_of_another_version_or_object_meets_no_removal() -> None:
+    api = MemoryApi(VirtualClock())
+    api.meets_removal = lambda call: True
+    removed_claim(api)
+    for metadata in ({"uid": "other"}, {"resourceVersion": "1"}):
+        with pytest.raises(NotFound, match='"c" not found'):
+            api.patch(RESOURCE_CLAIMS, "c", {"metadata": metadata}, namespace="default")

@@ -144,7 +144,7 @@ def test_rules_are_made_in_the_version_that_is_served(operator: Operator) -> Non
                 return call(asked)
             if asked.verb == "create":
                 made.append((asked.resource.version, asked.body["apiVersion"]))
-                return asked.body
+                return {**asked.body, "metadata": {**asked.body["metadata"], "uid": "u", "resourceVersion": "1"}}
             return call(type(asked)("list", DEVICE_TAINT_RULES))
 
         patch.setattr(operator.stored, "call", beta)

@@ -66,6 +66,7 @@ class ControllerWorld:
     def __init__(self, nodes: int = 1, cards: int = 2, **settings: Any):
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock, custom=self.custom)
+        self.api.meets_removal = lambda call: True
         self.settings = Settings.model_validate({"controller": settings})
         self.add_class("gpu.lode.dev", 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "gpu"')
         for number in range(1, nodes + 1):

@@ -1,5 +1,6 @@
 """One sequence: each step is made to the version that the step before left, and ends with its term."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from driver.kube.api import (
     EVENTS,
     PODS,
     RESOURCE_CLAIMS,
+    Api,
+    ApiCall,
     Conflict,
     Forbidden,
     Invalid,
@@ -34,6 +37,7 @@ from driver.kube.api import (
     Resource,
     Unavailable,
 )
+from driver.kube.decorator import ApiDecorator
 from driver.names import FINALIZER
 from driver.wire import allocation_from
 from tests.contract.objects import allocation, consumer
@@ -79,6 +83,19 @@ class OnePlacement:
                 raise left.pop()
 
         self.world.meddler.before = meddle
+
+
+class Garbling(ApiDecorator):
+    """Gives other fields in the answers to one kind of call."""
+
+    def __init__(self, api: Api, garbled: str, fields: Object):
+        super().__init__(api)
+        self._garbled, self._fields = garbled, fields
+
+    def around(self, call: ApiCall, proceed: Callable[[], Any]) -> Any:
+        answer = proceed()
+        what = f"{call}/{call.subresource}" if call.subresource else str(call)
+        return {**answer, **self._fields} if what == self._garbled else answer
 
 
 def objects(result: WriteResult) -> dict[str, Object | None]:
@@ -204,6 +221,38 @@ def test_a_namesake_gets_nothing() -> None:
         assert isinstance(rig.run(step).error, Conflict)
     assert isinstance(rig.run(ExpectUnbound(rig.pod, GATE)).error, Conflict)
     assert rig.world.gates("p") == [GATE]
+
+
+def test_an_object_that_is_removed_during_a_write_ends_the_sequence_as_gone() -> None:
+    """Kubernetes 1.38 answers with code 200, and without a version. Nothing more is written."""
+    rig = OnePlacement()
+    rig.world.api.patch(RESOURCE_CLAIMS, "a", {"metadata": {"finalizers": ["example.com/f"]}}, namespace="default")
+    rig.world.api.delete(RESOURCE_CLAIMS, "a", "default")
+    claim = target(rig.world.claim("a"), RESOURCE_CLAIMS)
+
+    def meddle(what: str, _: Any) -> None:
+        if what == "patch resourceclaims/status":
+            rig.world.api.patch(RESOURCE_CLAIMS, "a", {"metadata": {"finalizers": None}}, namespace="default")
+
+    rig.world.meddler.before = meddle
+    result = rig.run(PatchClaimStatus(claim, STATUS), *rig.placement[2:])
+    assert isinstance(result.error, NotFound)
+    assert "removed meanwhile" in str(result.error)
+    assert objects(result) == {"default/a": None, "default/p": rig.world.pod("p")}
+    assert rig.world.gates("p") == [GATE]
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 1])
+@pytest.mark.parametrize("call", ["patch resourceclaims/status", "get pods"])
+def test_an_answer_that_makes_no_sense_is_no_answer(call: str, value: Any) -> None:
+    rig = OnePlacement()
+    steps = (*rig.placement[:2], ExpectUnbound(rig.pod, GATE), *rig.placement[2:])
+    execution = Execution(WriteSequence(("pod", "default/p"), steps, term=1), rig.terms)
+    api = Garbling(rig.world.api, call, {"spec": value, "status": value})
+    while (result := execution.step(api)) is None:
+        pass
+    assert isinstance(result.error, Unavailable)
+    assert isinstance(result.rest[0], PatchClaimStatus if "claims" in call else ExpectUnbound)
 
 
 def test_what_is_told_is_not_read_again_when_it_fails() -> None:

@@ -39,12 +39,15 @@ def test_broken_connections_are_found_on_every_platform() -> None:
     assert len(keep_alive()) == 4
 
 
+STORED = b'{"metadata":{"name":"l","uid":"u","resourceVersion":"7"}}'
+
+
 class Server:
     """A loopback server that records requests and gives the answers it is told."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, dict[str, str], Any]] = []
-        self.answer: Callable[[], Answer] = lambda: (200, {}, b"{}")
+        self.answer: Callable[[], Answer] = lambda: (200, {}, STORED)
         self.cut_short = False
         self.stalled = threading.Event()
         """While it is not set, answers hang before their end."""

@@ -49,6 +49,9 @@ CALLS: dict[str, ApiCall] = {
 """The same as values."""
 
 
+STORED = {"name": "p", "uid": "u", "resourceVersion": "7"}
+
+
 class RecordingApi(Api):
     """Records its calls; the answer to each is a new object."""
 
@@ -58,7 +61,7 @@ class RecordingApi(Api):
 
     def call(self, call: ApiCall) -> Any:
         self.calls.append(call)
-        self.answers.append(None if call.verb in ("delete", "evict") else object())
+        self.answers.append(None if call.verb in ("delete", "evict") else {"metadata": {**STORED}})
         return self.answers[-1]
 
 

@@ -16,7 +16,10 @@ import pytest
 from driver.kube.access import Access
 from driver.kube.api import PODS, Unavailable
 from driver.kube.client import KubeClient
+from driver.kube.codec import encode_object
 from testclusters import Authority
+
+STORED = {"metadata": {"name": "p", "uid": "u", "resourceVersion": "7"}}
 
 
 class Proxy(StreamRequestHandler):
@@ -46,9 +49,10 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", "2")
+        content = encode_object(STORED)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -105,7 +109,7 @@ def test_a_server_behind_a_proxy_is_spoken_to_as_without_one(access: Access) -> 
         thread.start()
         through = replace(access, server=f"https://api.internal:{address}", server_name="")
         client = KubeClient(replace(through, proxy=f"http://127.0.0.1:{proxy.server_address[1]}"))
-        assert client.get(PODS, "p", "n") == {}
+        assert client.get(PODS, "p", "n") == STORED
         client.close()
         proxy.shutdown()
         thread.join()
