@@ -53,7 +53,7 @@ class AdoptionCase:
                 "name": one["name"],
                 "image": "none",
                 "resources": {part: one[part] for part in ("limits", "requests") if part in one},
-                **{key: one[key] for key in ("restartPolicy",) if key in one},
+                **{key: one[key] for key in ("restartPolicy", "securityContext") if key in one},
             }
             for one in self.pod[kind]
         ]

@@ -19,6 +19,11 @@ def escaped(text: str) -> str:
     return f"{text}.lowerAscii()" + "".join(replaced)
 
 
+def trimmed(text: str, entries: bool) -> str:
+    """A text without blanks around its entries, if it is a list where these mean nothing."""
+    return f'{text}.split(",").map(entry, entry.trim()).join(",")' if entries else text
+
+
 def shown(text: str) -> str:
     """A text as a message has it: short, and on one line."""
     return f'({text}.size() > 64 ? {text}.substring(0, 64) + "..." : {text}).replace("\\n", " ").replace("\\r", " ")'

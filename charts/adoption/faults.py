@@ -1,8 +1,8 @@
-"""Why a pod cannot be adopted, as a list of texts in CEL, from the rules of a source. Pure."""
+"""Why a pod cannot be adopted, as lists of texts in CEL, from the rules of a source. Pure."""
 
 from collections.abc import Sequence
 
-from charts.adoption.cel import literal, shown
+from charts.adoption.cel import literal, shown, trimmed
 from driver.adoption.naming import LONGEST_NAME
 from driver.adoption.rules import (
     MOST,
@@ -10,7 +10,10 @@ from driver.adoption.rules import (
     NOT_NAMEABLE,
     TOO_LARGE,
     TOO_LONG,
+    UNEQUAL,
+    Among,
     Bound,
+    NeedsText,
     NoEmptyEntry,
     NotTogether,
     Values,
@@ -21,12 +24,23 @@ from driver.adoption.sources import AdoptionSource
 
 def faults(source: AdoptionSource) -> str:
     """The texts, each with field, value and remedy; none for a pod that is adopted."""
-    return " + ".join([*_of_amounts(source), *_of_pod(source), *_of_words(source), _of_names()])
+    return " + ".join([_unequal(), *_of_amounts(source), *_of_pod(source), *_of_words(source), _of_names(source)])
 
 
 def empty_entry(text: str) -> str:
     """Whether the text, a list in an annotation, has an empty entry."""
     return f'"" in {text}.split(",")'
+
+
+def _unequal() -> str:
+    """Requests that Kubernetes would refuse."""
+    limits, requests = (f"c.?resources.?{part}[?k]" for part in ("limits", "requests"))
+    equal = f'quantity({requests}.orValue("0")).compareTo(quantity({limits}.orValue("0"))) == 0'
+    text = (
+        f'variables.paths[i] + ".resources.requests[" + k + "]: " + {requests}.orValue("") + {literal(": " + UNEQUAL)}'
+    )
+    unequal = f"{requests}.hasValue() && !({limits}.hasValue() && {equal})"
+    return f"variables.containers.transformList(i, c, variables.named.filter(k, {unequal}).map(k, {text})).flatten()"
 
 
 def _of_amounts(source: AdoptionSource) -> list[str]:
@@ -42,9 +56,17 @@ def _of_amounts(source: AdoptionSource) -> list[str]:
     text = 'variables.paths[i] + ".resources.limits[" + variables.named[k] + "]: " + g + ": " + '
     text += f"(variables.numbers[i][k] < 0 ? {literal(NO_NUMBER)} : {remedy})"
     found = [f'texts.transformList(k, g, g != "" && ({wrong}), {text})']
+    found += [_not_among(rule) for rule in source.rules if isinstance(rule, Among)]
     if several := [rule for rule in source.rules if isinstance(rule, WholeIfSeveral)]:
         found.append(_too_little(several))
     return [f"variables.given.transformList(i, texts, {' + '.join(found)}).flatten()"]
+
+
+def _not_among(rule: Among) -> str:
+    number = "variables.numbers[i][k]"
+    wrong = f"{number} > 0 && {number} % {rule.every} != 0 && !({number} in {list(rule.allowed)})"
+    text = f'variables.paths[i] + ".resources.limits[" + variables.named[k] + "]: " + g + {literal(": " + rule.remedy)}'
+    return f"texts.transformList(k, g, variables.named[k] == {literal(rule.resource)} && {wrong}, {text})"
 
 
 def _too_little(rules: Sequence[WholeIfSeveral]) -> str:
@@ -66,10 +88,14 @@ def _of_pod(source: AdoptionSource) -> list[str]:
                 text = literal(f"spec.containers: {one}: with {other}: {remedy}")
                 both = f"{_asks(source, one)} && {_asks(source, other)}"
                 parts.append(f"({both} ? [{text}] : [])")
+            case NeedsText(resource, key, value, remedy):
+                text = literal(f"spec.containers: {resource}: without {key}: {value}: {remedy}")
+                there = f'variables.annotations[?{literal(key)}].orValue("").lowerAscii() == {literal(value)}'
+                parts.append(f"({_asks(source, resource)} && !({there}) ? [{text}] : [])")
             case Values(key, allowed, remedy):
-                parts.append(_of_text(source, key, f"!(text.lowerAscii() in {literal(list(allowed))})", remedy))
+                parts.append(of_text(source, key, f"!(text.lowerAscii() in {literal(list(allowed))})", remedy))
             case NoEmptyEntry(key, remedy, noted) if not noted:
-                parts.append(_of_text(source, key, empty_entry("text"), remedy))
+                parts.append(of_text(source, key, empty_entry("text"), remedy))
             case _:
                 pass
     return parts
@@ -82,7 +108,7 @@ def _asks(source: AdoptionSource, resource: str) -> str:
     return f"variables.named.exists(i, k, k == {literal(resource)} && variables.amounts.exists(A, A[i] > 0))"
 
 
-def _of_text(source: AdoptionSource, key: str, wrong: str, remedy: str) -> str:
+def of_text(source: AdoptionSource, key: str, wrong: str, remedy: str) -> str:
     """A text if the annotation or label is there and is `wrong`, an expression of `text`."""
     where = "labels" if key in source.labels else "annotations"
     message = f"{literal(f'metadata.{where}[{key}]: ')} + {shown('text')} + {literal(': ' + remedy)}"
@@ -97,12 +123,24 @@ def _of_text(source: AdoptionSource, key: str, wrong: str, remedy: str) -> str:
 
 def _of_words(source: AdoptionSource) -> list[str]:
     """Values that no name can have."""
-    strange = '!text.matches("^[A-Za-z0-9 ,_./:+-]*$")'
-    return [_of_text(source, key, strange, NOT_NAMEABLE) for key in (*source.annotations, *source.labels)]
+    return [
+        of_text(
+            source, key, f'!{trimmed("text", key in source.trimmed)}.matches("^[A-Za-z0-9 ,_./:+-]*$")', NOT_NAMEABLE
+        )
+        for key in (*source.annotations, *source.labels)
+    ]
 
 
-def _of_names() -> str:
-    return (
-        f"variables.claims.filter(p, p[1].size() > {LONGEST_NAME})"
-        f'.map(p, "metadata.annotations: " + {shown("p[1]")} + {literal(": " + TOO_LONG)})'
+def _of_names(source: AdoptionSource) -> str:
+    """The longest annotation, if a name is too long."""
+    size = "variables.annotations[k].size()"
+    longest = f"K.filter(k, {size} == K.map(n, variables.annotations[n].size()).max()).slice(0, 1)"
+    text = f'"metadata.annotations[" + k + "]: " + {shown("variables.annotations[k]")} + {literal(": " + TOO_LONG)}'
+    nothing = literal(f"spec.containers: : {TOO_LONG}")
+    keys = f"{literal(list(source.annotations))}.filter(k, k in variables.annotations)"
+    told = (
+        f"[{nothing}]"
+        if not source.annotations
+        else f"[{keys}].map(K, K.size() == 0 ? [{nothing}] : {longest}.map(k, {text}))[0]"
     )
+    return f"(variables.claims.exists(p, p[1].size() > {LONGEST_NAME}) ? {told} : [])"

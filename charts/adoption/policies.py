@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from charts.adoption.cel import literal
-from charts.adoption.faults import empty_entry, faults
+from charts.adoption.faults import faults
+from charts.adoption.notes import notes
 from charts.adoption.variables import variables
 from driver.adoption.naming import ADOPTED, NAMESPACE_LABEL, PLAIN
-from driver.adoption.rules import IgnoredInInit, NoEmptyEntry
 from driver.adoption.sources import SOURCES, AdoptionSource
 from driver.names import DEFAULT_DRIVER, Names
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 STEMS = ("adopt", "not-adopted", "adopted")
 """With what the names of the policies of a source begin: the one that changes pods, that refuses, that warns."""
 _API = "admissionregistration.k8s.io/v1"
-_MOST_TOLD = 12
+MOST_TOLD = 12
 """Faults in one message: the API server replaces one of more than 5 KiB by a general one."""
 _KINDS = (
     ("containers", "object.spec.containers", "i"),
@@ -31,6 +31,11 @@ def label(source: AdoptionSource) -> str:
     return f"{NAMESPACE_LABEL}{source.name}"
 
 
+def noted_in(source: AdoptionSource) -> str:
+    """The annotation with what of an adopted pod has another effect than it may seem."""
+    return f"{DEFAULT_DRIVER}/adopted-{source.name}"
+
+
 def rivals(source: AdoptionSource) -> list[AdoptionSource]:
     """Other sources that take one of its resources."""
     return [one for one in SOURCES.values() if one is not source and set(one.resources) & set(source.resources)]
@@ -41,10 +46,9 @@ def policies(source: AdoptionSource) -> list[Object]:
     specs = {"adopt": _adopting(source), "not-adopted": _refusing(source), "adopted": _warning(source)}
     found = []
     for stem in STEMS:
-        if spec := specs[stem]:
-            kind = "Mutating" if stem == "adopt" else "Validating"
-            actions = {"not-adopted": ["Deny"], "adopted": ["Warn"]}.get(stem)
-            found += _bound(kind, f"{stem}-{source.name}.{DEFAULT_DRIVER}", spec, actions)
+        kind = "Mutating" if stem == "adopt" else "Validating"
+        actions = {"not-adopted": ["Deny"], "adopted": ["Warn"]}.get(stem)
+        found += _bound(kind, f"{stem}-{source.name}.{DEFAULT_DRIVER}", specs[stem], actions)
     return found
 
 
@@ -77,7 +81,7 @@ def _names_a_resource(source: AdoptionSource) -> Object:
 
 
 def _adopting(source: AdoptionSource) -> Object:
-    known = variables(source) | {"faults": faults(source)}
+    known = variables(source) | {"faults": faults(source), "notes": notes(source)}
     spec = _of_new_pods(source, _names_a_resource(source), known)
     # A namespace is adopted by one of the sources that take the same resource; the policy that refuses says so.
     others = [{"key": label(other), "operator": "NotIn", "values": ["on"]} for other in rivals(source)]
@@ -114,7 +118,14 @@ def _with_claims(source: AdoptionSource) -> str:
         name = "object.spec.schedulerName"
         fields.append(f'schedulerName: {name} in {literal(list(source.schedulers))} ? "default-scheduler" : {name}')
     left = f"variables.faults.size() > 0 || {_has_claims(source)}"
-    return f"{left} ? Object{{}} : Object{{spec: Object.spec{{{', '.join(fields)}}}}}"
+    noted = f'{{{literal(noted_in(source))}: {_some("variables.notes")}.join("; ")}}'
+    metadata = f"variables.notes.size() == 0 ? Object.metadata{{}} : Object.metadata{{annotations: {noted}}}"
+    return f"{left} ? Object{{}} : Object{{metadata: {metadata}, spec: Object.spec{{{', '.join(fields)}}}}}"
+
+
+def _some(texts: str) -> str:
+    """As many texts as a message can have."""
+    return f"({texts}.size() > {MOST_TOLD} ? {texts}.slice(0, {MOST_TOLD}) : {texts})"
 
 
 def _referring(source: AdoptionSource, kind: str, many: str, place: str) -> str:
@@ -148,11 +159,10 @@ def _refusing(source: AdoptionSource) -> Object:
     """Resources that are still there were not taken out."""
     known = variables(source) | {"faults": faults(source), "told": _told(source)}
     said = f"the pod asks for resources of {source.name} and cannot be adopted"
-    some = f"variables.told.size() > {_MOST_TOLD} ? variables.told.slice(0, {_MOST_TOLD}) : variables.told"
     validation = {
         "expression": "variables.named.size() == 0",
         "message": f"{said}; docs/adoption.md says what can be",
-        "messageExpression": f'{literal(said + ": ")} + ({some}).join("; ")',
+        "messageExpression": f'{literal(said + ": ")} + {_some("variables.told")}.join("; ")',
         "reason": "Forbidden",
     }
     return _of_new_pods(source, _names_a_resource(source), known) | {"validations": [validation]}
@@ -173,29 +183,11 @@ def _told(source: AdoptionSource) -> str:
 
 
 def _warning(source: AdoptionSource) -> Object:
-    """What was adopted, and has another effect than it may seem; nothing if there is no such rule."""
-    validations = []
-    for rule in source.rules:
-        if isinstance(rule, NoEmptyEntry) and rule.noted:
-            key = literal(rule.key)
-            lists = f"(object.metadata.?annotations[?{key}].hasValue() ? [object.metadata.annotations[{key}]] : [])"
-            validations.append(
-                {
-                    "expression": f"!{lists}.exists(text, {empty_entry('text')})",
-                    "message": f"metadata.annotations[{rule.key}]: {rule.remedy}",
-                }
-            )
-        elif isinstance(rule, IgnoredInInit):
-            own = f'n.name.startsWith("lode-{source.name}-") && n.name != "lode-{source.name}-gpu"'
-            has = f"c.?resources.?claims.orValue([]).exists(n, {own})"
-            index = f"object.spec.initContainers.transformList(i, c, {has}, string(i))"
-            validations.append(
-                {
-                    "expression": f"!object.spec.?initContainers.orValue([]).exists(c, {has})",
-                    "messageExpression": (
-                        f'{index}.map(i, "spec.initContainers[" + i + "]").join(", ") + {literal(": " + rule.remedy)}'
-                    ),
-                }
-            )
-    adopted = {"name": "was-adopted", "expression": _has_claims(source)}
-    return _of_new_pods(source, adopted, {}) | {"validations": validations} if validations else {}
+    """What the policy that adopts has noted, which alone knows the pod as it was."""
+    validation = {
+        "expression": "false",
+        "message": f"what the annotation {noted_in(source)} says has another effect than it may seem",
+        "messageExpression": f"string(object.metadata.annotations[{literal(noted_in(source))}])",
+    }
+    noted = f"{literal(noted_in(source))} in object.metadata.?annotations.orValue({{}})"
+    return _of_new_pods(source, {"name": "was-noted", "expression": noted}, {}) | {"validations": [validation]}

@@ -5,7 +5,8 @@ for each of these. The other lists have an entry for each container, first those
 "" stands for one that asks for nothing.
 """
 
-from charts.adoption.cel import GIVEN, escaped, literal
+from charts.adoption.cel import GIVEN, escaped, literal, trimmed
+from charts.adoption.turns import turns
 from driver.adoption.naming import ADOPTED, PLAIN
 from driver.adoption.sources import AdoptionSource
 
@@ -23,8 +24,9 @@ def variables(source: AdoptionSource) -> Variables:
     found["numbers"] = f"variables.given.map(texts, texts.map(g, {number}))"
     found["words"] = _words(source)
     found["amounts"] = _amounts(source)
-    found["templates"] = f'variables.amounts.map(A, A.all(a, a <= 0) ? "" : {_template(source)})'
-    return found | _entries(source)
+    found |= turns(source)
+    found["templates"] = f'variables.wanted.map(W, W.all(v, v.all(a, a <= 0)) ? "" : {_template(source)})'
+    return found | _claims(source)
 
 
 def _of_pod(source: AdoptionSource) -> Variables:
@@ -34,6 +36,7 @@ def _of_pod(source: AdoptionSource) -> Variables:
     found |= {
         "inits": "object.spec.?initContainers.orValue([])",
         "containers": f"{apps} + {inits}",
+        "apps": f"{apps}.size()",
         "paths": (
             f'{apps}.transformList(i, c, "spec.containers[" + string(i) + "]") + '
             f'{inits}.transformList(i, c, "spec.initContainers[" + string(i) + "]")'
@@ -66,12 +69,15 @@ def _amounts(source: AdoptionSource) -> str:
 
 
 def _template(source: AdoptionSource) -> str:
-    """The name of the template for the amounts `A`."""
+    """The name of the template for what a claim wants, `W`."""
+    resource = "variables.groups[j][x]"
     if source.name == PLAIN:
-        its_class = f'variables.{CLASSES}.filter(it, it.startsWith(variables.named[i] + "="))[0].split("=")[1]'
-        amounts = f'A.transformList(i, a, a > 0, "n" + string(a) + "-" + {escaped(its_class)}).join(".")'
+        its_class = f'variables.{CLASSES}.filter(it, it.startsWith({resource} + "="))[0].split("=")[1]'
+        amount, joined = f'"n" + string(a) + "-" + {escaped(its_class)}', "."
     else:
-        amounts = 'A.transformList(i, a, a > 0, variables.tokens[variables.named[i]] + string(a)).join("-")'
+        amount, joined = f"variables.tokens[{resource}] + string(a)", "-"
+    of_one = f'v.transformList(x, a, a > 0, {amount}).join("{joined}")'
+    amounts = f'W.transformList(j, v, v.exists(a, a > 0), {of_one}).join("{joined}")'
     return f'([{literal(ADOPTED + source.name)}, {amounts}] + variables.words).join(".")'
 
 
@@ -81,49 +87,41 @@ def _words(source: AdoptionSource) -> str:
     for where, table in (("annotations", source.annotations), ("labels", source.labels)):
         if not table:
             continue
-        value = f"variables.{where}[p[0]]"
+        value = plain = f"variables.{where}[p[0]]"
+        if any(key in source.trimmed for key in table):
+            value = f"(p[0] in {literal(sorted(source.trimmed))} ? {trimmed(plain, True)} : {plain})"
         written = "".join(
             f" && !(p[0] == {literal(output)} && {literal(mark)} in variables.annotations)"
             for mark, output in source.outputs.items()
         )
         parts.append(
             f"{literal([[key, letter] for key, letter in table.items()])}.filter(p, p[0] in variables.{where}{written})"
-            f'.map(p, {value} == "" ? p[1] : p[1] + "-" + {escaped(value)})'
+            f'.map(p, [{value}].map(text, text == "" ? p[1] : p[1] + "-" + {escaped("text")})[0])'
         )
     return " + ".join(parts) or "[]"
 
 
-def _entries(source: AdoptionSource) -> Variables:
-    """The entries of ``spec.resourceClaims``: for each container, and as pairs of name and template.
-
-    A container that ends before the others start uses the entry of the first that has enough for it.
-    """
-    enough = 'variables.templates[i] != "" && A.all(k, a, a >= variables.amounts[j][k])'
-    others = f"variables.amounts.transformList(i, A, !variables.ends[i] && {enough}, variables.own[i])"
-    found = {
-        "entries": (
-            'variables.templates.transformList(j, t, t == "" ? "" : '
-            f"((variables.ends[j] ? {others} : []) + [variables.own[j]])[0])"
-        )
+def _claims(source: AdoptionSource) -> Variables:
+    """The entries of ``spec.resourceClaims``, as pairs of name and template; `uses` are those of each container."""
+    claims = 'variables.templates.transformList(x, t, t != "", [variables.entries[x], t])'
+    if not source.shared:
+        return {"uses": "variables.claimed", "claims": claims}
+    entry = literal(f"lode-{source.name}-gpu")
+    token = literal(source.resources[next(iter(source.shared))])
+    name = f"([{literal(ADOPTED + source.name)}, {token} + string(variables.together)] + variables.words)"
+    return _shared(source) | {
+        "uses": f"variables.claimed.transformList(i, names, names + (variables.shared[i] > 0 ? [{entry}] : []))",
+        "claims": f'{claims} + (variables.together > 0 ? [[{entry}, {name}.join(".")]] : [])',
     }
-    uses = 'e == "" ? [] : [e]'
-    claims = 't != "" && variables.entries[i] == variables.own[i], [variables.own[i], t]'
-    claims = f"variables.templates.transformList(i, t, {claims})"
-    if source.shared:
-        entry = literal(f"lode-{source.name}-gpu")
-        found |= _shared(source)
-        uses = f"({uses}) + (variables.shared[i] > 0 ? [{entry}] : [])"
-        token = literal(source.resources[next(iter(source.shared))])
-        name = f"([{literal(ADOPTED + source.name)}, {token} + string(variables.together)] + variables.words)"
-        claims += f' + (variables.together > 0 ? [[{entry}, {name}.join(".")]] : [])'
-    return found | {"uses": f"variables.entries.transformList(i, e, {uses})", "claims": claims}
 
 
 def _shared(source: AdoptionSource) -> Variables:
-    """What the containers of a pod use together: the most that is used at a time."""
+    """What the containers of a pod use together: the most that is used at a time. Sidecars run from their start on."""
     its = f"variables.named.transformList(i, k, k in {literal(sorted(source.shared))}, A[i])"
-    during = "variables.shared.transformList(i, a, {}variables.ends[i], a)"
+    sidecars = "lists.range(i).filter(n, n >= variables.apps && !variables.ends[n]).map(n, variables.shared[n])"
+    inits = f"variables.shared.transformList(i, a, variables.ends[i], a + ([0] + {sidecars}).sum())"
+    running = "([0] + variables.shared.transformList(i, a, !variables.ends[i], a)).sum()"
     return {
         "shared": f"variables.numbers.map(A, ([0] + {its}).sum())",
-        "together": f"({during.format('')} + [([0] + {during.format('!')}).sum()]).max()",
+        "together": f"({inits} + [{running}]).max()",
     }

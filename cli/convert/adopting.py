@@ -73,7 +73,7 @@ def adopted(pod: Mapping[str, Any], conversion: Conversion) -> AdoptedPod:
         return found
     changed, templates = pod, dict[str, str]()
     for source in sources:
-        adoption = adopt(changed, source)
+        adoption = adopt(changed, source, named=conversion.on_demand)
         found.faults += [Fault(it.field, f"{it.value!r}: {it.remedy}") for it in adoption.refused]
         found.notes += [Fault(it.field, f"{it.value!r}: {it.remedy}") for it in adoption.noted]
         changed = adoption.pod

@@ -19,6 +19,7 @@ class AscendResource:
         capacity_mib: the most memory that a pod may ask for; 0 if a part of the chip cannot be asked for.
         allocatable_mib: what a whole card has for programs.
         templates: memory in MiB by vNPU template, ascending.
+        dies: how many of the resource are a module, whose chips are given together.
     """
 
     resource: str
@@ -26,6 +27,7 @@ class AscendResource:
     capacity_mib: int = 0
     allocatable_mib: int = 0
     templates: Mapping[str, int] = field(default_factory=dict)
+    dies: int = 1
 
     @property
     def token(self) -> str:
@@ -82,7 +84,7 @@ CHIPS: Final = (
         "huawei.com/Ascend910B4-1", _model("910b4-1"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
     ),
     AscendResource(
-        "huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+        "huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}, dies=2
     ),
 )
 

@@ -1,11 +1,11 @@
 """Requests for GPUs of NVIDIA's device plugin, of HAMi and of Volcano, as claims. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from driver.adoption.naming import AdoptedName
 from driver.adoption.sources import HAMI, MIG_PROFILES, VOLCANO, mig_token
-from driver.adoption.wanted import LOCALITY, Json, Wanted, spec_of
+from driver.adoption.wanted import LOCALITY, Json, Wanted, listed, spec_of, trimmed
 from driver.errors import Fault
 from driver.names import NUMA_NODE, Names
 
@@ -64,8 +64,8 @@ def _cards(
     alone = request.source != HAMI.name or (not cores and percent in (0, 100))
     if cores == 100 or (alone and not cores and not memory and percent in (0, 100)):
         # Nobody else gets a part of such a card: of the memory or of the cores, all is taken.
-        least = {"memory": f"{memory}Mi"} if memory else {}
-        return [Wanted("gpu", "gpu", count, selectors, least, placement=placement)]
+        least = (f'{{capacity}}.memory.compareTo(quantity("{memory}Mi")) >= 0',) if memory else ()
+        return [Wanted("gpu", "gpu", count, (*selectors, *least), placement=placement)]
     capacity = {"memory": f"{memory}Mi"} if memory else {}
     capacity |= {"cores": str(cores)} if cores else {}
     if 0 < percent < 100:
@@ -82,32 +82,23 @@ def _selectors(request: AdoptedName, faults: list[Fault]) -> tuple[str, ...]:
     words, volcano = request.words, request.source == VOLCANO.name
     found = []
     if "t" in words:
-        types = words["t"].split(",") if volcano else _trimmed(words["t"])
+        types = words["t"].split(",") if volcano else trimmed(words["t"])
         if types and "" not in types:
-            found.append(f"{_listed(types)}.exists(it, {_CARD_TYPE}.contains(it))")
+            found.append(f"{listed(types)}.exists(it, {_CARD_TYPE}.contains(it))")
     if "nt" in words and not (volcano and "t" in words):
-        types = words["nt"].split(",") if volcano else _trimmed(words["nt"])
+        types = words["nt"].split(",") if volcano else trimmed(words["nt"])
         if "" in types:
             faults.append(Fault("metadata.name", "an empty entry of nouse-gputype excludes every card: remove it"))
         elif types:
-            found.append(f"!{_listed(types)}.exists(it, {_CARD_TYPE}.contains(it))")
-    if uuids := _trimmed(words.get("u", "")):
-        found.append(f"{{}}.uuid.lowerAscii() in {_listed(uuids)}")
-    if (uuids := _trimmed(words.get("nu", ""))) and (volcano or "u" not in words):
-        found.append(f"!({{}}.uuid.lowerAscii() in {_listed(uuids)})")
+            found.append(f"!{listed(types)}.exists(it, {_CARD_TYPE}.contains(it))")
+    if uuids := trimmed(words.get("u", "")):
+        found.append(f"{{}}.uuid.lowerAscii() in {listed(uuids)}")
+    if uuids := trimmed(words.get("nu", "")):
+        found.append(f"!({{}}.uuid.lowerAscii() in {listed(uuids)})")
     if "i" in words:
-        indexes = _trimmed(words["i"])
+        indexes = trimmed(words["i"])
         if not indexes or not all(it.isascii() and it.isdigit() and len(it) < 6 for it in indexes):
             faults.append(Fault("metadata.name", "gpu-index must be a list of numbers, such as 0,2"))
         else:
             found.append(f"{{}}.index in [{', '.join(str(int(it)) for it in indexes)}]")
     return tuple(found)
-
-
-def _trimmed(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",") if entry.strip()]
-
-
-def _listed(texts: Iterable[str]) -> str:
-    # The texts come from names, which have neither quotes nor backslashes.
-    return "[" + ", ".join(f'"{text}"' for text in texts) + "]"

@@ -6,6 +6,7 @@ Grammar::
     amounts = amount { "-" amount }           in the order of the source's table
     amount  = token number                    a token is of letters and digits and ends in a letter
     word    = key [ "-" text ]                the value of an annotation or label; without a text it is empty
+    key     = letter [ letter ] [ chip ]      a chip begins with a digit
     text    = { letter | digit | "-" escape } lower case
 
 The source ``plain`` has ``"n" number "-" text`` for each resource instead of the amounts; the text is the device class.
@@ -45,7 +46,7 @@ _UNESCAPED: Final = {f"-{letter}": character for character, letter in ESCAPES.it
 _V = TypeVar("_V")
 
 _AMOUNT = re.compile(r"([a-z](?:[a-z0-9]*[a-z])?)([0-9]{1,10})")
-_WORD = re.compile(r"([a-z]{1,2})(?:-(.+))?")
+_WORD = re.compile(r"([a-z]{1,2}(?:[0-9][a-z0-9]*)?)(?:-(.+))?")
 _PLAIN = re.compile(r"n([0-9]{1,10})-(.+)")
 _ESCAPED = re.compile(r"-.|[a-z0-9]")
 
@@ -116,7 +117,7 @@ def read_name(name: str) -> AdoptedName:
     source, _, rest = name.removeprefix(ADOPTED).partition(".")
     labels = rest.split(".")
     try:
-        if not name.startswith(ADOPTED) or len(name) > LONGEST_NAME:
+        if not name.startswith(ADOPTED):
             raise ValueError(name)
         if source == PLAIN:
             return AdoptedName(source, _unique(map(_plain, labels)), {})

@@ -1,10 +1,12 @@
 """Requests for NPUs of HAMi's and Huawei's device plugins, as claims. Pure."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from driver.adoption.chips import CHIPS, CORES, STATIC_VNPUS, AscendResource
 from driver.adoption.naming import AdoptedName
-from driver.adoption.wanted import LOCALITY, Json, Wanted, spec_of
+from driver.adoption.wanted import LOCALITY, Json, Wanted, listed, spec_of, trimmed
 from driver.errors import Fault
 from driver.names import Names
 
@@ -36,7 +38,10 @@ def _of_chip(chip: AscendResource, request: AdoptedName, faults: list[Fault]) ->
     count = request.amounts.get(f"{chip.token}n", 1 if memory or cores else 0)
     if not count:
         return []
-    selects = (chip.selects.replace("type", "{}.type").replace("model", "{}.model.lowerAscii()"),)
+    selects = (
+        chip.selects.replace("type", "{}.type").replace("model", "{}.model.lowerAscii()"),
+        *_uuids(chip, request),
+    )
     whole = Wanted("npu", "npu", count, selects, placement=LOCALITY if count > 1 else {})
     if memory > chip.capacity_mib:
         faults.append(Fault("metadata.name", f"a card has {chip.capacity_mib} MiB: ask for less memory than {memory}"))
@@ -48,16 +53,38 @@ def _of_chip(chip: AscendResource, request: AdoptedName, faults: list[Fault]) ->
         remedy = f"several cards are given whole: remove the memory, or ask for at least {chip.allocatable_mib} MiB"
         faults.append(Fault("metadata.name", remedy))
     fitting = [name for name, size in chip.templates.items() if size >= memory]
+    if count > 1 and chip.dies > 1:
+        return [_modules(whole, chip)]
     if count > 1 or not memory or not fitting:
         return [whole]
     return [Wanted("npu", "vnpu", 1, (*selects, _template(fitting[0])))]
+
+
+def _modules(whole: Wanted, chip: AscendResource) -> Wanted:
+    """Chips of modules: where a card is a module, as many as have these chips; where it is a chip, all of them."""
+    least = f'quantity("{chip.capacity_mib * 3 // 2}Mi")'
+    return replace(
+        whole,
+        alternatives={
+            "modules": f"{{capacity}}.memory.compareTo({least}) >= 0",
+            "chips": f"{{capacity}}.memory.compareTo({least}) < 0",
+        },
+        counts={"modules": -(-whole.count // chip.dies)},
+    )
+
+
+def _uuids(chip: AscendResource, request: AdoptedName) -> Iterator[str]:
+    """Conditions on the uuids of a chip: those that may be used, and those that may not, which count first."""
+    for key, condition in (("u", "{{}}.uuid.lowerAscii() in {}"), ("nu", "!({{}}.uuid.lowerAscii() in {})")):
+        if uuids := trimmed(request.words.get(f"{key}{chip.token[1:]}", "")):
+            yield condition.format(listed(uuids))
 
 
 def _of_cores(cores: int, request: AdoptedName, faults: list[Fault]) -> list[Wanted]:
     if cores % _CARD_CORES == 0:
         cards = cores // _CARD_CORES
         return [Wanted("npu", "npu", cards, (_310P,), placement=LOCALITY if cards > 1 else {})]
-    level, dvpp = request.words.get("l", "high"), request.words.get("d", "null")
+    level, dvpp = request.words.get("l", "low"), request.words.get("d", "null")
     templates = CORES.get((cores, level, dvpp), ())
     if not templates:
         remedy = (

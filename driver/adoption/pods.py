@@ -10,15 +10,21 @@ from typing import Any, Final
 
 from driver.adoption.naming import LONGEST_NAME, AdoptedName, can_be_named
 from driver.adoption.rules import (
+    BLANKS,
     NO_NUMBER,
     NOT_NAMEABLE,
+    PRIVILEGED,
+    RAISED,
     TOO_LONG,
+    UNEQUAL,
     Broken,
+    OnlyKnown,
     broken_by_amounts,
     broken_by_pod,
-    noted_of_init,
+    noted_of_amounts,
 )
 from driver.adoption.sources import AdoptionSource
+from driver.adoption.turns import AskingContainer, plan
 from driver.errors import InvalidInput
 from driver.quantity import NANO, Quantity
 
@@ -49,15 +55,20 @@ class _Container:
     body: dict[str, Any]
     amounts: dict[str, int]
     """Positive amounts by resource."""
-    first: bool
+    app: bool
+    """Whether it is no init container."""
+    ends: bool
     """Whether it ends before the others start: an init container that is no sidecar."""
 
 
-def adopt(pod: Mapping[str, Any], source: AdoptionSource) -> Adoption:
+def adopt(pod: Mapping[str, Any], source: AdoptionSource, *, named: bool = True) -> Adoption:
     """Return what becomes of a pod, or of a pod template, in a namespace where pods of the source are adopted.
+
+    The policies also write what is noted into an annotation of the pod, so that a warning can say it.
 
     Args:
         pod: with ``metadata`` and ``spec``. It is not changed.
+        named: whether the names of the templates are used in a cluster, so that they have a greatest length.
     """
     spec = pod.get("spec") or {}
     changed = {**pod, "spec": deepcopy(dict(spec))}
@@ -68,17 +79,17 @@ def adopt(pod: Mapping[str, Any], source: AdoptionSource) -> Adoption:
     texts = _texts(pod.get("metadata") or {}, source)
     asked = [resource for one in containers for resource in one.amounts]
     broken += [_at_metadata(it, pod, source) for it in broken_by_pod(source.rules, asked, texts)]
-    said = {name: texts[name] for name in source.words if name in texts}
+    said = {name: _trimmed(name, texts[name], source) for name in source.words if name in texts}
     broken += [
-        _at_metadata(Broken(name, text, NOT_NAMEABLE), pod, source)
+        _at_metadata(Broken(name, texts[name], NOT_NAMEABLE), pod, source)
         for name, text in said.items()
         if not can_be_named(text)
     ]
     words = {source.words[name]: text for name, text in said.items()}
-    templates = _claims(containers, source, words)
-    for name in templates.values():
-        if len(name) > LONGEST_NAME:
-            broken.append(Broken("metadata.annotations", name[:64], TOO_LONG))
+    templates, raised = _claims(containers, source, words)
+    broken += raised
+    if named and any(len(name) > LONGEST_NAME for name in templates.values()):
+        broken.append(_too_long(pod, source))
     noted = [it for it in broken if it.noted]
     if refused := [it for it in broken if not it.noted]:
         return Adoption(pod, refused=refused, noted=noted)
@@ -108,15 +119,17 @@ def _containers(spec: Mapping[str, Any], source: AdoptionSource, broken: list[Br
     for kind, letter in (("containers", ""), ("initContainers", "i")):
         for index, body in enumerate(spec.get(kind) or []):
             path = f"spec.{kind}[{index}]"
-            first = bool(letter) and body.get("restartPolicy") != "Always"
-            amounts = _amounts(body, source, path, broken)
-            noted = noted_of_init(source.rules, amounts) if letter else []
-            broken += [_at(path, it) for it in noted]
-            found.append(_Container(path, f"lode-{source.name}-{letter}{index}", body, amounts, first))
+            ends = bool(letter) and body.get("restartPolicy") != "Always"
+            broken += _unequal(body, source, path)
+            amounts = _amounts(body, source, path, broken, init=bool(letter))
+            entry = f"lode-{source.name}-{letter}{index}"
+            found.append(_Container(path, entry, body, amounts, app=not letter, ends=ends))
     return found
 
 
-def _amounts(body: Mapping[str, Any], source: AdoptionSource, path: str, broken: list[Broken]) -> dict[str, int]:
+def _amounts(
+    body: Mapping[str, Any], source: AdoptionSource, path: str, broken: list[Broken], *, init: bool
+) -> dict[str, int]:
     limits, amounts = _named_by(body), {}
     for resource in (*source.resources, *source.refused):
         if resource not in limits:
@@ -131,9 +144,39 @@ def _amounts(body: Mapping[str, Any], source: AdoptionSource, path: str, broken:
         else:
             amounts[resource] = quantity.value
     broken += [_at(path, it) for it in broken_by_amounts(source.rules, amounts)]
+    wanted = {resource: amount for resource, amount in amounts.items() if amount and resource not in source.refused}
     if any(amounts.get(count) == 0 for count in source.counts):
-        amounts = {resource: amount for resource, amount in amounts.items() if resource in source.shared}
-    return {resource: amount for resource, amount in amounts.items() if amount and resource not in source.refused}
+        wanted = {resource: amount for resource, amount in wanted.items() if resource in source.shared}
+    if wanted:
+        broken += [_at(path, it) for it in noted_of_amounts(source.rules, amounts, init=init)]
+    return wanted
+
+
+def _unequal(body: Mapping[str, Any], source: AdoptionSource, path: str) -> list[Broken]:
+    """Requests that Kubernetes would refuse: they differ from the limits."""
+    resources = body.get("resources") or {}
+    limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
+    return [
+        Broken(f"{path}.resources.requests[{it}]", str(requests[it]), UNEQUAL)
+        for it in source.every_resource
+        if it in requests and _number(requests[it]) != _number(limits.get(it, ""))
+    ]
+
+
+def _trimmed(key: str, text: str, source: AdoptionSource) -> str:
+    if key not in source.trimmed:
+        return text
+    return ",".join(entry.strip(BLANKS) for entry in text.split(","))
+
+
+def _too_long(pod: Mapping[str, Any], source: AdoptionSource) -> Broken:
+    """What to shorten: the longest annotation."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    found = [key for key in source.annotations if key in annotations]
+    if not found:
+        return Broken("spec.containers", "", TOO_LONG)
+    longest = max(found, key=lambda key: len(str(annotations[key])))
+    return Broken(f"metadata.annotations[{longest}]", str(annotations[longest]), TOO_LONG)
 
 
 def _at(path: str, broken: Broken) -> Broken:
@@ -144,11 +187,13 @@ def _texts(metadata: Mapping[str, Any], source: AdoptionSource) -> dict[str, str
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     written = {output for mark, output in source.outputs.items() if mark in annotations}
     known = {rule.key for rule in source.rules if hasattr(rule, "key")}
+    prefixes = tuple(rule.prefix for rule in source.rules if isinstance(rule, OnlyKnown))
     texts = {key: str(labels[key]) for key in source.labels if key in labels}
     texts |= {
         key: str(text)
         for key, text in annotations.items()
-        if (key in source.annotations or key in known - set(source.labels)) and key not in written
+        if (key in source.annotations or key in known - set(source.labels) or key.startswith(prefixes))
+        and key not in written
     }
     return texts
 
@@ -160,40 +205,49 @@ def _at_metadata(broken: Broken, pod: Mapping[str, Any], source: AdoptionSource)
     return Broken(f"spec.containers: {broken.field}", broken.value, broken.remedy, broken.noted)
 
 
-def _claims(containers: Sequence[_Container], source: AdoptionSource, words: Mapping[str, str]) -> dict[str, str]:
-    """Refer each container to its claims, and return the names of the templates by entry."""
-    templates: dict[str, str] = {}
-    apps = [one for one in containers if not one.first]
-    own = {one.entry: _own(one, source) for one in containers}
-    for one in containers:
-        if not own[one.entry]:
-            continue
-        entry = next((app.entry for app in apps if one.first and _has(own[app.entry], own[one.entry])), one.entry)
-        _refer(one.body, entry)
-        if entry == one.entry:
-            templates[entry] = str(AdoptedName(source.name, own[entry], words))
+def _claims(
+    containers: Sequence[_Container], source: AdoptionSource, words: Mapping[str, str]
+) -> tuple[dict[str, str], list[Broken]]:
+    """Refer each container to its claims; the names of the templates by entry, and what is noted."""
+    planned = plan([AskingContainer(it.entry, _own(it, source), it.app, it.ends) for it in containers], source)
+    for one, entries in zip(containers, planned.uses, strict=True):
+        for entry in entries:
+            _refer(one.body, entry)
+    amounts = dict(planned.amounts)
     for resource in source.shared:
         if total := _over_pod(containers, resource):
-            users = [one for one in containers if resource in one.amounts]
             entry = f"lode-{source.name}-gpu"
-            for one in users:
+            for one in (it for it in containers if resource in it.amounts):
                 _refer(one.body, entry)
-            templates[entry] = str(AdoptedName(source.name, {source.resources[resource]: total}, words))
-    return templates
+            amounts[entry] = {resource: total}
+    templates = {
+        entry: str(AdoptedName(source.name, {source.resources[it]: amount for it, amount in wanted.items()}, words))
+        for entry, wanted in amounts.items()
+    }
+    noted = [
+        Broken(f"{one.path}.resources", "", RAISED, noted=True) for one in containers if one.entry in planned.raised
+    ]
+    if planned.parts or not source.shared.isdisjoint(resource for one in containers for resource in one.amounts):
+        noted += [
+            Broken(f"{one.path}.securityContext.privileged", "true", PRIVILEGED, noted=True)
+            for one in containers
+            if (one.body.get("securityContext") or {}).get("privileged") is True
+        ]
+    return templates, noted
 
 
 def _own(one: _Container, source: AdoptionSource) -> dict[str, int]:
-    return {source.resources[it]: amount for it, amount in one.amounts.items() if it not in source.shared}
-
-
-def _has(more: Mapping[str, int], less: Mapping[str, int]) -> bool:
-    return bool(more) and all(more.get(token, 0) >= amount for token, amount in less.items())
+    return {it: amount for it, amount in one.amounts.items() if it not in source.shared}
 
 
 def _over_pod(containers: Sequence[_Container], resource: str) -> int:
-    """Init containers run one after the other, and before the rest (Kubernetes' rule for the requests of a pod)."""
-    firsts = [one.amounts.get(resource, 0) for one in containers if one.first]
-    return max([sum(one.amounts.get(resource, 0) for one in containers if not one.first), *firsts])
+    """The most that is used at a time: sidecars run from their start to the end."""
+    most, sidecars = 0, 0
+    for one in (it for it in containers if not it.app):
+        amount = one.amounts.get(resource, 0)
+        most = max(most, sidecars + amount)
+        sidecars += 0 if one.ends else amount
+    return max(most, sidecars + sum(one.amounts.get(resource, 0) for one in containers if one.app))
 
 
 def _refer(body: dict[str, Any], entry: str) -> None:

@@ -21,7 +21,20 @@ TOO_LARGE: Final = f"write at most {MOST}"
 NOT_NAMEABLE: Final = (
     "a name of a template can have letters, digits and - _ . , / : + and spaces of it: change the value"
 )
-TOO_LONG: Final = f"the whole request must fit in a name of {LONGEST_NAME} characters: shorten lists in annotations"
+RAISED: Final = (
+    "an init container needs more of a card than this container, which gets as much, because claims last as long as "
+    "the pod: ask for the same in both"
+)
+TOO_LONG: Final = (
+    f"the whole request must fit in a name of {LONGEST_NAME} characters: shorten the list, or write a "
+    "ResourceClaimTemplate, as lode convert does"
+)
+UNEQUAL: Final = "Kubernetes takes only equal limits and requests of such a resource: write the same amount in limits"
+PRIVILEGED: Final = (
+    "a privileged container can use every card of the node, and all of it: remove it, or ask for whole cards"
+)
+BLANKS: Final = " \t\n\r\v\f"
+"""Characters that are cut off entries of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,45 @@ class Bound:
 
     resource: str
     most: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """An amount that is one of ``allowed``, or a multiple of ``every``."""
+
+    resource: str
+    allowed: tuple[int, ...]
+    every: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOtherwise:
+    """An amount that is not read as it is written if it is not ``least`` to ``most``. It is noted."""
+
+    resource: str
+    least: int
+    most: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsText:
+    """A resource that means something only if an annotation has a value."""
+
+    resource: str
+    key: str
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyKnown:
+    """Annotations whose keys begin with the prefix are ``known``, or have no effect. It is noted."""
+
+    prefix: str
+    known: frozenset[str]
     remedy: str
 
 
@@ -77,7 +129,18 @@ class IgnoredInInit:
     remedy: str
 
 
-Rule = Bound | NotTogether | WholeIfSeveral | Values | NoEmptyEntry | IgnoredInInit
+Rule = (
+    Bound
+    | Among
+    | ReadOtherwise
+    | NeedsText
+    | OnlyKnown
+    | NotTogether
+    | WholeIfSeveral
+    | Values
+    | NoEmptyEntry
+    | IgnoredInInit
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +164,9 @@ def broken_by_amounts(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list
         match rule:
             case Bound(resource, most, remedy) if amounts.get(resource, 0) > most:
                 found.append(Broken(resource, str(amounts[resource]), remedy))
+            case Among(resource, allowed, every, remedy) if (amount := amounts.get(resource, 0)) % every:
+                if amount not in allowed:
+                    found.append(Broken(resource, str(amount), remedy))
             case WholeIfSeveral(count, memory, least, remedy):
                 if amounts.get(count, 1) > 1 and 0 < amounts.get(memory, 0) < least:
                     found.append(Broken(memory, str(amounts[memory]), remedy))
@@ -111,19 +177,24 @@ def broken_by_amounts(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list
     return [*found, *(Broken(resource, str(amount), TOO_LARGE) for resource, amount in large.items())]
 
 
-def noted_of_init(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list[Broken]:
-    """Return what is noted of an init container.
+def noted_of_amounts(rules: Iterable[Rule], amounts: Mapping[str, int], *, init: bool) -> list[Broken]:
+    """Return what is noted of a container that asks for devices.
 
     Args:
-        amounts: positive ones, by the name of the resource.
+        amounts: all that it names, by the name of the resource.
+        init: whether it is an init container.
     """
-    return [
-        Broken(resource, str(amount), rule.remedy, noted=True)
-        for rule in rules
-        if isinstance(rule, IgnoredInInit)
-        for resource, amount in amounts.items()
-        if resource in rule.resources
-    ]
+    found = []
+    for rule in rules:
+        match rule:
+            case ReadOtherwise(resource, least, most, remedy) if not least <= amounts.get(resource, least) <= most:
+                found.append(Broken(resource, str(amounts[resource]), remedy, noted=True))
+            case IgnoredInInit(resources, remedy) if init:
+                ignored = {it: amount for it, amount in amounts.items() if amount and it in resources}
+                found += [Broken(it, str(amount), remedy, noted=True) for it, amount in ignored.items()]
+            case _:
+                pass
+    return found
 
 
 def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mapping[str, str]) -> list[Broken]:
@@ -131,7 +202,7 @@ def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mappin
 
     Args:
         resources: what its containers ask for.
-        texts: its annotations and labels.
+        texts: its annotations and labels. Annotations that the system wrote itself are left out.
     """
     found = []
     for rule in rules:
@@ -140,6 +211,12 @@ def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mappin
                 found.append(Broken(one, f"with {other}", remedy))
             case Values(key, allowed, remedy) if key in texts and texts[key].lower() not in allowed:
                 found.append(Broken(key, texts[key], remedy))
+            case NeedsText(resource, key, text, remedy) if resource in resources:
+                if texts.get(key, "").lower() != text:
+                    found.append(Broken(resource, f"without {key}: {text}", remedy))
+            case OnlyKnown(prefix, known, remedy):
+                unknown = (key for key in texts if key.startswith(prefix) and key not in known)
+                found += [Broken(key, texts[key], remedy, noted=True) for key in unknown]
             case NoEmptyEntry(key, remedy, noted) if key in texts and "" in texts[key].split(","):
                 found.append(Broken(key, texts[key], remedy, noted))
             case _:

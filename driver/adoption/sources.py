@@ -11,12 +11,17 @@ from typing import Final
 from driver.adoption.chips import CHIPS, STATIC_VNPUS, AscendResource
 from driver.adoption.naming import PLAIN
 from driver.adoption.rules import (
+    MOST,
     MOST_DEVICES,
     MOST_MIB,
+    Among,
     Bound,
     IgnoredInInit,
+    NeedsText,
     NoEmptyEntry,
     NotTogether,
+    OnlyKnown,
+    ReadOtherwise,
     Rule,
     Values,
     WholeIfSeveral,
@@ -40,16 +45,47 @@ def mig_token(profile: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class CardAmounts:
+    """Resources that say together which cards are wanted: how many, and how much of each.
+
+    Attributes:
+        percent_first: whether a percentage counts where there is also an amount of memory; else the memory does.
+        exclusive: whether 100 cores are the whole card; then memory is what the card has at least.
+        unit: how many of ``count`` are a whole card, of which fewer are a part; 0 if ``count`` is a number of cards.
+    """
+
+    count: str
+    memory: str = ""
+    percent: str = ""
+    cores: str = ""
+    percent_first: bool = False
+    exclusive: bool = False
+    unit: int = 0
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """The resources; "" for one that there is not."""
+        return self.count, self.memory, self.percent, self.cores
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that there are."""
+        return tuple(filter(None, self.names))
+
+
+@dataclass(frozen=True, slots=True)
 class AdoptionSource:
     """A system whose pods are adopted.
 
     Attributes:
         name: in names of templates, of policies and of the label of namespaces.
         resources: the token of each extended resource, in the order of the name.
+        cards: resources that say together which cards are wanted; any other one is a number of devices.
         counts: resources that are numbers of devices: with 0 of one, a container asks for nothing.
         shared: resources that are added up over the containers of a pod, which use one claim together.
         annotations: the key in names of each annotation that means something.
         labels: the same of labels of the pod.
+        trimmed: annotations with lists whose entries may have blanks around them, which mean nothing.
         outputs: an annotation that shows that the annotation of its value was written by the system, not the user.
         environment: resources that only set a variable of the container.
         refused: resources that nothing can stand for; a rule refuses each.
@@ -60,10 +96,12 @@ class AdoptionSource:
 
     name: str
     resources: Mapping[str, str]
+    cards: tuple[CardAmounts, ...] = ()
     counts: tuple[str, ...] = ()
     shared: frozenset[str] = frozenset()
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    trimmed: frozenset[str] = frozenset()
     outputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
@@ -89,6 +127,18 @@ _MIG: Mapping[str, str] = {f"nvidia.com/mig-{profile}": mig_token(profile) for p
 _SLICES = ("nvidia.com/gpu.shared", *(f"{name}.shared" for name in _MIG))
 """What the device plugin calls time slices, if it is told to rename them."""
 _SLICED = "a time slice has no size: ask for nvidia.com/gpu, or for a share with a claim (docs/requests.md)"
+_ALL_MEMORY = "0 is all of the memory: remove it, or write how much"
+_ALL_CORES = "more than 100 cores are the whole card, with all of its memory: write 1 to 100"
+_UNKNOWN = "it means nothing here: remove it"
+_UUIDS: Mapping[str, str] = {
+    f"hami.io/{use}-{chip.resource.partition('/')[2]}-uuid": f"{key}{chip.token[1:]}"
+    for chip in CHIPS
+    if chip.capacity_mib
+    for use, key in (("use", "u"), ("no-use", "nu"))
+}
+"""Annotations that choose NPUs of a chip, and their keys in names."""
+_POLICIES: Mapping[str, str] = {"hami.io/node-scheduler-policy": "sn", "hami.io/gpu-scheduler-policy": "sg"}
+_OF_HAMI = OnlyKnown("hami.io/", frozenset({*_UUIDS, *_POLICIES}), _UNKNOWN)
 _TYPES = "an empty entry stands for every card, and is left out: remove it"
 
 NVIDIA: Final = AdoptionSource(
@@ -108,6 +158,11 @@ HAMI: Final = AdoptionSource(
         "nvidia.com/gpucores": "c",
         **_MIG,
     },
+    cards=(
+        CardAmounts(
+            "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", exclusive=True
+        ),
+    ),
     counts=("nvidia.com/gpu",),
     annotations={
         "nvidia.com/use-gputype": "t",
@@ -116,15 +171,18 @@ HAMI: Final = AdoptionSource(
         "nvidia.com/nouse-gpuuuid": "nu",
         "nvidia.com/numa-bind": "b",
         "nvidia.com/vgpu-mode": "v",
-        "hami.io/node-scheduler-policy": "sn",
-        "hami.io/gpu-scheduler-policy": "sg",
+        **_POLICIES,
     },
+    trimmed=frozenset(f"nvidia.com/{it}" for it in ("use-gputype", "nouse-gputype", "use-gpuuuid", "nouse-gpuuuid")),
     environment={"nvidia.com/priority": "CUDA_TASK_PRIORITY"},
     schedulers=("hami-scheduler", "volcano"),
     rules=(
         Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM),
         Bound("nvidia.com/gpumem", MOST_MIB, _BYTES),
         Bound("nvidia.com/gpumem-percentage", 100, _PERCENT),
+        ReadOtherwise("nvidia.com/gpumem", 1, MOST, _ALL_MEMORY),
+        ReadOtherwise("nvidia.com/gpumem-percentage", 1, MOST, _ALL_MEMORY),
+        ReadOtherwise("nvidia.com/gpucores", 0, 100, _ALL_CORES),
         Values("nvidia.com/vgpu-mode", ("hami-core", "mig", "mps"), "use hami-core, mig or mps"),
         Values("nvidia.com/numa-bind", ("true", "false", "t", "f", "1", "0"), "write true or false"),
         Values("hami.io/node-scheduler-policy", ("binpack", "spread"), "use binpack or spread"),
@@ -135,6 +193,7 @@ HAMI: Final = AdoptionSource(
         ),
         NoEmptyEntry("nvidia.com/use-gputype", _TYPES, noted=True),
         NoEmptyEntry("nvidia.com/nouse-gputype", "an empty entry is left out: remove it", noted=True),
+        _OF_HAMI,
     ),
 )
 
@@ -148,6 +207,16 @@ VOLCANO: Final = AdoptionSource(
         "volcano.sh/gpu-number": "w",
         "volcano.sh/gpu-memory": "s",
     },
+    cards=(
+        CardAmounts(
+            "volcano.sh/vgpu-number",
+            "volcano.sh/vgpu-memory",
+            "volcano.sh/vgpu-memory-percentage",
+            "volcano.sh/vgpu-cores",
+            percent_first=True,
+            exclusive=True,
+        ),
+    ),
     counts=("volcano.sh/vgpu-number",),
     shared=frozenset({"volcano.sh/gpu-memory"}),
     annotations={
@@ -158,6 +227,7 @@ VOLCANO: Final = AdoptionSource(
         "volcano.sh/vgpu-mode": "v",
         "volcano.sh/gpu-index": "i",
     },
+    trimmed=frozenset({"volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid"}),
     outputs={"volcano.sh/predicate-time": "volcano.sh/gpu-index"},
     schedulers=("volcano",),
     rules=(
@@ -167,6 +237,8 @@ VOLCANO: Final = AdoptionSource(
         Bound("volcano.sh/gpu-memory", MOST_MIB, _BYTES),
         Bound("volcano.sh/vgpu-memory-percentage", 100, _PERCENT),
         Bound("volcano.sh/vgpu-cores", 100, _CORES),
+        ReadOtherwise("volcano.sh/vgpu-memory", 1, MOST, _ALL_MEMORY),
+        ReadOtherwise("volcano.sh/vgpu-memory-percentage", 1, MOST, _ALL_MEMORY),
         NotTogether(
             ("volcano.sh/gpu-number", "volcano.sh/gpu-memory"),
             "volcano.sh/gpu-number asks for whole cards, volcano.sh/gpu-memory for a part of one: remove one of them",
@@ -191,6 +263,10 @@ VOLCANO: Final = AdoptionSource(
 )
 
 
+_NPU_CORES = "write 1, 2 or 4, or a multiple of 8 for whole cards"
+_DIES = "a module has two dies, which are given together: write 1, or an even number"
+
+
 def _of_chip(chip: AscendResource) -> dict[str, str]:
     tokens = {chip.resource: f"{chip.token}n"}
     if chip.capacity_mib:
@@ -207,6 +283,8 @@ def _chip_rules(chip: AscendResource) -> tuple[Rule, ...]:
         *rules,
         Bound(memory, chip.capacity_mib, f"the unit is MiB, and a card has {chip.capacity_mib}: ask for less"),
         Bound(core, 100, _CORES),
+        NeedsText(core, "huawei.com/vnpu-mode", "hami-core", "a part of the cores needs this annotation: add it"),
+        *(() if chip.dies == 1 else (Among(chip.resource, (1,), chip.dies, _DIES),)),
         WholeIfSeveral(
             chip.resource,
             memory,
@@ -223,16 +301,27 @@ ASCEND: Final = AdoptionSource(
         **{vnpu.resource: vnpu.token for vnpu in STATIC_VNPUS},
         "huawei.com/npu-core": "k",
     },
-    annotations={"huawei.com/vnpu-mode": "v"},
+    cards=(
+        *(
+            CardAmounts(chip.resource, f"{chip.resource}-memory", cores=f"{chip.resource}-core")
+            for chip in CHIPS
+            if chip.capacity_mib
+        ),
+        CardAmounts("huawei.com/npu-core", unit=8),
+    ),
+    annotations={"huawei.com/vnpu-mode": "v", **_UUIDS},
     labels={"vnpu-level": "l", "vnpu-dvpp": "d"},
+    trimmed=frozenset(_UUIDS),
     schedulers=("volcano", "hami-scheduler"),
     rules=(
         *(rule for chip in CHIPS for rule in _chip_rules(chip)),
         *(Bound(vnpu.resource, MOST_DEVICES, _CLAIM) for vnpu in STATIC_VNPUS),
-        Bound("huawei.com/npu-core", 8 * MOST_DEVICES, "write 1, 2 or 4, or a multiple of 8 for whole cards"),
+        Bound("huawei.com/npu-core", 8 * MOST_DEVICES, _NPU_CORES),
+        Among("huawei.com/npu-core", (1, 2, 4), 8, _NPU_CORES),
         Values("huawei.com/vnpu-mode", ("hami-core",), "use hami-core, or remove it for templates"),
         Values("vnpu-level", ("low", "high"), "use low or high"),
         Values("vnpu-dvpp", ("yes", "no", "null"), "use yes, no or null"),
+        _OF_HAMI,
     ),
 )
 

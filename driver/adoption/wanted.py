@@ -1,6 +1,6 @@
 """What a request of another system, or a word of a name, wants of this driver, as ``spec`` of a template. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,9 +19,10 @@ class Wanted:
     Attributes:
         name: of the request.
         kind: of device, which is the first part of the class: ``gpu-share``.
-        selectors: CEL conditions. ``{}`` stands for the attributes of the driver.
+        selectors: CEL conditions. ``{}`` stands for the attributes of the driver, ``{capacity}`` for its capacities.
         capacity: amounts as quantities, by name.
         alternatives: further conditions of which the first that can be met counts, by the name of the subrequest.
+        counts: how many devices an alternative is of, if not ``count``.
         sharing: how a card is shared; "" if nothing is said.
         placement: fields of a ``PlacementConfig``.
     """
@@ -32,8 +33,19 @@ class Wanted:
     selectors: Sequence[str] = ()
     capacity: Mapping[str, str] = field(default_factory=dict)
     alternatives: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     sharing: str = ""
     placement: Mapping[str, object] = field(default_factory=dict)
+
+
+def trimmed(text: str) -> list[str]:
+    """Return the entries of a list that are not empty, without blanks around them."""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return a list in CEL of texts of a name, which have neither quotes nor backslashes."""
+    return "[" + ", ".join(f'"{text}"' for text in texts) + "]"
 
 
 def spec_of(wanted: Sequence[Wanted], names: Names, matching: Sequence[str] = ()) -> Json:
@@ -54,19 +66,21 @@ def spec_of(wanted: Sequence[Wanted], names: Names, matching: Sequence[str] = ()
 
 def _request(one: Wanted, names: Names) -> Json:
     if not one.alternatives:
-        return {"name": one.name, "exactly": _exactly(one, one.selectors, names)}
+        return {"name": one.name, "exactly": _exactly(one, one.count, one.selectors, names)}
     choices = [
-        {"name": name, **_exactly(one, (*one.selectors, condition), names)}
+        {"name": name, **_exactly(one, one.counts.get(name, one.count), (*one.selectors, condition), names)}
         for name, condition in one.alternatives.items()
     ]
     return {"name": one.name, "firstAvailable": choices}
 
 
-def _exactly(one: Wanted, selectors: Sequence[str], names: Names) -> Json:
+def _exactly(one: Wanted, count: int, selectors: Sequence[str], names: Names) -> Json:
     attributes = f'device.attributes["{names.driver}"]'
     found: Json = {"deviceClassName": f"{one.kind}.{names.driver}"}
-    found |= {"count": one.count} if one.count > 1 else {}
-    cel = [{"cel": {"expression": it.replace("{}", attributes)}} for it in selectors]
+    found |= {"count": count} if count > 1 else {}
+    capacities = f'device.capacity["{names.driver}"]'
+    texts = [it.replace("{}", attributes).replace("{capacity}", capacities) for it in selectors]
+    cel = [{"cel": {"expression": text}} for text in texts]
     found |= {"selectors": cel} if cel else {}
     found |= {"capacity": {"requests": dict(one.capacity)}} if one.capacity else {}
     return found

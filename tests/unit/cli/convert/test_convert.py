@@ -236,6 +236,18 @@ def test_all_faults_are_said_at_once_with_file_line_and_field_and_nothing_is_wri
     assert len(answer.err.splitlines()) == 6
 
 
+def test_a_list_of_any_length_is_written_where_no_name_has_to_say_it() -> None:
+    """With the names of templates on demand, the fault says which annotation is too long, and what to do."""
+    uuids = ",".join(f"GPU-{number:08x}-207a-2038-9b45-23cac89cb67d" for number in range(20))
+    text = yaml.safe_dump(pod_with({**CARD}, annotations={"nvidia.com/use-gpuuuid": uuids}))
+    done = converted(text, ["hami"])
+    assert not done.faults
+    assert done.text.count("-207a-2038-9b45-23cac89cb67d") == 40
+    (fault,) = converted(text, ["hami"], on_demand=True).faults
+    assert fault.field == "metadata.annotations[nvidia.com/use-gpuuuid]"
+    assert "shorten the list, or write a ResourceClaimTemplate" in fault.message
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -65,16 +65,16 @@ def test_gpu_memory_is_added_up_over_the_pod_on_one_card() -> None:
     [
         ({"nvidia.com/gpu": 1}, [["lode-hami-0"]], 1),
         ({"nvidia.com/gpu": 2}, [["lode-hami-0"]], 1),
-        ({"nvidia.com/gpu": 3}, [["lode-hami-i0"]], 2),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 10}, [["lode-hami-i0"]], 2),
+        ({"nvidia.com/gpu": 3}, [["lode-hami-0", "lode-hami-init"]], 2),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 10}, [["lode-hami-0"]], 1),
         ({"nvidia.com/gpu": 1, "sidecar": True}, [["lode-hami-i0"]], 2),
         ({}, [[]], 1),
     ],
 )
-def test_an_init_container_uses_the_claim_of_a_container_that_has_as_much(
+def test_an_init_container_uses_the_claims_of_containers_that_start_later(
     init: dict[str, Any], claims: list[list[str]], templates: int
 ) -> None:
-    """Else it has its own. A sidecar runs beside the others, and has its own."""
+    """And one more for what is missing. A sidecar runs beside the others, and has its own."""
     adopted = adopt(_pod({"nvidia.com/gpu": 2}, init=(init,)), _HAMI)
     assert _claims(adopted, "initContainers") == claims
     assert len(adopted.templates) == templates
@@ -84,7 +84,7 @@ def test_annotations_that_mean_something_are_in_the_name() -> None:
     """In the order of the table, escaped; others are not looked at."""
     annotations = {"nvidia.com/nouse-gputype": "T4", "nvidia.com/use-gputype": "A100, V100-SXM2", "other": "é"}
     adopted = adopt(_pod({"nvidia.com/gpu": 1}, annotations=annotations), _HAMI)
-    assert adopted.templates["lode-hami-0"] == "lode-adopt.hami.n1.t-a100-c-sv100-dsxm2.nt-t4"
+    assert adopted.templates["lode-hami-0"] == "lode-adopt.hami.n1.t-a100-cv100-dsxm2.nt-t4"
 
 
 def test_what_the_old_scheduler_wrote_is_no_request() -> None:

@@ -50,7 +50,10 @@ _MEANT: dict[str, dict[str, Any]] = {
         "class": "gpu",
         "cel": ['["a100", "v100"].exists', '!["a100-pcie"].exists'],
     },
-    "lode-adopt.hami.n1.u-gpu-da.nu-gpu-db": {"class": "gpu", "cel": ['.uuid.lowerAscii() in ["gpu-a"]']},
+    "lode-adopt.hami.n1.u-gpu-da.nu-gpu-db": {
+        "class": "gpu",
+        "cel": ['.uuid.lowerAscii() in ["gpu-a"]', '.uuid.lowerAscii() in ["gpu-b"])'],
+    },
     "lode-adopt.hami.n1-m10000.v-mig": {
         "class": "mig",
         "capacity": {"memory": "10000Mi"},
@@ -69,7 +72,10 @@ _MEANT: dict[str, dict[str, Any]] = {
     "lode-adopt.volcano.s3072": {"class": "gpu-share", "capacity": {"memory": "3072Mi"}},
     "lode-adopt.volcano.w2": {"class": "gpu", "count": 2},
     "lode-adopt.volcano.n1": {"class": "gpu"},
-    "lode-adopt.volcano.n1-m8000-c100": {"class": "gpu", "capacity": {"memory": "8000Mi"}},
+    "lode-adopt.volcano.n1-m8000-c100": {
+        "class": "gpu",
+        "cel": ['device.capacity["lode.dev"].memory.compareTo(quantity("8000Mi")) >= 0'],
+    },
     "lode-adopt.volcano.n1-m2000-p50": {
         "class": "gpu-share",
         "config": {"sharing": "hamiCore", "memoryPercent": 50},
@@ -103,6 +109,20 @@ _MEANT: dict[str, dict[str, Any]] = {
     },
     "lode-adopt.ascend.v310p4c3cpux1": {"class": "vnpu", "cel": ['.type == "310P"', '.profile == "vir04_3c"']},
     "lode-adopt.ascend.v9102cx1": {"class": "vnpu", "cel": ['.type.startsWith("910")', '.profile == "vir02"']},
+    "lode-adopt.ascend.h310pn1.u310p-a1-dc-c-sb2": {
+        "class": "npu",
+        "cel": ['.type == "310P"', '.uuid.lowerAscii() in ["a1-c", "b2"]'],
+    },
+    "lode-adopt.ascend.h310pn1-h310pm2048.u310p-a1.nu310p-b2": {
+        "class": "vnpu",
+        "cel": [
+            '.type == "310P"',
+            '.uuid.lowerAscii() in ["a1"]',
+            '.uuid.lowerAscii() in ["b2"])',
+            '.profile == "vir01"',
+        ],
+    },
+    "lode-adopt.ascend.h910b3n1.u310p-a1": {"class": "npu", "cel": ['.endsWith("910b3")']},
     "lode-adopt.ascend.k4.l-high.d-no": {"class": "vnpu", "cel": ['.type == "310P"', '.profile == "vir04_3c_ndvpp"']},
     "lode-adopt.ascend.k16": {
         "class": "npu",
@@ -152,9 +172,22 @@ def test_a_name_means(name: str) -> None:
 
 
 def test_two_templates_are_tried_where_mindcluster_takes_less_cpu() -> None:
-    """``npu-core: 2`` with level high: the second when no room is left for the first."""
-    [request] = template_spec("lode-adopt.ascend.k2", _NAMES)["spec"]["devices"]["requests"]
+    """``npu-core: 2`` with level high: the second when no room is left for the first. Without a level, it is low."""
+    [request] = template_spec("lode-adopt.ascend.k2.l-high", _NAMES)["spec"]["devices"]["requests"]
     assert [choice["name"] for choice in request["firstAvailable"]] == ["vir02", "vir02-1c"]
+    for name in ("lode-adopt.ascend.k2", "lode-adopt.ascend.k2.l-low"):
+        [request] = template_spec(name, _NAMES)["spec"]["devices"]["requests"]
+        assert '"vir02_1c"' in str(request["exactly"]["selectors"])
+
+
+@pytest.mark.parametrize(("dies", "modules"), [(2, 1), (3, 2), (16, 8)])
+def test_dies_are_modules_where_a_card_is_a_module(dies: int, modules: int) -> None:
+    """Of Ascend 910C; on nodes whose policy lets containers have one die, they are as many cards."""
+    [request] = template_spec(f"lode-adopt.ascend.h910cn{dies}", _NAMES)["spec"]["devices"]["requests"]
+    first, second = request["firstAvailable"]
+    assert (first.get("count", 1), second["count"]) == (modules, dies)
+    for choice, compared in ((first, ">= 0"), (second, "< 0")):
+        assert choice["selectors"][-1]["cel"]["expression"].endswith(f'(quantity("98304Mi")) {compared}')
 
 
 def test_a_plain_resource_is_its_class() -> None:
@@ -166,7 +199,7 @@ def test_a_plain_resource_is_its_class() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [*_MEANT, "lode-adopt.ascend.k2", "lode-adopt.plain.n2-gpu"])
+@pytest.mark.parametrize("name", [*_MEANT, "lode-adopt.ascend.k2.l-high", "lode-adopt.plain.n2-gpu"])
 def test_every_template_makes_claims_that_can_be_read(name: str) -> None:
     """With all fields known, and under any driver name."""
     for driver in ("lode.dev", "gpu.example.com"):
