@@ -21,6 +21,7 @@ nodewishes         finds the pods that ask autoscalers for a node
 | helps            the change that helps pods which wait, by what they wait for
 | inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
+| spared           pods that are no victims for a while, because their eviction was refused
 | reflectors       reads every kind of object that decisions need
 | ports            what a controller reaches the outside world by
 | queue            keys with due times

@@ -32,7 +32,7 @@ from controller.reconcile import (
     wait_for_ends,
 )
 from controller.state import Changes, PodView
-from controller.writing import WriteSequence
+from controller.writing import NotEvicted, Obstacle, WriteSequence
 from controller.writing.sequences import (
     admit_steps,
     claim_steps,
@@ -48,7 +48,7 @@ from controller.writing.steps import Step
 from driver.backoff import delay
 from driver.clock import rfc3339
 from driver.errors import OperatorFault
-from driver.kube.api import AlreadyExists, Conflict, NotFound, OverBudget
+from driver.kube.api import AlreadyExists, Conflict, NotFound
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
 _BUSY_SECONDS = 0.1
@@ -239,7 +239,7 @@ class PodSync:
             changes: loses the pod if it is tried again after a pause.
         """
         if error is not None:
-            self._metrics.failed(error)
+            self._metrics.failed(error.answer if isinstance(error, NotEvicted) else error)
         if progress is SequenceState.IN_DOUBT:
             return DecisionOutcome.UNAVAILABLE
         retry = self._retries.get(key)
@@ -253,11 +253,8 @@ class PodSync:
             pause = min(delay(retry.attempts), self._max_wait)
             self._retry(key, retry, error, pause, changes)
             return DecisionOutcome.CONFLICT
-        if isinstance(error, OverBudget) and isinstance(decision, MakeRoom) and decision.victim:
-            self._log.info("not evicted", pod=decision.victim.pod, preemptor=key, error=str(error))
-            self._preempting.refused_by_budget(decision.victim.uid)
-            self._queue.add(("pod", key), self._clock.monotonic())
-            return DecisionOutcome.OVER_BUDGET
+        if isinstance(error, NotEvicted) and error.why is not Obstacle.RIGHTS:
+            return self._not_evicted(key, retry, error, changes)
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
@@ -266,10 +263,20 @@ class PodSync:
             retry.history = replace(retry.history, refusal=refusal)
             self._retry(key, retry, error, 0, changes)
             return DecisionOutcome.REFUSED
-        if isinstance(decision, MakeRoom):
-            self._preempting.pause(pause)
+        if isinstance(error, NotEvicted):
+            pause = self._preempting.refused(error, pause)
         if pod := self._state.pods.get(key):
             self._reporter.report_wait(pod, Wait(reason, message))
+        self._retry(key, retry, error, pause, changes)
+        return DecisionOutcome.REFUSED
+
+    def _not_evicted(self, key: str, retry: _RetryState, error: NotEvicted, changes: Changes) -> DecisionOutcome:
+        """Take in that one pod is not let go, so that others are looked for."""
+        self._log.info("not evicted", pod=error.victim.key, preemptor=key, error=str(error))
+        pause = self._preempting.refused(error, delay(retry.attempts + 1))
+        if error.why is Obstacle.BUDGET:
+            self._queue.add(("pod", key), self._clock.monotonic())
+            return DecisionOutcome.OVER_BUDGET
         self._retry(key, retry, error, pause, changes)
         return DecisionOutcome.REFUSED
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from controller.gangs import choose
+from controller.loop.spared import SparedVictims
 from controller.loop.turns import Turns
 from controller.reconcile import (
     NO_HISTORY,
@@ -29,15 +30,15 @@ from controller.reconcile import (
 )
 from controller.state import Changes, KeptRoom, PodView, State
 from controller.waiting import rank_of
+from controller.writing import NotEvicted, Obstacle
 from driver.bounded import BoundedCache
 from driver.clock import Clock
 from driver.observe import Logger
 from driver.settings import PreemptionSettings
 
-_REFUSED_SECONDS: Final = 30.0
-"""How long a pod is no victim after the API server refused its eviction."""
-_REFUSED: Final = "are kept by a PodDisruptionBudget, as the API server says"
 _MOST_IN_VAIN: Final = 1024
+_MOST_PAUSE_SECONDS: Final = 1.0
+"""Longest pause before another pod is evicted in place of one whose eviction was refused."""
 
 
 class Preempting:
@@ -53,8 +54,7 @@ class Preempting:
         self._clock = clock
         self._log = log
         self._settings = settings
-        self._spared: dict[str, float] = {}
-        """When pods (UIDs) may be victims again whose eviction was refused (monotonic seconds)."""
+        self._spared = SparedVictims()
         self._paused_until = 0.0
         self._unbound: dict[str, None] = {}
         """Pods that wait until pods of lower priority are bound, which may be victims then."""
@@ -63,7 +63,7 @@ class Preempting:
         self._bindings = 0
         self._in_vain: BoundedCache[Hashable, tuple[int, ...]] = BoundedCache(_MOST_IN_VAIN)
         """The shapes and priorities, and the gangs, for which nobody is evicted, as of a version of nodes,
-        budgets and bindings."""
+        budgets, bindings and refusals."""
 
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
         """Return the restrictions of a decision about these pods (keys), which leave no place for which others were
@@ -128,6 +128,7 @@ class Preempting:
         if now < self._paused_until:
             self._queue.add(("pod", next(iter(pods)).key), self._paused_until)
             return False
+        self._spared.at(now)
         return shape is None or self._in_vain.get(shape) != self._version
 
     def _found_none(self, pod: PodView, found: NobodyToEvict, shape: Hashable) -> None:
@@ -136,14 +137,15 @@ class Preempting:
             self._unbound[pod.key] = None
         if self._state.rooms:
             self._behind[pod.key] = None
-        if self._spared:
-            self._queue.add(("pod", pod.key), min(self._spared.values()))
-        elif shape is not None:
+        lapse = self._spared.next_change(self._clock.monotonic())
+        if lapse is not None:
+            self._queue.add(("pod", pod.key), lapse)
+        if shape is not None:
             self._in_vain[shape] = self._version
 
     @property
     def _version(self) -> tuple[int, ...]:
-        return self._state.nodes.generation, self._state.budgets.changes, self._bindings
+        return self._state.nodes.generation, self._state.budgets.changes, self._bindings, self._spared.changes
 
     def _may_preempt(self, pod: PodView) -> bool:
         chosen = self._settings.priority_classes
@@ -155,8 +157,7 @@ class Preempting:
         )
 
     def _limits_at(self, now: float) -> VictimLimits:
-        self._spared = {uid: until for uid, until in self._spared.items() if until > now}
-        return VictimLimits(self._settings.longest_grace_seconds, dict.fromkeys(self._spared, _REFUSED))
+        return VictimLimits(self._settings.longest_grace_seconds, self._spared.at(now))
 
     # Rooms
 
@@ -263,13 +264,25 @@ class Preempting:
 
     # Refusals
 
-    def refused_by_budget(self, victim: str) -> None:
-        """Take in that a budget does not let the pod (UID) go. It is no victim for a while."""
-        self._spared[victim] = self._clock.monotonic() + _REFUSED_SECONDS
+    def refused(self, error: NotEvicted, pause: float) -> float:
+        """Take in that a pod was not evicted; return after how many seconds its preemptor is decided again.
 
-    def pause(self, seconds: float) -> None:
-        """Evict nobody for a while, because an eviction was refused for another reason."""
-        self._paused_until = self._clock.monotonic() + seconds
+        The pod is no victim for a while, and nobody else is concerned. Without the right to evict, nobody is evicted.
+
+        Args:
+            pause: seconds for which nobody is evicted then.
+        """
+        now = self._clock.monotonic()
+        match error.why:
+            case Obstacle.BUDGET:
+                self._spared.by_budget(error.victim.uid, now)
+                return 0
+            case Obstacle.RIGHTS:
+                self._paused_until = now + pause
+                return pause
+            case Obstacle.OTHER:
+                self._spared.refused(error.victim.uid, now)
+                return min(pause, _MOST_PAUSE_SECONDS)
 
 
 def _relies_on_others(found: Collection[MakeRoom]) -> bool:

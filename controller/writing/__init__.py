@@ -15,7 +15,7 @@ metrics       metrics of writes
 from controller.writing.metrics import WritingMetrics
 from controller.writing.port import Channel, Deliver, Writes, WritesOfTerm
 from controller.writing.stepped import Latency, SteppedWrites, UnderWay
-from controller.writing.steps import Answer, Lane, Subject, WriteResult, WriteSequence
+from controller.writing.steps import Answer, Lane, NotEvicted, Obstacle, Subject, WriteResult, WriteSequence
 from controller.writing.terms import Terms
 from controller.writing.threaded import ThreadedWrites
 
@@ -25,6 +25,8 @@ __all__ = [
     "Deliver",
     "Lane",
     "Latency",
+    "NotEvicted",
+    "Obstacle",
     "SteppedWrites",
     "Subject",
     "Terms",

@@ -1,6 +1,5 @@
 """Carries out one step through the API."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from controller.writing.steps import (
@@ -12,6 +11,8 @@ from controller.writing.steps import (
     DeleteObject,
     EvictPod,
     ExpectUnbound,
+    NotEvicted,
+    Obstacle,
     PatchClaimStatus,
     PatchPodStatus,
     PatchStatus,
@@ -23,7 +24,18 @@ from controller.writing.steps import (
     Target,
 )
 from driver.errors import SENSELESS, OperatorFault
-from driver.kube.api import PODS, AlreadyExists, Api, Conflict, Invalid, NotFound, Object, Unavailable
+from driver.kube.api import (
+    PODS,
+    AlreadyExists,
+    Api,
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Object,
+    OverBudget,
+    Unavailable,
+)
 from driver.kube.objects import object_key
 from driver.wire import allocation_from
 
@@ -31,6 +43,13 @@ _REMEDY = (
     "if it has opaque parameters, make the claim or its template again with kubectl: the API server compares the bytes "
     "in which they were written first, spaces and escapes too"
 )
+
+_UNAUTHORIZED = 401
+_INTERNAL_ERROR = 500
+"""What the API server answers if a webhook fails that has to allow an eviction. If the pod was evicted all the same, it
+is seen to end."""
+_NO_RIGHT = 'cannot create resource "pods/eviction"'
+"""What the API server says if nobody has granted the right, in the words of every authorizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +223,23 @@ def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
 
 
 def _evict(api: Api, target: Target) -> None:
-    with suppress(NotFound, Conflict):
-        # It is gone, or another pod has its name.
+    try:
         api.evict(target.name, target.namespace, uid=target.uid)
+    except (NotFound, Conflict):
+        # It is gone, or another pod has its name.
+        return
+    except ApiError as error:
+        if isinstance(error, Unavailable) and error.status != _INTERNAL_ERROR:
+            raise
+        raise NotEvicted(target, _obstacle(error), error) from error
+
+
+def _obstacle(error: ApiError) -> Obstacle:
+    if isinstance(error, OverBudget):
+        return Obstacle.BUDGET
+    if error.status == _UNAUTHORIZED or _NO_RIGHT in str(error):
+        return Obstacle.RIGHTS
+    return Obstacle.OTHER
 
 
 def _record_event(api: Api, step: RecordEvent) -> None:

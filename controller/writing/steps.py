@@ -5,8 +5,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from driver.kube.api import Object, Resource
+from driver.kube.api import ApiError, Object, Resource
 from driver.model import Allocation
+
+
+class Obstacle(StrEnum):
+    """Why a pod was not evicted."""
+
+    BUDGET = "budget"
+    """A PodDisruptionBudget does not allow it."""
+    RIGHTS = "rights"
+    """This program may evict no pods, or none of this namespace."""
+    OTHER = "other"
+    """Something else that concerns this pod: a webhook or a policy of the cluster."""
+
 
 ObjectKey = tuple[Resource, str]
 """One object: its kind and its key (``namespace/name``, or ``name``)."""
@@ -48,6 +60,20 @@ class Target:
     def preconditions(self) -> dict[str, str]:
         """``metadata`` of a patch that is refused for any other object, and for any other version if one is given."""
         return {"uid": self.uid, **({"resourceVersion": self.version} if self.version else {})}
+
+
+class NotEvicted(ApiError):
+    """The API server does not let this program evict a pod.
+
+    Attributes:
+        answer: the error that it answered with.
+    """
+
+    def __init__(self, victim: Target, why: Obstacle, error: ApiError):
+        super().__init__(str(error), status=error.status, reason=error.reason, retry_after=error.retry_after)
+        self.victim = victim
+        self.why = why
+        self.answer = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +162,7 @@ class DeleteObject:
 
 @dataclass(frozen=True, slots=True)
 class EvictPod:
-    """Evict a pod if it is still there, and read it. Budgets may forbid it (``OverBudget``)."""
+    """Evict a pod if it is still there, and read it. It may be forbidden (``NotEvicted``)."""
 
     target: Target
 

@@ -6,6 +6,11 @@ from driver.kube.api import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, NotFo
 from tests.unit.controller.loop.world import ControllerWorld
 
 HIGH = 1000
+NO_RIGHT = (
+    'pods "a" is forbidden: User "system:serviceaccount:lode:lode-controller" cannot create resource "pods/eviction" '
+    'in API group "" in the namespace "default"'
+)
+"""What the API server answers to whoever has not been granted the right to evict pods."""
 
 
 class PreemptingWorld(ControllerWorld):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from driver.kube.api import PODS, Forbidden
-from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
+from tests.unit.controller.loop.preemptingworld import HIGH, NO_RIGHT, PreemptingWorld
 
 
 def test_one_pod_is_evicted_and_its_devices_go_to_the_pod_that_it_was_evicted_for() -> None:
@@ -230,13 +230,13 @@ def test_a_right_that_lacks_is_said_and_nothing_else_changes() -> None:
 
     def refuse(what: str, _: object) -> None:
         if what == "evict pods":
-            raise Forbidden("no", status=403)
+            raise Forbidden(NO_RIGHT, status=403)
 
     world.meddler.before = refuse
     world.wanting("important", HIGH)
     world.settle(1)
     assert world.evicted() == []
-    assert world.events("important", "WriteRefused") == ["the API server refused a write: no"]
+    assert world.events("important", "WriteRefused") == [f"the API server refused a write: {NO_RIGHT}"]
     world.meddler.before = None
     world.settle(100)
     assert world.evicted() == ["a"]
