@@ -11,7 +11,7 @@ node_selectors     matches NodeSelectors of core/v1 with nodes
 | parameters       opaque parameters of claims and classes
 | settings         the settings of both programs
 | wire             the API's JSON to and from the model
-nvidia_dra         parameters of NVIDIA's DRA driver in our terms
+nvidia_dra         claims for NVIDIA's DRA driver in our terms
 | deviceplugins    settings of devices that vendors' own device plugins serve
 model              claims, slices and devices as values
 | names            names derived from the driver's name

@@ -1,14 +1,17 @@
-"""The parameters of NVIDIA's DRA driver in our terms (``resource.nvidia.com/v1beta1`` to ``lode.dev/v1alpha1``). Pure.
+"""Claims that were written for NVIDIA's DRA driver, in our terms. Pure.
 
 They are read where the setting ``nvidiaDraNames`` is on. What is asked for is kept, or it is a fault with the remedy:
-an unknown field or value is never ignored.
+an unknown field or value of its parameters (``resource.nvidia.com/v1beta1``) is never ignored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from driver.errors import Fault, InvalidInput
-from driver.names import Names
+from driver.kinds import share_of
+from driver.model import DeviceClass, Want
+from driver.names import NVIDIA_DRA_DRIVER, Names
 
 API_VERSION: Final = "resource.nvidia.com/v1beta1"
 
@@ -27,6 +30,31 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """The fields of each object, by its place in the parameters."""
+
+
+def asks_for_share(want: Want, names: Names) -> bool:
+    """Whether a request for a whole card by that driver's class means a share: it asks for amounts.
+
+    So that driver shares its cards. Who only looks at a card (``adminAccess``) takes nothing of it.
+    """
+    return names.nvidia_dra and want.device_class == NVIDIA_DRA_DRIVER and bool(want.capacity) and not want.admin_access
+
+
+def class_of(want: Want, classes: Mapping[str, DeviceClass], names: Names) -> DeviceClass | None:
+    """The class of a request, with the selectors that decide about devices; None if there is none.
+
+    Where ``asks_for_share``, the class selects our shares as it selects our whole cards.
+    """
+    found = classes.get(want.device_class)
+    if found is None or not asks_for_share(want, names):
+        return found
+    whole, share = (_of_kind(kind, names) for kind in ("gpu", share_of("gpu")))
+    rewritten = tuple(selector.replace(whole, share) for selector in found.selectors)
+    return replace(found, selectors=rewritten if rewritten != found.selectors else (*rewritten, share))
+
+
+def _of_kind(kind: str, names: Names) -> str:
+    return f'device.attributes["{names.driver}"].kind == "{kind}"'
 
 
 def translated(raw: Mapping[str, Any], names: Names, field: str) -> dict[str, Any]:

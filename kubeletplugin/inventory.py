@@ -325,7 +325,7 @@ class _DeviceBuilder:
         name = _device_name(card, kind, partition)
         attributes, capacity = self._attributes(card, kind, partition), self._capacity(card, kind, partition)
         if self.names.nvidia_dra and (others := nvidia_names.attributes_of(card, kind, partition)):
-            capacity[nvidia_names.MEMORY] = Capacity(capacity["memory"].value)
+            capacity |= nvidia_names.capacity_of(kind, partition, capacity["memory"].value)
             room = MAX_ATTRIBUTES_AND_CAPACITIES - len(attributes) - len(capacity)
             attributes |= {
                 name: text_attribute(value) if isinstance(value, str) else value

@@ -8,19 +8,36 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from driver.kinds import DeviceKind
-from driver.model import AttributeValue, Version
+from driver.kinds import SHARE_KINDS, DeviceKind
+from driver.model import AttributeValue, Capacity, RequestPolicy, Version
 from driver.names import NVIDIA_DRA_DRIVER
+from driver.quantity import Quantity
 from driver.semver import is_semver
 from kubeletplugin.hardware import Card, Partition
+from kubeletplugin.hardware.partitions import MULTIPROCESSORS
 
-_TYPES: Final[Mapping[DeviceKind, str]] = {"gpu": "gpu", "mig": "mig"}
-"""That driver's type of each kind of device that it knows."""
+_TYPES: Final[Mapping[DeviceKind, str]] = {"gpu": "gpu", "gpu-share": "gpu", "mig": "mig"}
+"""That driver's type of each kind of device that it knows: where it shares cards, a whole one is a share of all."""
 _BRANDS: Final = ("GeForce RTX", "Quadro RTX", "Titan RTX", "GeForce", "Quadro", "Titan", "Tesla", "Grid", "NVS")
 """Brands that the name of a product contains; every other card is of the brand ``Nvidia``."""
 
-MEMORY: Final = f"{NVIDIA_DRA_DRIVER}/memory"
-"""The capacity that both names have."""
+
+def capacity_of(kind: DeviceKind, partition: Partition | None, memory: Quantity) -> dict[str, Capacity]:
+    """The capacity of a device that has attributes of that driver, by its qualified names.
+
+    A claim for a share names our ``memory``, as it did there; what it takes is counted once. So nothing is consumed of
+    the one by that driver's name, which is there for selectors.
+
+    Args:
+        memory: of the device.
+    """
+    none, one = Quantity.of(0), Quantity.of(1)
+    policy = RequestPolicy(default=none, minimum=none, step=one) if kind in SHARE_KINDS else None
+    amounts = {"memory": Capacity(memory, policy)}
+    if partition:
+        # Every driver says how many. A profile that was recorded without them has none, so that no selector fails.
+        amounts["multiprocessors"] = Capacity(Quantity.of(partition.draws.get(MULTIPROCESSORS, 0)))
+    return {f"{NVIDIA_DRA_DRIVER}/{name}": amount for name, amount in amounts.items()}
 
 
 def attributes_of(card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
@@ -38,11 +55,10 @@ def attributes_of(card: Card, kind: DeviceKind, partition: Partition | None) -> 
         "driverVersion": Version(_version(card.driver_version)),
         "cudaDriverVersion": Version(card.cuda_version),
     }
-    own: dict[str, AttributeValue] = (
-        {"profile": partition.profile, "parentUUID": card.uuid}
-        if partition
-        else {"uuid": card.uuid, "brand": _brand(card.model), "index": card.index, "minor": card.index}
-    )
+    own: dict[str, AttributeValue] = {"profile": partition.profile, "parentUUID": card.uuid} if partition else {}
+    if not partition:
+        own = {"uuid": card.uuid, "brand": _brand(card.model), "index": card.index}
+        own |= {} if kind in SHARE_KINDS else {"minor": card.index}  # no room: shares have a capacity more
     return {f"{NVIDIA_DRA_DRIVER}/{name}": value for name, value in (own | common).items()}
 
 

@@ -27,6 +27,8 @@ from driver.cel import SelectorError
 from driver.cel.cost.steps import CHARACTER_STEPS
 from driver.errors import Fault
 from driver.model import Claim, DeviceClass, Want
+from driver.names import Names
+from driver.nvidia_dra import class_of
 
 _MOST_CLAIMS: Final = 4096
 _MOST_UNFINISHED: Final = 64
@@ -57,7 +59,8 @@ class _Progress:
 class ClaimCosts:
     """Counts the steps of claims, once for all claims with equal requests."""
 
-    def __init__(self, index: DeviceIndex, selectors: CompiledSelectors):
+    def __init__(self, index: DeviceIndex, selectors: CompiledSelectors, names: Names):
+        self._names = names
         self._index = index
         self._selectors = selectors
         self._verdicts: BoundedCache[Hashable, _Verdict] = BoundedCache(_MOST_CLAIMS)
@@ -133,7 +136,9 @@ class ClaimCosts:
     ) -> int:
         """The steps of the claim."""
         meter = Meter(allowed, turn)
-        wants = [(classes.get(want.device_class), want) for request in claim.spec.requests for want in request.wants]
+        wants = [
+            (class_of(want, classes, self._names), want) for request in claim.spec.requests for want in request.wants
+        ]
         expressions = dict.fromkeys(
             expression
             for device_class, want in wants
@@ -178,7 +183,7 @@ class ClaimCosts:
     # What is said
 
     def _fault(self, claim: Claim, classes: Mapping[str, DeviceClass], error: TooCostly, allowed: int) -> Fault:
-        where = _where(claim, classes, error.expression)
+        where = self._where(claim, classes, error.expression)
         if error.on_one_device:
             return Fault(
                 where,
@@ -187,23 +192,22 @@ class ClaimCosts:
             )
         return Fault(where, self._too_much("claim", allowed))
 
+    def _where(self, claim: Claim, classes: Mapping[str, DeviceClass], expression: str) -> str:
+        """The field of the claim, or of a device class that it names, with the expression."""
+        for index, request in enumerate(claim.spec.requests):
+            for position, want in enumerate(request.wants):
+                path = f"{_REQUESTS}[{index}].{f'firstAvailable[{position}]' if request.prioritized else 'exactly'}"
+                if expression in want.selectors:
+                    return f"{path}.selectors[{want.selectors.index(expression)}].cel.expression"
+                device_class = class_of(want, classes, self._names)
+                if device_class and expression in device_class.selectors:
+                    number = device_class.selectors.index(expression)
+                    return f"device class {device_class.name}: spec.selectors[{number}].cel.expression"
+        return _REQUESTS
+
     def _too_much(self, whose: str, allowed: int) -> str:
         devices = self._index.device_count
         return (
             f"the selectors of the {whose} take more steps on {devices} {'device' if devices == 1 else 'devices'} than "
             f"the limit of {allowed}, and most of them here; use fewer, shorter or simpler expressions"
         )
-
-
-def _where(claim: Claim, classes: Mapping[str, DeviceClass], expression: str) -> str:
-    """The field of the claim, or of a device class that it names, with the expression."""
-    for index, request in enumerate(claim.spec.requests):
-        for position, want in enumerate(request.wants):
-            path = f"{_REQUESTS}[{index}].{f'firstAvailable[{position}]' if request.prioritized else 'exactly'}"
-            if expression in want.selectors:
-                return f"{path}.selectors[{want.selectors.index(expression)}].cel.expression"
-            device_class = classes.get(want.device_class)
-            if device_class and expression in device_class.selectors:
-                number = device_class.selectors.index(expression)
-                return f"device class {device_class.name}: spec.selectors[{number}].cel.expression"
-    return _REQUESTS

@@ -67,7 +67,7 @@ class Fleet(KnownDevices):
         selectors = selectors or CompiledSelectors(names.driver)
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
-        self._claim_costs = ClaimCosts(self._index, selectors)
+        self._claim_costs = ClaimCosts(self._index, selectors, names)
         self.turn = Turn()
         self._fabric = names.fabric
         self._memories: SizedCache[CompiledRequest, NodeMemory] = SizedCache(

@@ -12,6 +12,7 @@ the top therefore breaks the upper half first and keeps the lower half whole as 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from driver.kinds import PartitionKind
 
@@ -69,6 +70,10 @@ def memory_slice(index: int) -> str:
     return f"memory-slice-{index}"
 
 
+MULTIPROCESSORS: Final = "multiprocessors"
+"""The counter of the multiprocessors of a MIG card."""
+
+
 def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
     """The scheme of a MIG card. Its capacity is that of the profile that takes the whole card."""
     known = tuple(profiles)
@@ -84,7 +89,7 @@ def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
                 memory_mib=profile.memory_mib,
                 cores=profile.compute_slices * 100 // compute_slices,
                 draws=_mig_draws(profile, start),
-                sizes={"computeSlices": profile.compute_slices, "memorySlices": profile.memory_slices},
+                sizes={"memorySlices": profile.memory_slices},
             )
             for profile in known
             for start in sorted(profile.starts, reverse=True)
@@ -148,12 +153,12 @@ def vnpu_scheme(name: str, totals: Mapping[str, int], templates: Iterable[VnpuTe
     return Scheme(name, "vnpu", dict(totals), tuple(partitions))
 
 
-def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
+def _mig(names: Iterable[str], memory: Iterable[int], multiprocessors: Iterable[int]) -> tuple[MigProfile, ...]:
     """The six profiles of every eight-slice card, smallest first, with the names and sizes of one model.
 
     Compute slices, memory slices and placements: NVIDIA MIG User Guide, "Supported MIG Profiles" (profile ids 19, 15,
-    14, 9, 5, 0) and ``nvidia-smi mig -lgipp``. The ``+me`` variant of the smallest profile is left out: it differs
-    only in its media engines, which have no counters here.
+    14, 9, 5, 0) and ``nvidia-smi mig -lgipp``; multiprocessors: ``nvidia-smi mig -lgip`` ("SM"). The ``+me`` variant of
+    the smallest profile is left out: it differs only in its media engines, which have no counters here.
     """
     shapes = (
         (1, 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -164,8 +169,8 @@ def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
         (7, 8, (0,)),
     )
     return tuple(
-        MigProfile(name, compute, slices, starts, size)
-        for name, (compute, slices, starts), size in zip(names, shapes, memory, strict=True)
+        MigProfile(name, compute, slices, starts, size, engines={MULTIPROCESSORS: count})
+        for name, (compute, slices, starts), size, count in zip(names, shapes, memory, multiprocessors, strict=True)
     )
 
 
@@ -174,6 +179,7 @@ A100_40GB = mig_scheme(
     _mig(
         ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"),
         (5120, 10240, 10240, 20480, 20480, 40960),
+        (14, 14, 28, 42, 56, 98),
     ),
 )
 """A100-SXM4-40GB and A100-PCIE-40GB. Sizes: the nominal ones that Volcano's and HAMi's MIG tables use."""
@@ -183,6 +189,7 @@ A100_80GB = mig_scheme(
     _mig(
         ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
         (9728, 19968, 19968, 40192, 40192, 80896),
+        (14, 14, 28, 42, 56, 98),
     ),
 )
 """A100-SXM4-80GB and A100-PCIE-80GB. Sizes: the ConfigMap Volcano's device plugin ships
@@ -193,6 +200,7 @@ H100_80GB = mig_scheme(
     _mig(
         ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
         (9984, 20096, 20096, 40448, 40448, 81152),
+        (16, 26, 32, 60, 64, 132),
     ),
 )
 """H100-SXM5-80GB. Sizes: ``nvidia-smi mig -lgip`` (9.75, 19.62, 39.5 and 79.25 GiB)."""

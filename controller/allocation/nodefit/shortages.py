@@ -113,6 +113,7 @@ class Refusals:
             holders=tuple(sorted(names.get(uid, uid) for uid in count.holders)[:MOST_HOLDERS]),
             more_holders=max(0, len(count.holders) - MOST_HOLDERS),
             freeing=() if choice.constraints else _freeing(count.freed, needed, names),
+            as_share=choice.as_share,
         )
 
 

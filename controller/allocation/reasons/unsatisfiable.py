@@ -117,6 +117,8 @@ class Shortage:
     freeing: tuple[str, ...] = ()
     """Claims whose end would free enough devices for this request alone. Empty if a few are not sufficient, or if
     constraints apply."""
+    as_share: bool = False
+    """Whether it wants shares, although the class names whole cards (``driver.nvidia_dra``)."""
 
     @property
     def missing(self) -> int:
@@ -208,7 +210,10 @@ def sentences(answer: Unsatisfiable) -> tuple[str, ...]:
 
 
 def _shortage(shortage: Shortage) -> str:
-    head = f"claim {shortage.claim}, request {shortage.request}: wants {shortage.wanted} of {shortage.device_class}, "
+    how = " (as shares of cards, because it asks for capacity)" if shortage.as_share else ""
+    head = (
+        f"claim {shortage.claim}, request {shortage.request}: wants {shortage.wanted} of {shortage.device_class}{how}, "
+    )
     text = head + f"{shortage.available} of {shortage.seen} devices fit"
     if shortage.exclusions:
         text += f" ({_excluded(shortage.exclusions)})"

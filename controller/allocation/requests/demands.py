@@ -11,6 +11,7 @@ from driver.cel import SelectorError
 from driver.errors import Fault
 from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want
 from driver.names import Names
+from driver.nvidia_dra import asks_for_share, class_of
 from driver.parameters import sharing_of
 
 RESULTS_LIMIT: Final = 32
@@ -38,6 +39,7 @@ class RequestChoice:
         count: the number of devices; the least number if it takes all.
         constraints: indices of the claim's constraints that it takes part in.
         match_attributes: the attributes in which its devices must agree.
+        as_share: whether it wants a share, although its class names whole cards.
     """
 
     name: str
@@ -48,6 +50,7 @@ class RequestChoice:
     match_attributes: tuple[str, ...] = ()
     preference: Preference = FIRST_FIT
     count: int = 1
+    as_share: bool = False
 
     @property
     def takes_all(self) -> bool:
@@ -165,6 +168,7 @@ class _Reader:
             ),
             preference=preference,
             count=want.count if want.mode == "ExactCount" else 1,
+            as_share=asks_for_share(want, self._names),
         )
 
     def _check(self, path: str, want: Want) -> None:
@@ -176,7 +180,7 @@ class _Reader:
             self._fault(f"{path}.count", f"{want.count} devices cannot be allocated; ask for at least 1")
 
     def _class(self, path: str, want: Want) -> DeviceClass:
-        found = self._classes.get(want.device_class)
+        found = class_of(want, self._classes, self._names)
         if found is None:
             message = f"could not retrieve device class {want.device_class}: create it, or name another"
             self._fault(f"{path}.deviceClassName", message)

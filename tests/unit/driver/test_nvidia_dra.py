@@ -1,14 +1,17 @@
-"""Parameters of NVIDIA's DRA driver mean in our terms what they mean in its own, or are refused field by field."""
+"""Claims for NVIDIA's DRA driver mean in our terms what they mean in its own, or are refused field by field."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from driver.errors import InvalidInput
-from driver.model import OpaqueConfig
+from driver.model import DeviceClass, OpaqueConfig, Want
 from driver.names import Names
+from driver.nvidia_dra import class_of
 from driver.parameters import GpuConfig, MigConfig, Parameters, parameters_of, sharing_of
+from driver.quantity import Quantity
 
 ON = Names("lode.dev", nvidia_dra=True)
 VERSION = "resource.nvidia.com/v1beta1"
@@ -164,3 +167,49 @@ def test_without_the_setting_these_are_the_parameters_of_another_driver() -> Non
     config = [entry(**sharing("MPS")), entry("VfioDeviceConfig")]
     assert parameters_of(config, Names(), "ResourceClaim a/b") == ()
     assert sharing_of(config, Names(), "gpu") == "none"
+
+
+WHOLE = 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "gpu"'
+SHARE = 'device.attributes["lode.dev"].kind == "gpu-share"'
+TWO_GIBIBYTES = {"memory": Quantity.parse("2Gi")}
+
+
+def selectors_of(want: Want, selectors: Sequence[str], names: Names = ON) -> tuple[str, ...]:
+    found = class_of(want, {want.device_class: DeviceClass(want.device_class, tuple(selectors))}, names)
+    assert found
+    return found.selectors
+
+
+@pytest.mark.parametrize(
+    ("selectors", "of_shares"),
+    [
+        ([WHOLE], (f'device.driver == "lode.dev" && {SHARE}',)),
+        ([f"{WHOLE} && 1 < 2", "2 < 3"], (f'device.driver == "lode.dev" && {SHARE} && 1 < 2', "2 < 3")),
+        (["true"], ("true", SHARE)),
+        ([], (SHARE,)),
+    ],
+    ids=["as shipped", "with more tests", "without a test of the kind", "without a test"],
+)
+def test_the_class_of_whole_cards_selects_shares_for_who_asks_for_amounts(
+    selectors: Sequence[str], of_shares: Sequence[str]
+) -> None:
+    assert selectors_of(Want("gpu.nvidia.com", capacity=TWO_GIBIBYTES), selectors) == of_shares
+
+
+@pytest.mark.parametrize(
+    ("want", "names"),
+    [
+        (Want("gpu.nvidia.com"), ON),
+        (Want("gpu.nvidia.com", capacity=TWO_GIBIBYTES, admin_access=True), ON),
+        (Want("gpu.nvidia.com", capacity=TWO_GIBIBYTES), Names("lode.dev")),
+        (Want("gpu.lode.dev", capacity=TWO_GIBIBYTES), ON),
+        (Want("mig.nvidia.com", capacity=TWO_GIBIBYTES), ON),
+    ],
+    ids=["no amounts", "looks only", "names are off", "our class", "partitions"],
+)
+def test_every_other_request_is_decided_by_its_class_as_it_is(want: Want, names: Names) -> None:
+    assert selectors_of(want, [WHOLE], names) == (WHOLE,)
+
+
+def test_a_class_that_does_not_exist_has_no_shares() -> None:
+    assert class_of(Want("gpu.nvidia.com", capacity=TWO_GIBIBYTES), {}, ON) is None

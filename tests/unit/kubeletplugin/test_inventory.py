@@ -140,12 +140,7 @@ def amounts(device: Device) -> dict[str, str]:
 def test_capacities_by_kind() -> None:
     gpus, npus = inventory("a100x4"), inventory("ascend310px4", slots=20)
     assert amounts(named(gpus, "gpu-0")) == {"memory": "40Gi", "cores": "100"}
-    assert amounts(named(gpus, "gpu-0-mig-3g-20gb-4")) == {
-        "memory": "20Gi",
-        "cores": "42",
-        "computeSlices": "3",
-        "memorySlices": "4",
-    }
+    assert amounts(named(gpus, "gpu-0-mig-3g-20gb-4")) == {"memory": "20Gi", "cores": "42", "memorySlices": "4"}
     assert amounts(named(npus, "npu-0-vir02-1c-3")) == {"memory": "6Gi", "cores": "25", "aicore": "2", "aicpu": "1"}
     assert amounts(named(npus, "npu-0-share")) == {"memory": "21527Mi", "cores": "100", "slots": "20"}
 

@@ -9,7 +9,9 @@ from driver.kinds import EVERY_OFFER, Offer
 from driver.limits import MAX_ATTRIBUTES_AND_CAPACITIES
 from driver.model import AttributeValue, Device, Version
 from driver.names import Names
+from driver.quantity import Quantity
 from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.partitions import MULTIPROCESSORS
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory, find_device
 from kubeletplugin.nvidia_names import attributes_of
@@ -36,6 +38,10 @@ def theirs(device: Device) -> dict[str, AttributeValue]:
     return {name[len(DOMAIN) :]: value for name, value in device.attributes.items() if name.startswith(DOMAIN)}
 
 
+def their_capacity(device: Device) -> dict[str, str]:
+    return {name[len(DOMAIN) :]: str(it.value) for name, it in device.capacity.items() if name.startswith(DOMAIN)}
+
+
 def device(name: str, profile: str = "a100x4") -> Device:
     return next(it for it in inventory(profile).devices if it.name == name)
 
@@ -54,19 +60,32 @@ def test_a_whole_card() -> None:
     uuid = found.attributes["lode.dev/uuid"]
     own = {"type": "gpu", "uuid": uuid, "brand": "Nvidia", "index": 2, "minor": 2}
     assert theirs(found) == COMMON | own
-    assert str(found.capacity[f"{DOMAIN}memory"].value) == "40Gi"
+    assert their_capacity(found) == {"memory": "40Gi"}
 
 
 def test_a_mig_partition() -> None:
     found = device("gpu-2-mig-3g-20gb-4")
     own = {"type": "mig", "profile": "3g.20gb", "parentUUID": found.attributes["lode.dev/uuid"]}
     assert theirs(found) == COMMON | own
-    assert str(found.capacity[f"{DOMAIN}memory"].value) == "20Gi"
+    assert their_capacity(found) == {"memory": "20Gi", "multiprocessors": "42"}
 
 
-def test_shares_and_npus_have_none_because_that_driver_has_no_such_devices() -> None:
+def test_a_share_is_described_as_the_card_that_it_is_a_part_of() -> None:
+    found = device("gpu-2-share")
+    own = {"type": "gpu", "uuid": found.attributes["lode.dev/uuid"], "brand": "Nvidia", "index": 2}
+    assert theirs(found) == COMMON | own
+    assert their_capacity(found) == {"memory": "40Gi"}
+
+
+def test_memory_by_that_drivers_name_is_there_for_selectors_and_is_not_consumed_by_a_share() -> None:
+    policy = device("gpu-2-share").capacity[f"{DOMAIN}memory"].policy
+    assert policy
+    assert policy.default == Quantity.of(0)
+
+
+def test_npus_have_none_because_that_driver_has_no_such_devices() -> None:
     kinds = {item.kind for name in shipped_profiles() for item in inventory(name).offered if theirs(item.device)}
-    assert kinds == {"gpu", "mig"}
+    assert kinds == {"gpu", "gpu-share", "mig"}
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())
@@ -88,11 +107,21 @@ def test_attributes_that_exceed_the_limit_are_left_out_the_least_used_first() ->
     card = cards("a100x4")[0]
     assert card.scheme
     part = card.scheme.partitions[0]
-    large = replace(part, sizes={f"engine{number}": 1 for number in range(6)})
+    large = replace(part, sizes={f"engine{number}": 1 for number in range(5)})
     made = replace(card, scheme=replace(card.scheme, partitions=(large,)))
     (found,) = [it.device for it in build_inventory([made], FABRIC, PARTITIONS, 1, ON).offered]
     assert len(found.attributes) + len(found.capacity) == MAX_ATTRIBUTES_AND_CAPACITIES
     assert list(theirs(found)) == ["profile", "parentUUID", "type", "productName"]
+
+
+def test_a_profile_that_was_recorded_without_multiprocessors_says_that_there_are_none() -> None:
+    card = cards("a100x4")[0]
+    assert card.scheme
+    part = card.scheme.partitions[0]
+    old = replace(part, draws={name: amount for name, amount in part.draws.items() if name != MULTIPROCESSORS})
+    made = replace(card, scheme=replace(card.scheme, partitions=(old,)))
+    (found,) = build_inventory([made], FABRIC, PARTITIONS, 1, ON).devices
+    assert their_capacity(found)["multiprocessors"] == "0"
 
 
 def test_a_slice_has_as_many_devices_and_bytes_as_the_api_takes() -> None:

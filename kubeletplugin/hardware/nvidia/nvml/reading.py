@@ -8,10 +8,11 @@ import pynvml
 
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, ProfileFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
+from kubeletplugin.hardware.partitions import MULTIPROCESSORS
 
 _MIB = 1024**2
 _ENGINES = (
-    ("multiprocessors", "multiprocessorCount"),
+    (MULTIPROCESSORS, "multiprocessorCount"),
     ("copy-engines", "copyEngineCount"),
     ("decoders", "decoderCount"),
     ("encoders", "encoderCount"),

@@ -10,6 +10,7 @@ from kubeletplugin.hardware.partitions import (
     A100_40GB,
     A100_80GB,
     H100_80GB,
+    MULTIPROCESSORS,
     Scheme,
 )
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
@@ -54,7 +55,7 @@ def test_mig_placements_are_those_of_the_mig_user_guide(scheme: Scheme) -> None:
 def test_a_mig_placement_draws_on_consecutive_memory_slices_from_its_start(scheme: Scheme) -> None:
     width = dict(zip(profiles(scheme), (1, 2, 2, 4, 4, 8), strict=True))
     for part in scheme.partitions:
-        drawn = [name for name in part.draws if name != "compute-slices"]
+        drawn = [name for name in part.draws if name not in ("compute-slices", MULTIPROCESSORS)]
         assert drawn == [f"memory-slice-{part.slot + i}" for i in range(width[part.profile])]
 
 
