@@ -110,6 +110,11 @@ class Metrics:
         """A histogram of seconds, by default from 1 ms to 60 s."""
         return Histogram(f"lode_{name}", what, labels, registry=self.registry, buckets=buckets)
 
+    def add(self, path: str, write: Callable[[], bytes]) -> None:
+        """Serve further series under a path, after those that are there."""
+        earlier = self.further.get(path)
+        self.further[path] = write if earlier is None else lambda: earlier() + write()
+
     def text(self, path: str) -> bytes | None:
         """All metrics of a path as text in the format of Prometheus; None if there is no such path."""
         further = self.further.get(path)

@@ -116,6 +116,9 @@ class KubeletPluginSettings(Section):
     an hour."""
     health_resend_seconds: float = Field(default=10, gt=0, lt=30)
     """The kubelet discards health that was not reported for 30 s."""
+    card_metrics: bool = False
+    """Whether /metrics has what each card measures of itself. The vendor's library is asked for it when somebody asks
+    for metrics, at most once in five seconds."""
     claim_metrics: bool = False
     """Whether /metrics has series for each device of a prepared claim, with the claim's name and the card's uuid."""
     peer_metrics: tuple[Literal["hami"], ...] = ()

@@ -6,6 +6,7 @@ server            the gRPC servers: claims and health on one socket, registratio
 health            the stream of devices' health for the kubelet
 | registration    registration with the kubelet
 | share_usage     what containers use of their shares, as metrics
+| card_metrics    what cards measure of themselves, as metrics
 prepare           prepares claims: a plan, a checkpoint, actions on the hardware, files for containers
 | publish         keeps the node's ResourceSlices as they should be
 finding           finds the backends for the node's cards
@@ -18,6 +19,7 @@ hardware          the cards behind two ports, and the backends
 | known_node      the Node from the watch, everything else from the API
 | podresources    asks the kubelet which devices it can give to containers
 kubelet_devices   devices of the kubelet, as values
+| reused          an answer that is used again for a while
 | proto           the kubelet's gRPC services, generated
 | sockets         the paths of the plugin's two sockets, which sockets are dead, and connections to sockets
 """

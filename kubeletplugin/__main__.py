@@ -188,6 +188,7 @@ class PluginProcess:
         )
         self._publisher = publisher
         self._show_use_of_shares(preparer)
+        self._show_cards(guarded)
 
         def start() -> PluginServer:
             preparer.tidy()
@@ -231,9 +232,16 @@ class PluginProcess:
         containers = partial(_kubelet_claims, self._settings, self._log)
         usage = ShareUsage(settings.nvidia.run_folder, preparer.claims, containers, self._clock, self._log)
         if settings.claim_metrics:
-            self.metrics.further["/metrics"] = usage.own
+            self.metrics.add("/metrics", usage.own)
         if "hami" in settings.peer_metrics:
-            self.metrics.further["/metrics/hami"] = usage.hami
+            self.metrics.add("/metrics/hami", usage.hami)
+
+    def _show_cards(self, hardware: GuardedHardware) -> None:
+        if not self._settings.kubeletplugin.card_metrics:
+            return
+        from kubeletplugin.card_metrics import CardMetrics  # only who wants its series pays for it
+
+        self.metrics.add("/metrics", CardMetrics(hardware.all_readings, self.metrics, self._clock).text)
 
     def _restore_rest(self, preparer: Preparer) -> None:
         """Restore the claims that could not be restored before, until the program is stopped."""

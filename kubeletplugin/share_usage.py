@@ -4,10 +4,9 @@ Only the files of claims that are prepared are read. What a container writes the
 wrong, and nothing else.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from driver.clock import Clock
 from driver.metric_labels import labels
@@ -16,9 +15,8 @@ from kubeletplugin.hardware.nvidia.sharing.hami import region_folders
 from kubeletplugin.hardware.nvidia.sharing.region import CardUse, UnreadableRegion, read_region
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import NamedClaim
+from kubeletplugin.reused import ReusedAnswer
 
-LEAST_SECONDS: Final = 5.0
-"""How long an answer of the files, and of the kubelet, is used again."""
 OWN: Final = {"lode_claim_memory_used_bytes": "Memory of the card that the claim's processes use."}
 HAMI: Final = {
     "hami_vgpu_memory_used_bytes": "Memory of the card that the container's processes use.",
@@ -27,7 +25,6 @@ HAMI: Final = {
 }
 """The names, labels and units of HAMi's monitor."""
 
-T = TypeVar("T")
 Sample = tuple[str, str, int]
 """Name, labels and value."""
 
@@ -63,8 +60,8 @@ class ShareUsage:
         self._claims = claims
         self._log = log
         self._faults: Mapping[str, str] = {}
-        self._uses = _Kept(self._read, clock)
-        self._containers = _Kept(containers, clock)
+        self._uses = ReusedAnswer(self._read, clock)
+        self._containers = ReusedAnswer(containers, clock)
 
     def own(self) -> bytes:
         """Return the series in our own names. The kubelet is not asked."""
@@ -98,23 +95,6 @@ class ShareUsage:
             self._log.warning("use of shares cannot be read", claim=named, folder=self._folder, reason=faults[uid])
         self._faults = faults
         return tuple(found)
-
-
-class _Kept(Generic[T]):
-    """Asks again only after a while, in one thread at a time."""
-
-    def __init__(self, ask: Callable[[], T], clock: Clock):
-        self._ask = ask
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._answer: tuple[float, T] | None = None
-
-    def get(self) -> T:
-        with self._lock:
-            if self._answer is None or self._clock.monotonic() >= self._answer[0]:
-                answer = self._ask()
-                self._answer = self._clock.monotonic() + LEAST_SECONDS, answer
-            return self._answer[1]
 
 
 def _own(use: UsedShare) -> Iterator[Sample]:

@@ -14,6 +14,7 @@ devices             device files of the node
 | port              the two ports: the cards with their health, and the control of a card
 actions             actions on the hardware, as values
 | asking            questions of a backend about one card
+| readings          what a card measures of itself at the moment
 | edits             changes of a container that gets a device: CDI's ``containerEdits`` as values
 | use               the use of one device by a claim
 card                a card, as every backend reports it
@@ -41,6 +42,7 @@ from kubeletplugin.hardware.port import (
     NoRoom,
     Unsupported,
 )
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Share, Use
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "Mount",
     "NoRoom",
     "Partition",
+    "Readings",
     "Scheme",
     "Share",
     "Unsupported",

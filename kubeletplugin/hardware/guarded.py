@@ -1,7 +1,8 @@
 """Bounds the time of every call to hardware that may be missing, fail or hang."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -21,16 +22,21 @@ from kubeletplugin.hardware.port import (
     HardwareRefusal,
     Health,
 )
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Use
 
 ANSWER_SECONDS = 5.0
 """Longest time of a call that only reads. The kubelet waits 45 s for a claim."""
+READING_SECONDS = 2.0
+"""Longest time of all readings together. Who scrapes metrics often waits for 10 s."""
 CHANGE_SECONDS = 30.0
 """Longest time of a call that creates or destroys something: a GPU instance can need more than ten seconds."""
 FIND_AGAIN_SECONDS = 1.0
 """Pause before the hardware is looked for again after it was not found."""
 
 T = TypeVar("T")
+CardReadings = Sequence[tuple[Card, Readings | LodeError]]
+"""The readings of each card, or why there are none."""
 
 
 class GuardedHardware(Hardware):
@@ -59,6 +65,9 @@ class GuardedHardware(Hardware):
         self._finder = _Finder(find, clock, is_other)
         self._guard = Guard(answer_seconds, threads)
         self._change_seconds = change_seconds
+        self._reading_seconds = min(READING_SECONDS, answer_seconds)
+        self._cards: tuple[Card, ...] = ()
+        """The last answer of ``cards``."""
 
     def finds(self) -> int:
         """Number of times that hardware was found. When it changes, the earlier cards are no longer those of this
@@ -67,7 +76,8 @@ class GuardedHardware(Hardware):
 
     def cards(self) -> tuple[Card, ...]:
         """See ``CardSource``."""
-        return self._ask_all(lambda source: source.cards())
+        self._cards = self._ask_all(lambda source: source.cards())
+        return self._cards
 
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``."""
@@ -97,11 +107,29 @@ class GuardedHardware(Hardware):
         """See ``CardControl``."""
         return self._ask(use.card.uuid, lambda control: control.edits(use, handles))
 
+    def readings(self, card: Card) -> Readings:
+        """See ``CardControl``. Other calls about the card neither wait for it nor fail because it hangs."""
+        return self._guard(_readings_of(card), partial(self._read, card), self._reading_seconds)
+
+    def all_readings(self) -> CardReadings:
+        """The readings of the cards that were there last, all asked at once. Takes ``READING_SECONDS`` at most."""
+        cards = self._cards
+        questions = {_readings_of(card): partial(self._read, card) for card in cards}
+        found = self._guard.each(questions, self._reading_seconds)
+        return [(card, found[_readings_of(card)]) for card in cards]
+
+    def _read(self, card: Card) -> Readings:
+        return self._finder.found().of_card(card.uuid).readings(card)
+
     def _ask_all(self, question: Callable[[CardSource], T]) -> T:
         return self._guard("the hardware", lambda: question(self._finder.found()))
 
     def _ask(self, card: str, question: Callable[[CardControl], T], seconds: float | None = None) -> T:
         return self._guard(f"card {card}", lambda: question(self._finder.found().of_card(card)), seconds)
+
+
+def _readings_of(card: Card) -> str:
+    return f"readings of card {card.uuid}"
 
 
 class Guard:
@@ -130,9 +158,37 @@ class Guard:
             TransientFault: there is no answer in time, an earlier question still hangs, or the question raised another
                 LodeError or OSError.
         """
+        return self._lane(subject).ask(question, self._seconds if seconds is None else seconds)
+
+    def each(self, questions: Mapping[str, Callable[[], T]], seconds: float) -> Mapping[str, T | LodeError]:
+        """The answer to each question, by its subject, or the error that a call would raise. All are asked at once.
+
+        Args:
+            seconds: longest time of all together.
+        """
+        found: dict[str, T | LodeError] = {}
+        changing, all_there = threading.Lock(), threading.Event()
+
+        def tell(subject: str, answer: tuple[T] | LodeError) -> None:
+            with changing:
+                found[subject] = answer if isinstance(answer, LodeError) else answer[0]
+                if len(found) == len(questions):
+                    all_there.set()
+
+        for subject, question in questions.items():
+            self._lane(subject).begin(question, partial(tell, subject))
+        if questions:
+            all_there.wait(seconds)
+        with changing:
+            return {subject: found.get(subject, _late(subject, seconds)) for subject in questions}
+
+    def _lane(self, subject: str) -> "_Lane":
         with self._lock:
-            lane = self._lanes.setdefault(subject, _Lane(subject, self._threads))
-        return lane.ask(question, self._seconds if seconds is None else seconds)
+            return self._lanes.setdefault(subject, _Lane(subject, self._threads))
+
+
+def _late(subject: str, seconds: float) -> TransientFault:
+    return TransientFault(f"{subject} did not answer within {seconds:g} s")
 
 
 class _Lane:
@@ -150,19 +206,41 @@ class _Lane:
         """Whether a call is running, perhaps long after it was given up."""
 
     def ask(self, question: Callable[[], T], seconds: float) -> T:
+        answers: SimpleQueue[tuple[T] | LodeError] = SimpleQueue()
         if not self._turn.acquire(timeout=seconds):
-            raise TransientFault(f"{self._subject} is busy with other questions")
+            raise self._busy()
         try:
-            if self._is_asking:
-                raise TransientFault(
-                    f"{self._subject} does not answer: an earlier call into the vendor's library still hangs"
-                )
-            return self._answer(question, seconds)
+            self._start(question, answers.put)
+            answer = answers.get(timeout=seconds)
+        except Empty:
+            raise _late(self._subject, seconds) from None
+        finally:
+            self._turn.release()
+        if isinstance(answer, LodeError):
+            raise answer
+        return answer[0]
+
+    def begin(self, question: Callable[[], T], tell: Callable[[tuple[T] | LodeError], None]) -> None:
+        """Ask and return at once; ``tell`` is called once, in any thread, unless the question hangs for ever."""
+        if not self._turn.acquire(blocking=False):
+            tell(self._busy())
+            return
+        try:
+            self._start(question, tell)
+        except TransientFault as fault:
+            tell(fault)
         finally:
             self._turn.release()
 
-    def _answer(self, question: Callable[[], T], seconds: float) -> T:
-        answers: SimpleQueue[tuple[T] | LodeError] = SimpleQueue()
+    def _busy(self) -> TransientFault:
+        return TransientFault(f"{self._subject} is busy with other questions")
+
+    def _start(self, question: Callable[[], T], tell: Callable[[tuple[T] | LodeError], None]) -> None:
+        """Have the question asked; raises TransientFault if it cannot be asked now, and then tells nothing."""
+        if self._is_asking:
+            raise TransientFault(
+                f"{self._subject} does not answer: an earlier call into the vendor's library still hangs"
+            )
 
         def ask() -> None:
             answer: tuple[T] | LodeError = TransientFault("the hardware's backend has a defect")
@@ -174,7 +252,7 @@ class _Lane:
                 answer = TransientFault(str(error))
             finally:
                 self._is_asking = False
-                answers.put(answer)
+                tell(answer)
 
         self._is_asking = True
         try:
@@ -182,13 +260,6 @@ class _Lane:
         except RuntimeError as error:  # no thread can be started now, so nothing was asked
             self._is_asking = False
             raise TransientFault(f"{self._subject} cannot be asked now: {error}") from error
-        try:
-            answer = answers.get(timeout=seconds)
-        except Empty:
-            raise TransientFault(f"{self._subject} did not answer within {seconds:g} s") from None
-        if isinstance(answer, LodeError):
-            raise answer
-        return answer[0]
 
 
 class _Finder:

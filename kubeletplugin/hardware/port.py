@@ -2,7 +2,7 @@
 
 A backend implements both. It knows no prepared claims and keeps no state that must survive a restart of the plugin: the
 checkpoint does that (``kubeletplugin.prepare``). Several threads call it: never two about the same card, but about
-several cards at once, and ``cards`` and ``health`` at the same time. A caller can give a call up
+several cards at once, and ``cards``, ``health`` and ``readings`` at any time. A caller can give a call up
 (``kubeletplugin.hardware.guarded``). The call may then continue and need not be undone, because it is repeated. The
 process can be killed during any call.
 
@@ -18,6 +18,7 @@ from driver.kinds import Offer
 from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Use
 
 
@@ -204,6 +205,17 @@ class CardControl(Protocol):
 
         Raises:
             Gone: the card or the partition is not there.
+        """
+        ...
+
+    def readings(self, card: Card) -> Readings:
+        """Read what the card measures of itself now. Changes nothing.
+
+        It may be called while another call about the card is under way. A card that is divided has only what is true of
+        it as a whole.
+
+        Raises:
+            Gone: the card is not there.
         """
         ...
 

@@ -8,7 +8,19 @@ from driver.clock import Clock
 from driver.errors import TransientFault
 from driver.observe import Logger
 from driver.threads import Threads
-from kubeletplugin.hardware import Action, Card, CardGone, CardState, Edits, Handle, Hardware, Health, NoRoom, Use
+from kubeletplugin.hardware import (
+    Action,
+    Card,
+    CardGone,
+    CardState,
+    Edits,
+    Handle,
+    Hardware,
+    Health,
+    NoRoom,
+    Readings,
+    Use,
+)
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
@@ -205,6 +217,11 @@ class FailingHardware(HardwareDecorator):
         """See ``Hardware``."""
         self._ask(use.card.uuid)
         return super().edits(use, handles)
+
+    def readings(self, card: Card) -> Readings:
+        """See ``Hardware``."""
+        self._ask(card.uuid)
+        return super().readings(card)
 
     def _ask(self, card: str) -> None:
         self._call()

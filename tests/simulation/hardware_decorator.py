@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Health, Use
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Health, Readings, Use
 
 
 class HardwareDecorator(Hardware):
@@ -38,3 +38,7 @@ class HardwareDecorator(Hardware):
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """See ``CardControl``."""
         return self.decorated.edits(use, handles)
+
+    def readings(self, card: Card) -> Readings:
+        """See ``CardControl``."""
+        return self.decorated.readings(card)

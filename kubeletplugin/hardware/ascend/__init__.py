@@ -3,7 +3,8 @@
 backend         answers the port
 | installinfo   where the driver's installer says that the driver is
 discovery       finds chips through DCMI
-| npusmi        finds chips with ``npu-smi``, where DCMI cannot be loaded
+| measuring     what a chip measures of itself
+npusmi          finds chips with ``npu-smi``, where DCMI cannot be loaded
 cards           cards from chips
 container       what a container needs: device files, the driver's files, environment
 | faults        what faults of a chip mean for its health

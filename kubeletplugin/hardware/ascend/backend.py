@@ -16,11 +16,13 @@ from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severities
+from kubeletplugin.hardware.ascend.measuring import read_chip, read_with_tool
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.readings import Readings, together
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.use import Use
 
@@ -143,6 +145,18 @@ class AscendHardware(Hardware):
             return container.edits(npu.generation, files, self._host.devices.find, self._has)
         except container.MissingDevice as error:
             raise CardGone(f"card {npu.card.name} ({npu.card.uuid}): the node has no device file {error}") from error
+
+    def readings(self, card: Card) -> Readings:
+        """See ``Hardware``. Of a card with vNPUs only its temperature and power."""
+        npu = self._npu(card.uuid)
+        try:
+            divided = [bool(self._vnpus(chip)) for chip in npu.chips]
+        except DcmiError as error:
+            if error.code == DcmiCode.NO_LIBRARY and self._npu_smi is not None:
+                return read_with_tool(self._npu_smi, npu.chips)
+            raise _refusal(error, card.uuid) from error
+        parts = zip(npu.chips, divided, strict=True)
+        return together([read_chip(self._dcmi, _die(chip), divided=parted) for chip, parted in parts])
 
     def _create(self, chip: Chip, vnpu: VnpuInstance) -> None:
         try:

@@ -23,6 +23,7 @@ from kubeletplugin.hardware.port import (
     NoRoom,
     Unsupported,
 )
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Use
 
 _ANSWER = "answer"
@@ -170,6 +171,11 @@ class DevicePluginHardware(Hardware):
                         f"{key}: its answer cannot be decoded; delete the pod and the claim"
                     ) from error
         return Edits()
+
+    def readings(self, card: Card) -> Readings:
+        """See ``CardControl``. A device plugin measures nothing."""
+        self._present(card.uuid)
+        return Readings()
 
     def _present(self, uuid: str) -> Card:
         """The card, if its device plugin reports it."""

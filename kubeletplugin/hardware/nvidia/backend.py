@@ -27,11 +27,13 @@ from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlCode, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.measuring import read_measures
 from kubeletplugin.hardware.nvidia.schemes import says_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, Unsupported
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
@@ -180,6 +182,12 @@ class NvidiaHardware(Hardware):
                 mounts=(*of_driver.mounts, *own.mounts),
                 mig_uuid=handle.get("uuid", ""),
             )
+
+    def readings(self, card: Card) -> Readings:
+        """See ``Hardware``. In MIG mode a card has no utilization."""
+        with _answers(card.uuid):
+            self._gpu(card.uuid)
+            return read_measures(self._nvml, card.uuid)
 
     def _gpu(self, uuid: str) -> GpuFacts:
         """The facts of a card that answers; raises Gone or NvmlError."""

@@ -29,6 +29,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import DeviceNode, Edits
 from kubeletplugin.hardware.partitions import Partition
 from kubeletplugin.hardware.port import CardGone, CardState, FoundObject, Hardware, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.hardware.simulated.state import MemoryStore, SimulatedState, StateStore
 from kubeletplugin.hardware.use import Use
@@ -61,6 +62,7 @@ class SimulatedHardware(Hardware):
         store: StateStore | None = None,
     ) -> None:
         self._cards = tuple(_with_uuid(card, node_name) for card in profile.cards)
+        self._readings = profile.readings
         self._files = files
         self._faults = faults_directory
         self._store = store or MemoryStore()
@@ -160,6 +162,10 @@ class SimulatedHardware(Hardware):
         node = DeviceNode(f"{DEVICE_DIRECTORY}/{card.part_name(use.partition)}", host, major, minor)
         variable = facts_of(card.vendor).visible_devices
         return Edits(((variable, "void"),) if variable else (), (node,))
+
+    def readings(self, card: Card) -> Readings:
+        """See ``Hardware``: what the profile says."""
+        return Readings(self._readings.get(self._present(card.uuid).name, {}))
 
     def _not_lost(self) -> tuple[Card, ...]:
         lost = self._store.load().lost

@@ -10,9 +10,9 @@ read.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
@@ -24,6 +24,7 @@ from driver.limits import MAX_ATTRIBUTE_BYTES
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.deviceplugin.refusals import refusal_of
 from kubeletplugin.hardware.partitions import Scheme
+from kubeletplugin.hardware.readings import Measure
 from kubeletplugin.hardware.simulated.bridged import PciBusID, PcieRoot, ResourceEntry, bridged_cards
 from kubeletplugin.hardware.simulated.schemes import SCHEMES, SchemeEntry
 from kubeletplugin.hardware.vendors import Vendor
@@ -70,6 +71,11 @@ class CardEntry(BaseModel):
     compute_capability: SemanticVersion = "0.0.0"
     cuda_version: SemanticVersion = "0.0.0"
     partitions: Annotated[str, AfterValidator(_known_scheme)] = ""
+    readings: dict[Measure, Annotated[float, Field(ge=0)]] = {}
+
+
+NOT_OF_CARD: Final = frozenset({"partitions", "readings"})
+"""Fields of an entry that are not those of its ``Card``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,8 @@ class Profile:
     """The cards of one simulated node; a ``uuid`` may still be ""."""
 
     cards: tuple[Card, ...]
+    readings: Mapping[str, Mapping[Measure, float]] = field(default_factory=dict)
+    """What a card measures of itself, always the same, by its name (``Readings.values``)."""
 
 
 def profile_from(text: str, source: str) -> Profile:
@@ -100,16 +108,19 @@ def profile_from(text: str, source: str) -> Profile:
     schemes = {**SCHEMES, **_schemes(own, faults)}
     merged = [{**defaults, **entry} if isinstance(entry, Mapping) else entry for entry in entries]
     cards: list[Card] = []
+    readings: dict[str, Mapping[Measure, float]] = {}
     for position, entry in enumerate(merged):
         try:
-            cards.append(_card(CardEntry.model_validate(entry, context=schemes), schemes))
+            checked = CardEntry.model_validate(entry, context=schemes)
+            cards.append(_card(checked, schemes))
+            readings[cards[-1].name] = checked.readings
         except ValidationError as error:
             faults += faults_of(error, f"cards[{position}]")
     faults += _duplicates([entry for entry in merged if isinstance(entry, Mapping)])
     cards += _of_device_plugins(raw.get("devicePlugins", {}), raw.get("nodeLabels", {}), faults)
     if faults:
         raise InvalidInput(source, faults)
-    return Profile(tuple(sorted(cards, key=lambda card: card.order)))
+    return Profile(tuple(sorted(cards, key=lambda card: card.order)), readings)
 
 
 def _of_device_plugins(plugins: Any, labels: Any, faults: list[Fault]) -> Iterator[Card]:
@@ -146,7 +157,7 @@ def _schemes(own: Mapping[str, Any], faults: list[Fault]) -> Mapping[str, Scheme
 
 
 def _card(entry: CardEntry, schemes: Mapping[str, Scheme]) -> Card:
-    fields = entry.model_dump(exclude={"partitions"})
+    fields = entry.model_dump(exclude=set(NOT_OF_CARD))
     return Card(**fields, scheme=schemes.get(entry.partitions))
 
 
@@ -158,18 +169,18 @@ def faults_of(error: ValidationError, where: str) -> Iterator[Fault]:
 
 
 def _duplicates(entries: list[Mapping[str, Any]]) -> Iterator[Fault]:
-    for field in ("index", "uuid", "pciBusID"):
+    for unique in ("index", "uuid", "pciBusID"):
         first_positions: dict[Any, int] = {}
         for position, entry in enumerate(entries):
             # GPUs and NPUs are numbered separately.
-            key = (entry.get("vendor"), entry.get(field)) if field == "index" else entry.get(field)
-            if entry.get(field) in (None, ""):
+            key = (entry.get("vendor"), entry.get(unique)) if unique == "index" else entry.get(unique)
+            if entry.get(unique) in (None, ""):
                 continue
             first = first_positions.setdefault(repr(key), position)
             if first != position:
                 yield Fault(
-                    f"cards[{position}].{field}",
-                    f"duplicate value: {entry[field]!r} (also in cards[{first}]); change one",
+                    f"cards[{position}].{unique}",
+                    f"duplicate value: {entry[unique]!r} (also in cards[{first}]); change one",
                 )
 
 

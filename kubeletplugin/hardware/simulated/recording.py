@@ -10,7 +10,7 @@ from driver.errors import InvalidInput
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.bridged import entries_of
-from kubeletplugin.hardware.simulated.profile import CardEntry, faults_of
+from kubeletplugin.hardware.simulated.profile import NOT_OF_CARD, CardEntry, faults_of
 from kubeletplugin.hardware.simulated.schemes import SCHEMES, scheme_to
 
 WIDTH = 120
@@ -57,7 +57,7 @@ def _entry(card: Card, scheme: str) -> Mapping[str, Any]:
     fields = {
         field.alias or name: getattr(card, name)
         for name, field in CardEntry.model_fields.items()
-        if name != "partitions"
+        if name not in NOT_OF_CARD
     }
     known = {scheme: card.scheme} if card.scheme else {}
     try:

@@ -3,10 +3,11 @@
 The library's state has, beside what every fake library has (``tests.fakes.state``):
 
 - ``driver``; ``independent`` (the dies of a 910C), ``machines`` (vNPUs are for virtual machines), ``symmetric``;
-- ``chip.<2 * card + device>.<name>``: physical, vdie, name, board, aicore, hbm, ddr, pci, superpod, shared, alarm,
-  ``total`` (what there is to divide), ``reported`` (what it says of that instead), ``template.<n>`` (what the driver
-  lists), ``cut.<n>`` (what it can cut), ``vdev.<id>`` ("template used", with "-" for a template that it does not tell),
-  ``event.<n>`` ("code severity name"), ``lost``. A missing key is a value that the driver lacks.
+- ``chip.<2 * card + device>.<name>``: physical, vdie, name, board, aicore, hbm, ddr, used (MiB of these), pci,
+  superpod, shared, alarm, utilization, temperature, power (tenths of a watt), ``total`` (what there is to divide),
+  ``reported`` (what it says of that instead), ``template.<n>`` (what the driver lists), ``cut.<n>`` (what it can cut),
+  ``vdev.<id>`` ("template used", with "-" for a template that it does not tell), ``event.<n>`` ("code severity name"),
+  ``lost``. A missing key is a value that the driver lacks.
 - ``dev``: a folder in which the library makes device files of vNPUs (``vdavinci100``), as the driver does. Needs root.
 
 Amounts are AI cores, AI CPUs, MiB, VPC, VDEC, JPEGD, JPEGE and VENC.

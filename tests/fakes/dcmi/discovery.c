@@ -125,14 +125,45 @@ int dcmi_get_device_pcie_info_v2(int card, int device, struct dcmi_pcie_info_all
 int dcmi_get_device_hbm_info(int card, int device, struct dcmi_hbm_info *info) {
     CHIP(card, device);
     NEEDS("hbm");
-    *info = (struct dcmi_hbm_info){.memory_size = (unsigned long long)NUMBER("hbm")};
+    *info = (struct dcmi_hbm_info){
+        .memory_size = (unsigned long long)NUMBER("hbm"),
+        .memory_usage = (unsigned long long)get_number(0, "chip.%d.used", chip),
+    };
     return leave(OK);
 }
 
 int dcmi_get_device_memory_info_v3(int card, int device, struct dcmi_get_memory_info_stru *info) {
     CHIP(card, device);
     NEEDS("ddr");
-    *info = (struct dcmi_get_memory_info_stru){.memory_size = (unsigned long long)NUMBER("ddr")};
+    *info = (struct dcmi_get_memory_info_stru){
+        .memory_size = (unsigned long long)NUMBER("ddr"),
+        .memory_available = (unsigned long long)(NUMBER("ddr") - get_number(0, "chip.%d.used", chip)),
+    };
+    return leave(OK);
+}
+
+/* Of the AI cores, in per cent. */
+int dcmi_get_device_utilization_rate(int card, int device, int type, unsigned int *rate) {
+    CHIP(card, device);
+    if (type != 2)
+        return leave(INVALID_PARAMETER);
+    NEEDS("utilization");
+    *rate = (unsigned int)NUMBER("utilization");
+    return leave(OK);
+}
+
+int dcmi_get_device_temperature(int card, int device, int *degrees) {
+    CHIP(card, device);
+    NEEDS("temperature");
+    *degrees = (int)NUMBER("temperature");
+    return leave(OK);
+}
+
+/* Tenths of a watt. */
+int dcmi_get_device_power_info(int card, int device, int *power) {
+    CHIP(card, device);
+    NEEDS("power");
+    *power = (int)NUMBER("power");
     return leave(OK);
 }
 

@@ -3,10 +3,10 @@
 The library's state has, beside what every fake library has (``tests.fakes.state``):
 
 - ``driver``, ``cuda``, ``gpus`` (how many); ``gpu.<i>.<name>`` for card ``i`` in NVML's order: uuid, name, minor, pci,
-  memory, architecture, capability, computemode, ``mig`` ("current pending"), ``mig.reset`` (a change of the mode waits
-  for a reset), ``profile.<index>`` and ``profile.<index>.name``, ``gi.<id>``, ``gi.<id>.ci.<id>``, ``.busy``,
-  ``nvlink.<link>.state`` and ``.peer``, ``fabric``, ``field.<id>``, ``remapped``, ``retired``, ``events``. A missing
-  key is a value that the driver lacks.
+  memory, ``memory.used``, ``memory.reserved``, utilization, temperature, power (milliwatts), architecture, capability,
+  computemode, ``mig`` ("current pending"), ``mig.reset`` (a change of the mode waits for a reset), ``profile.<index>``
+  and ``profile.<index>.name``, ``gi.<id>``, ``gi.<id>.ci.<id>``, ``.busy``, ``nvlink.<link>.state`` and ``.peer``,
+  ``fabric``, ``field.<id>``, ``remapped``, ``retired``, ``events``. A missing key is a value that the driver lacks.
 - ``event.<n>``: "card type data gi ci", delivered in order.
 """
 

@@ -157,6 +157,45 @@ int nvmlDeviceGetMemoryInfo(Handle device, Memory *memory) {
     return leave(get("gpu.%d.memory", card) ? SUCCESS : NOT_SUPPORTED);
 }
 
+/* "memory.used" has what the driver keeps for itself, too, which "memory.reserved" says. */
+int nvmlDeviceGetMemoryInfo_v2(Handle device, MemoryV2 *memory) {
+    int card = card_of(device);
+    ENTER(card);
+    if ((memory->version & 0xffffff) != sizeof *memory)
+        return leave(VERSION_MISMATCH);
+    memory->total = (unsigned long long)get_number(-1, "gpu.%d.memory", card);
+    memory->reserved = (unsigned long long)get_number(0, "gpu.%d.memory.reserved", card);
+    memory->used = (unsigned long long)get_number(0, "gpu.%d.memory.used", card) - memory->reserved;
+    memory->free = memory->total - memory->used - memory->reserved;
+    return leave(get("gpu.%d.memory", card) ? SUCCESS : NOT_SUPPORTED);
+}
+
+/* A card in MIG mode has no utilization, as the real library says it. */
+int nvmlDeviceGetUtilizationRates(Handle device, Utilization *rates) {
+    int card = card_of(device), mode = 0;
+    ENTER(card);
+    const char *modes = get("gpu.%d.mig", card);
+    rates->memory = 0;
+    if (modes != NULL && sscanf(modes, "%d", &mode) == 1 && mode)
+        return leave(NOT_SUPPORTED);
+    return number_of(get("gpu.%d.utilization", card), &rates->gpu);
+}
+
+int nvmlDeviceGetTemperature(Handle device, unsigned sensor, unsigned *degrees) {
+    int card = card_of(device);
+    ENTER(card);
+    if (sensor != 0)
+        return leave(INVALID_ARGUMENT);
+    return number_of(get("gpu.%d.temperature", card), degrees);
+}
+
+/* Milliwatts. */
+int nvmlDeviceGetPowerUsage(Handle device, unsigned *power) {
+    int card = card_of(device);
+    ENTER(card);
+    return number_of(get("gpu.%d.power", card), power);
+}
+
 int nvmlDeviceGetArchitecture(Handle device, unsigned *architecture) {
     int card = card_of(device);
     ENTER(card);

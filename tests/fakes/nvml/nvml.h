@@ -29,6 +29,15 @@ typedef struct {
 } Memory;
 
 typedef struct {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+} MemoryV2;
+
+typedef struct {
+    unsigned gpu, memory;
+} Utilization;
+
+typedef struct {
     unsigned char cluster[16];
     unsigned status, clique, state;
 } FabricInfo;

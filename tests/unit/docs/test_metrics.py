@@ -3,6 +3,7 @@
 import re
 
 from controller.census import FAMILIES
+from kubeletplugin.card_metrics import CARD_FAMILIES
 from kubeletplugin.share_usage import OWN
 from tests.unit.docs.pages import ROOT, page
 
@@ -21,4 +22,4 @@ def metrics_in_code() -> set[str]:
 
 def test_exactly_the_metrics_that_exist_are_listed() -> None:
     listed = re.findall(r"^\| `(lode_\w+)` \|", PAGE, re.MULTILINE)
-    assert sorted(listed) == sorted(metrics_in_code() | FAMILIES.keys() | OWN.keys())
+    assert sorted(listed) == sorted(metrics_in_code() | FAMILIES.keys() | OWN.keys() | CARD_FAMILIES.keys())

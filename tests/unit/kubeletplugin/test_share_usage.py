@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from driver.observe import logger
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import NamedClaim
-from kubeletplugin.share_usage import HAMI, LEAST_SECONDS, OWN, ShareUsage
+from kubeletplugin.reused import LEAST_SECONDS
+from kubeletplugin.share_usage import HAMI, OWN, ShareUsage
 from simulation.clock import VirtualClock
 from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.docs.pages import page

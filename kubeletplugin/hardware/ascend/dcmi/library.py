@@ -144,11 +144,42 @@ class Dcmi:
         self.call("dcmi_get_device_hbm_info", die.card, die.device, ctypes.byref(answer))
         return int(answer.memory_size)
 
+    def high_bandwidth_memory_used(self, die: Die) -> int | None:
+        """Used HBM in MiB; None if the chip has none."""
+        answer = abi.HbmInfo()
+        self.call("dcmi_get_device_hbm_info", die.card, die.device, ctypes.byref(answer))
+        return int(answer.memory_usage) if answer.memory_size else None
+
     def memory(self, die: Die) -> int:
         """DDR memory in MiB."""
         answer = abi.MemoryInfo()
         self.call("dcmi_get_device_memory_info_v3", die.card, die.device, ctypes.byref(answer))
         return int(answer.memory_size)
+
+    def memory_used(self, die: Die) -> int | None:
+        """Used DDR memory in MiB; None if the chip has none."""
+        answer = abi.MemoryInfo()
+        self.call("dcmi_get_device_memory_info_v3", die.card, die.device, ctypes.byref(answer))
+        return int(answer.memory_size - answer.memory_available) if answer.memory_size else None
+
+    def utilization(self, die: Die) -> int:
+        """Per cent of the last moments in which the AI cores computed."""
+        answer = ctypes.c_uint()
+        function = "dcmi_get_device_utilization_rate"
+        self.call(function, die.card, die.device, abi.RATE_AI_CORE, ctypes.byref(answer))
+        return answer.value
+
+    def temperature(self, die: Die) -> int:
+        """Degrees Celsius."""
+        answer = ctypes.c_int()
+        self.call("dcmi_get_device_temperature", die.card, die.device, ctypes.byref(answer))
+        return answer.value
+
+    def power(self, die: Die) -> float:
+        """Watts."""
+        answer = ctypes.c_int()
+        self.call("dcmi_get_device_power_info", die.card, die.device, ctypes.byref(answer))
+        return answer.value / 10
 
     def super_pod(self, die: Die) -> int:
         """The number of the super pod that the chip belongs to."""

@@ -12,7 +12,19 @@ from typing import Protocol
 import pytest
 
 from driver.errors import LodeError
-from kubeletplugin.hardware import Action, Card, CardGone, Edits, Handle, Hardware, InUse, NoRoom, Unsupported, Use
+from kubeletplugin.hardware import (
+    Action,
+    Card,
+    CardGone,
+    Edits,
+    Handle,
+    Hardware,
+    InUse,
+    NoRoom,
+    Readings,
+    Unsupported,
+    Use,
+)
 from kubeletplugin.hardware.actions import MigInstance, MigMode, PluginAllocation, VnpuInstance, action_from, action_to
 from kubeletplugin.hardware.vendors import facts_of
 
@@ -50,6 +62,10 @@ class HardwareBench(Protocol):
 
     def lose(self, card: Card) -> None:
         """The card falls off the bus."""
+        ...
+
+    def work(self, card: Card) -> Readings:
+        """The card computes for somebody; returns what it measures from now on."""
         ...
 
 
@@ -215,6 +231,8 @@ class HardwareContract:
         for instance in (hardware, bench.start()):
             with pytest.raises(CardGone):
                 instance.observe(first.use.card)
+            with pytest.raises(CardGone):
+                instance.readings(first.use.card)
             for action in first.actions:
                 if not isinstance(action, PluginAllocation):  # a record of this program, which needs no card to go
                     with pytest.raises(CardGone):
@@ -235,6 +253,27 @@ class HardwareContract:
             hardware.actions(Use("claim", absent), ())
         with pytest.raises(LodeError, match="absent"):
             hardware.edits(Use("claim", absent), {})
+        with pytest.raises(LodeError, match="absent"):
+            hardware.readings(absent)
+
+    def test_a_card_says_what_it_measures_and_nothing_is_changed_by_asking(self, bench: HardwareBench) -> None:
+        hardware = bench.start()
+        made = make_all(bench, hardware)
+        before = found(hardware)
+        card = made[-1].use.card
+        for measured in (bench.work(card), bench.work(card)):
+            assert hardware.readings(card) == bench.start().readings(card) == measured
+        assert found(hardware) == before
+
+    def test_readings_are_in_the_units_of_the_port(self, bench: HardwareBench) -> None:
+        hardware = bench.start()
+        for card in hardware.cards():
+            bench.work(card)
+            values = hardware.readings(card).values
+            assert 0 <= values.get("utilization", 0) <= 1
+            assert 0 <= values.get("memoryUsed", 0) <= card.memory_mib * 1024**2
+            assert 0 < values.get("temperature", 20) < 150
+            assert 0 < values.get("power", 20) < 3000
 
 
 class PartitionContract:

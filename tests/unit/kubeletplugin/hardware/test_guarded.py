@@ -10,7 +10,7 @@ import pytest
 from driver.clock import SystemClock
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.parameters import GpuConfig
-from kubeletplugin.hardware import Action, Card, CardGone, CardState, Handle, InUse, Use
+from kubeletplugin.hardware import Action, Card, CardGone, CardState, Handle, InUse, Readings, Use
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, Guard, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -30,6 +30,7 @@ def test_it_answers_as_its_backend() -> None:
     for card in backend.cards():
         use = Use("claim", card, config=GpuConfig(sharing="mps"))
         assert hardware.observe(card) == backend.observe(card)
+        assert hardware.readings(card) == backend.readings(card)
         assert hardware.edits(use, {}) == backend.edits(use, {})
         for each in (use, Use("claim", card)):
             assert hardware.assess(each, ()) == backend.assess(each, ())
@@ -143,6 +144,46 @@ def test_a_card_that_hangs_delays_no_other_card_and_no_question_about_the_node()
     assert patient.observe(other) == CardState()
     assert len(patient.health()) == 2
     backend.may_return.set()
+
+
+class OneCardMeasuresNothing(SimulatedHardware):
+    """Hardware of which one card does not say what it measures before it may."""
+
+    def __init__(self) -> None:
+        super().__init__(load_profile("h100x8", MemoryFiles()), "n1")
+        self.may_return = threading.Event()
+        self.asked = SimpleQueue[str]()
+
+    def readings(self, card: Card) -> Readings:
+        self.asked.put(card.name)
+        if card.index == 0:
+            self.may_return.wait()
+        return super().readings(card)
+
+
+def test_a_card_that_says_nothing_of_itself_delays_no_other_and_no_claim() -> None:
+    backend = OneCardMeasuresNothing()
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.2)
+    silent, *others = hardware.cards()
+    for reason in ("did not answer within", "still hangs"):
+        (first, problem), *rest = hardware.all_readings()
+        assert first == silent
+        assert reason in str(problem)
+        assert [(card, isinstance(answer, Readings)) for card, answer in rest] == [(card, True) for card in others]
+    with pytest.raises(TransientFault, match="still hangs"):
+        hardware.readings(silent)
+    assert hardware.observe(silent) == CardState()
+    assert hardware.edits(Use("claim", silent), {}).device_nodes
+    assert [backend.asked.get() for _ in range(backend.asked.qsize())].count(silent.name) == 1
+    backend.may_return.set()
+    while not all(isinstance(answer, Readings) for _, answer in hardware.all_readings()):
+        pass
+
+
+def test_before_there_are_cards_none_is_asked() -> None:
+    backend = OneCardMeasuresNothing()
+    assert GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock()).all_readings() == []
+    assert backend.asked.empty()
 
 
 class Refusing(SimulatedHardware):

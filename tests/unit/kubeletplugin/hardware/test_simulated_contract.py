@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from driver.parameters import GpuConfig, NpuConfig
-from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
+from kubeletplugin.hardware import Action, Card, Hardware, Readings, Share, Use
 from kubeletplugin.hardware.actions import action_to
 from kubeletplugin.hardware.simulated import FileStore, MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.state import StateStore
@@ -68,13 +68,16 @@ class SimulatedBench:
         state = self.store().load()
         self.store().save(replace(state, lost=state.lost | {card.uuid}))
 
+    def work(self, card: Card) -> Readings:
+        return Readings(self.profile.readings[card.name])
+
 
 @pytest.fixture(params=[True, False], ids=["in memory", "in a file"])
 def bench(request: pytest.FixtureRequest, profile: str) -> SimulatedBench:
     return SimulatedBench(profile, in_memory=request.param)
 
 
-@pytest.mark.parametrize("profile", ["a100x4"])
+@pytest.mark.parametrize("profile", ["a100x4", "h100x8"])
 class TestGpus(HardwareContract, MigModeContract):
     pass
 

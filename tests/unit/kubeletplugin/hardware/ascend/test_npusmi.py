@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Use
+from kubeletplugin.hardware import Readings, Use
 from kubeletplugin.hardware.ascend import npusmi
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from tests.fakes.dcmi.models import ASCEND_910B3
@@ -102,6 +102,45 @@ def test_a_tool_that_fails_is_asked_again(machine: Machine) -> None:
         npusmi.find(Tool(answers(), "info -m"))
     with pytest.raises(TransientFault):
         machine.start(library="/nowhere", run=npusmi.runner("/nowhere/npu-smi")).cards()
+
+
+COMMON = """
+	NPU ID                         : 1
+	Chip Count                     : 2
+
+	Chip ID                        : 0
+	Memory Usage Rate(%)           : 10
+	Aicore Usage Rate(%)           : 35
+	Aicore Freq(MHZ)               : 1080
+	Temperature(C)                 : 43
+
+	Chip ID                        : 1
+	HBM Usage Rate(%)              : 50
+	Memory Usage Rate(%)           : 3
+	Aicore Usage Rate(%)           : NA
+	Temperature(C)                 : 45
+	NPU Real-time Power(W)         : 69.5
+
+	Chip Name                      : mcu
+	Temperature(C)                 : 41
+	NPU Real-time Power(W)         : 13.4
+"""
+
+
+def test_what_the_tool_prints_of_a_chip_is_what_it_measures(machine: Machine) -> None:
+    tool = Tool({**answers(), "info -t common -i 1": COMMON, "info -t common -i 4": "nonsense"})
+    hardware = with_files(machine).start(library="/nowhere", run=tool)
+    first, second, third = hardware.cards()
+    memory = 21527 * 1024**2
+    assert hardware.readings(first) == Readings({"utilization": 0.35, "memoryUsed": 0.1 * memory, "temperature": 43})
+    assert hardware.readings(second) == Readings({"memoryUsed": 0.5 * memory, "temperature": 45, "power": 69.5})
+    assert hardware.readings(third) == Readings()
+
+
+def test_a_tool_that_fails_leaves_a_card_unread(machine: Machine) -> None:
+    hardware = with_files(machine).start(library="/nowhere", run=Tool(answers(), "common"))
+    with pytest.raises(TransientFault, match="info -t common -i 1"):
+        hardware.readings(hardware.cards()[0])
 
 
 def test_the_tool_is_not_asked_where_the_library_answers(machine: Machine) -> None:

@@ -7,7 +7,7 @@ import pytest
 from driver.deviceplugins import DevicePluginSettings
 from driver.observe import logger
 from driver.parameters import GpuConfig
-from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
+from kubeletplugin.hardware import Action, Card, Hardware, Readings, Share, Use
 from kubeletplugin.hardware.actions import PluginAllocation
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
@@ -65,6 +65,9 @@ class BridgeBench:
 
     def make_foreign(self, action: Action) -> None:
         raise NotImplementedError
+
+    def work(self, card: Card) -> Readings:
+        return Readings()
 
     def reboot(self) -> None:
         self.boots += 1

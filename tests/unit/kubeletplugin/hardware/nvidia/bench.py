@@ -1,20 +1,36 @@
 """A node with NVIDIA's cards, as the tests of the backend use it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from driver.observe import logger
 from driver.parameters import GpuConfig, NpuConfig
-from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
+from kubeletplugin.hardware import Action, Card, Hardware, Readings, Share, Use
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.backend import MigUse
+from kubeletplugin.hardware.readings import Measure
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.machine import FakeMachine
 from tests.fakes.nvml.models import H100, Model
 
-GPU_IS_LOST = 15
+GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN = 15, 3, 999
+GIB = 1024**3
+_AT_WORK = {
+    "utilization": 73,
+    "memory.used": 4 * GIB,
+    "memory.reserved": GIB // 2,
+    "temperature": 61,
+    "power": 287500,
+}
+_ASKED: Mapping[Measure, Sequence[str]] = {
+    "utilization": ("nvmlDeviceGetUtilizationRates",),
+    "memoryUsed": ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"),
+    "temperature": ("nvmlDeviceGetTemperature",),
+    "power": ("nvmlDeviceGetPowerUsage",),
+}
+"""The functions that are asked for a measure."""
 
 
 class NvidiaBench:
@@ -91,6 +107,20 @@ class NvidiaBench:
 
     def lose(self, card: Card) -> None:
         self.nvml.change({f"gpu.{self._card(card.uuid)}.fault": GPU_IS_LOST})
+
+    def work(self, card: Card) -> Readings:
+        index = self._card(card.uuid)
+        self.nvml.change({f"gpu.{index}.{name}": value for name, value in _AT_WORK.items()})
+        busy = self.nvml.state().get(f"gpu.{index}.mig", "0").startswith("1")
+        values: dict[Measure, float] = {"utilization": 0.73, "memoryUsed": 3.5 * GIB, "temperature": 61, "power": 287.5}
+        return Readings({name: value for name, value in values.items() if not (busy and name == "utilization")})
+
+    def mute(self, card: Card, measure: Measure, code: int) -> None:
+        index = self._card(card.uuid)
+        self.nvml.change({f"gpu.{index}.fault.{name}": code or None for name in _ASKED[measure]})
+
+    def codes(self) -> tuple[int, int]:
+        return NOT_SUPPORTED, UNKNOWN
 
     def _card(self, uuid: str) -> int:
         state = self.nvml.state()

@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.nvml.models import A100, H100, T4, Model
 from tests.unit.kubeletplugin.hardware.contract import HardwareContract, MigModeContract
+from tests.unit.kubeletplugin.hardware.measuring_contract import MeasuringContract
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
 
@@ -16,10 +17,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model) -> Nvid
 
 
 @pytest.mark.parametrize("model", [H100], ids=lambda model: model.name)
-class TestCardsThatAreDividedForClaims(HardwareContract, MigModeContract):
+class TestCardsThatAreDividedForClaims(HardwareContract, MeasuringContract, MigModeContract):
     pass
 
 
 @pytest.mark.parametrize("model", [A100, T4], ids=lambda model: model.name)
-class TestCardsThatAreNot(HardwareContract):
+class TestCardsThatAreNot(HardwareContract, MeasuringContract):
     """An A100 needs a reset to be divided, and a T4 cannot be."""
