@@ -1,8 +1,8 @@
 """What is asked of Prometheus, and what the answers say of each card and namespace. Pure.
 
 dcgm-exporter measures NVIDIA's cards and names them by ``UUID``, the NPU exporter measures Ascend's and names them by
-``vdie_id``: both are the ``uuid`` of our slices. A card in MIG mode has no utilisation of the old kind, so the activity
-of its instances counts, of which the busiest one is taken.
+``vdie_id``: both are the ``uuid`` of our slices. Without them, our plugins measure both, if that is set. A card in MIG
+mode has no utilisation of the old kind, so the activity of its instances counts, of which the busiest one is taken.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ SOURCES: Final = (
     ("UUID", "DCGM_FI_DEV_GPU_UTIL", 100.0),
     ("UUID", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0),
     ("vdie_id", "npu_chip_info_utilization", 100.0),
+    ("uuid", "lode_card_utilization_ratio", 1.0),
 )
 """The label with the uuid, the metric, and what it is when a card is busy all the time. Earlier ones count more."""
 CARD_SECONDS: Final = "lode_namespace_card_seconds_total"

@@ -30,6 +30,8 @@ def database() -> FakeDatabase:
     found.add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", every_minute(4, 0.75), UUID="GPU-mig", GPU_I_ID="2")
     found.add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", every_minute(4, 0.9), UUID="GPU-busy")
     found.add("npu_chip_info_utilization", every_minute(4, 20), vdie_id="ab12-CD34", id="0")
+    found.add("lode_card_utilization_ratio", every_minute(4, 0.3), uuid="GPU-ours", card="gpu-0", index="0")
+    found.add("lode_card_utilization_ratio", every_minute(4, 0.3), uuid="GPU-busy", card="gpu-1", index="1")
     return found
 
 
@@ -42,6 +44,12 @@ def test_utilisation_is_the_mean_of_the_window_by_uuid() -> None:
 
 def test_of_a_card_in_mig_mode_the_busiest_instance_counts() -> None:
     assert measure(database(), HOUR, NOW).of("GPU-mig").utilization == pytest.approx(0.75)
+
+
+def test_what_our_plugin_measures_counts_where_there_is_no_exporter() -> None:
+    found = measure(database(), HOUR, NOW)
+    assert found.of("GPU-ours").utilization == pytest.approx(0.3)
+    assert found.of("GPU-busy").utilization == pytest.approx(0.5)
 
 
 def test_npus_are_known_by_their_die_in_any_case() -> None:
