@@ -58,6 +58,8 @@ class Preempting:
         self._paused_until = 0.0
         self._unbound: dict[str, None] = {}
         """Pods that wait until pods of lower priority are bound, which may be victims then."""
+        self._unpublished: dict[str, int] = {}
+        """Pods that wait until others publish devices, as of a version of what is published."""
         self._behind: dict[str, None] = {}
         """Pods for which nobody is evicted while room is kept for others, which may end."""
         self._bindings = 0
@@ -89,8 +91,9 @@ class Preempting:
         if isinstance(found, NobodyToEvict):
             if found.over_quota is not None:
                 return replace(found.over_quota, group=(answer.group, pod.priority))
-            self._found_none(pod, found, None if answer.own else shape)
-            return answer
+            own = answer.own or found.unpublished
+            self._found_none(pod, found, None if own else shape)
+            return replace(answer, own=own)
         return found if _relies_on_others([found]) else answer
 
     def room_for_gang(self, decision: GangDecision) -> GangDecision:
@@ -110,7 +113,7 @@ class Preempting:
         found = make_room_for_gang(self._state, asked, now, self._limits_at(now))
         if isinstance(found, NobodyToEvict):
             if found.over_quota is None:
-                self._found_none(pods[0], found, shape)
+                self._found_none(pods[0], found, None if found.unpublished else shape)
                 return decision
             waits = dict.fromkeys(keys, found.over_quota)
             return replace(decision, members={**decision.members, **waits}, lacking=())
@@ -135,6 +138,8 @@ class Preempting:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
         if found.unbound:
             self._unbound[pod.key] = None
+        if found.unpublished:
+            self._unpublished[pod.key] = self._state.devices.published
         if self._state.rooms:
             self._behind[pod.key] = None
         lapse = self._spared.next_change(self._clock.monotonic())
@@ -255,11 +260,21 @@ class Preempting:
             first = sorted(known, key=partial(rank_of, self._state))[: len(changes.favoured)]
             for owner in first:
                 self._queue.add(("pod", owner.key), self._clock.monotonic())
+        if changes.favoured and self._unpublished:
+            self._try_unpublished()
         if not changes.bound:
             return
         self._bindings += 1
         waiting, self._unbound = self._unbound, {}
         for pod in waiting:
+            self._queue.add(("pod", pod), self._clock.monotonic())
+
+    def _try_unpublished(self) -> None:
+        """Have those decided again that wait for devices of others, if anything was published since."""
+        version = self._state.devices.published
+        waiting = {pod: known for pod, known in self._unpublished.items() if pod in self._state.pods}
+        self._unpublished = {pod: known for pod, known in waiting.items() if known == version}
+        for pod in (pod for pod in waiting if pod not in self._unpublished):
             self._queue.add(("pod", pod), self._clock.monotonic())
 
     # Refusals

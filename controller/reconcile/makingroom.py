@@ -5,7 +5,7 @@ being deleted count as gone. So what others do meanwhile is taken into account, 
 gets room for all members in one decision, and nobody is evicted before each of them says for which node it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,12 +19,14 @@ from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.occupancy import UNBOUND, VictimLimits, occupancy_of
+from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
-from controller.state import KeptRoom, PodView, State
+from controller.state import ClaimRecord, KeptRoom, PodView, State
 
 _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"
+_UNPUBLISHED: Final = "nobody publishes the devices that it asks for in claims of other drivers"
 _OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devices"
 
 
@@ -35,10 +37,12 @@ class NobodyToEvict:
     Attributes:
         over_quota: why it waits, if the quotas of its namespace do not allow what it would get; None otherwise.
         unbound: whether pods of lower priority are about to be bound, so that there may be victims then.
+        unpublished: whether it also asks for devices of other drivers that no slice has. Others of its shape may not.
     """
 
     over_quota: Wait | None = None
     unbound: bool = False
+    unpublished: bool = False
 
 
 def make_room(
@@ -53,6 +57,8 @@ def make_room(
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return NobodyToEvict()
+    if not _are_published(state, found.others):
+        return NobodyToEvict(unpublished=True)
     occupancy = occupancy_of(state, now, limits)
     answer = _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
     if not isinstance(answer, Preemption):
@@ -82,6 +88,8 @@ def make_room_for_gang(
     """
     if not _is_gang_free_to_move(state, gang):
         return NobodyToEvict()
+    if not _are_published(state, _others_of_gang(state, gang)):
+        return NobodyToEvict(unpublished=True)
     occupancy = occupancy_of(state, now, limits)
     answer = _preemption_for_gang(state, gang, occupancy)
     if not isinstance(answer, Preemption):
@@ -110,6 +118,8 @@ def preemption_for(
     found = examine(state, key, now, history, context.max_wait)
     if not isinstance(found, NeedsDevices) or not is_free_to_move(state, found):
         return None
+    if not _are_published(state, found.others):
+        return NoPreemption(never=_UNPUBLISHED)
     return _told(_preemption(state, found, now, history=history, context=context, occupancy=occupancy))
 
 
@@ -119,6 +129,8 @@ def preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Preem
         return NoPreemption(never=_STARTED)
     if any(member.demand.key not in state.pods for member in gang.members):
         return NoPreemption(never=_IN_PARTS)
+    if not _are_published(state, _others_of_gang(state, gang)):
+        return NoPreemption(never=_UNPUBLISHED)
     return _told(_preemption_for_gang(state, gang, occupancy))
 
 
@@ -161,6 +173,21 @@ def _preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Pree
     rooms = _rooms_of_gang(state, gang, answer.placements)
     given = [allocation for room in rooms for _, allocation in room.allocations]
     return quota_wait(state, gang.key.partition("/")[0], given, gang.key, f"gang {gang.key}") or answer
+
+
+def _are_published(state: State, others: Iterable[ClaimRecord]) -> bool:
+    """Return whether there are devices, in use or not, for these claims of other drivers.
+
+    If not, kube-scheduler most likely refuses every node. A pod may be placed all the same, as that costs nobody
+    anything (``NeedsDevices.other_drivers_claims``); but nobody is evicted for it.
+    """
+    return all(state.devices.publishes(record.claim) for record in others)
+
+
+def _others_of_gang(state: State, gang: Gang) -> Sequence[ClaimRecord]:
+    pods = [state.pods[member.demand.key] for member in gang.members if member.demand.key in state.pods]
+    claims = dict.fromkeys(key for pod in pods for key in pod.claim_keys if key in state.claims)
+    return split_by_driver(state, [state.claims[key] for key in claims]).others
 
 
 def is_free_to_move(state: State, found: NeedsDevices) -> bool:
