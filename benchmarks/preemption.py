@@ -23,7 +23,7 @@ from benchmarks.gangs.scenario import node
 from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
 from controller.placement import Needs, Nodes, PodDemand, facts_of
-from controller.preemption import Holder, Occupancy, Preemption, preempt
+from controller.preemption import Holder, Occupancy, Preemption, preempt, prepare
 from driver.names import Names
 from driver.quantity import Quantity
 from driver.wire import claim_from
@@ -133,7 +133,9 @@ def _loaded(file: Path, question: Question) -> tuple[Fleet, Nodes, Occupancy]:
         nodes.count(claim.key, Needs({}, priority=priority), where)
         holders.append(Holder(claim.key, claim.uid, where, priority, created=float(number), claims=(claim,)))
     fleet.index()
-    return fleet, nodes, Occupancy(tuple(holders), driver=DRIVER)
+    occupancy = Occupancy(holders, driver=DRIVER)
+    prepare(occupancy, fleet, nodes)
+    return fleet, nodes, occupancy
 
 
 def table(rows: Sequence[Row]) -> str:

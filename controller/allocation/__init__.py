@@ -46,10 +46,11 @@ drivers         the drivers that selectors can select: ours, or others
 """
 
 from controller.allocation.devices.card_parts import CARD, Card
+from controller.allocation.devices.places import Place
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import DeviceUse
 from controller.allocation.drivers import Drivers
-from controller.allocation.fleet import Fleet, Place
+from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts
 from controller.allocation.nodefit.node_score import NodeScore

@@ -8,8 +8,8 @@ from controller.allocation.costs import ClaimCosts
 from controller.allocation.devices.domains import NOWHERE, value_text
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
-from controller.allocation.devices.pools import NodeSlot, PoolKey
-from controller.allocation.devices.usage import consuming
+from controller.allocation.devices.places import Place, places
+from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.drivers import Drivers
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
 from controller.allocation.known_devices import KnownDevices
@@ -31,7 +31,7 @@ from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from driver.bounded import BoundedCache, SizedCache
 from driver.cel import SelectorError
-from driver.model import Allocation, Claim, DeviceClass, DeviceId, Result
+from driver.model import Allocation, Claim, DeviceClass, DeviceId
 from driver.names import Names
 
 _NAMES: Final = Names()
@@ -39,8 +39,6 @@ _MOST_MEMORIES: Final = 1024
 _MOST_SCORED: Final = 16
 """The most compiled requests for which the scores of nodes are remembered."""
 _MOST_SCORES: Final = 1 << 16
-Place = tuple[int, int, bool, tuple[tuple[str, int], ...], tuple[str, ...]]
-"""A pool and a device of it by number, whether it is a share, the amounts that it consumes, and how it is shared."""
 
 
 class Fleet(KnownDevices):
@@ -277,17 +275,11 @@ class Fleet(KnownDevices):
         order = self._index.order(self._index.slot(node, labels))
         return fingerprint(order, request, self._index), crowding(order)
 
-    def places(self, node: str, labels: Mapping[str, str], allocation: Allocation) -> tuple[Place, ...]:
-        """The places of the allocation's devices among those of the node, and what it consumes of each, sorted."""
-        numbers = {pool.key: at for at, (pool, _) in enumerate(self._index.order(self._index.slot(node, labels)))}
-        return tuple(sorted(self._place(numbers, allocation, result) for result in consuming(allocation)))
-
-    def _place(self, numbers: Mapping[PoolKey, int], allocation: Allocation, result: Result) -> Place:
-        device = self._index.device(result.device)
-        number = -1 if device is None else numbers.get(device.pool.key, -1)
-        consumed = tuple(sorted((name, amount.nanos) for name, amount in result.consumed.items()))
-        sharing = tuple(self._usage.sharing(allocation, result))
-        return number, -1 if device is None else device.index, bool(result.share_id), consumed, sharing
+    def places(
+        self, node: str, labels: Mapping[str, str], allocations: Sequence[Allocation]
+    ) -> Sequence[tuple[Place, ...]]:
+        """The places of each allocation's devices among those of the node, and what it consumes of each, sorted."""
+        return places(self._index.order(self._index.slot(node, labels)), allocations, self._index, self._usage)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Counts, per node, how many times ``claims`` fit one after another, up to ``most``; only nodes that fit."""

@@ -10,20 +10,22 @@ node_classes    nodes that are alike for a pod, also when some of their pods go
 victim_search   the least victims among some pods
 | vacating      fleet and nodes as if pods had gone, on trial
 least_set       the least of all sets that are sufficient
-| price         the order in which sets of victims are compared
+residents       the pods of each node with their prices and places, found out once
+price           the order in which sets of victims are compared
 | render        who would be evicted, or why nobody, in words
 bonds           which pods may be victims, and who goes with whom
-values          holders, budgets, victims and refusals as values
+occupancy       everybody who has a place, by pod, node and claim
+values          holders, gangs, victims and refusals as values
 """
 
-from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt
+from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt, prepare
+from controller.preemption.occupancy import Occupancy
 from controller.preemption.render import render
 from controller.preemption.values import (
     GangMember,
     Holder,
     KeptPods,
     NoPreemption,
-    Occupancy,
     Preemption,
     RunningGang,
     Victim,
@@ -41,5 +43,6 @@ __all__ = [
     "RunningGang",
     "Victim",
     "preempt",
+    "prepare",
     "render",
 ]

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
-from controller.preemption.values import Holder, KeptPods, Occupancy
+from controller.preemption.occupancy import Occupancy
+from controller.preemption.values import Holder, KeptPods
 from driver.model import Claim
 
 MOST_REASONS: Final = 8
@@ -37,15 +38,11 @@ class Bonds:
 
     def __init__(self, occupancy: Occupancy, priority: int, spared: Mapping[str, str]):
         self._occupancy = occupancy
-        self._priority = priority
-        self._spared = spared
-        self.holders = {holder.uid: holder for holder in occupancy.holders}
-        self.going = sorted((holder for holder in occupancy.holders if holder.going), key=attrgetter("pod"))
-        self._going = frozenset(holder.uid for holder in self.going)
-        self._users: dict[str, list[str]] = defaultdict(list)
-        for holder in occupancy.holders:
-            for claim in holder.claims:
-                self._users[claim.uid].append(holder.uid)
+        self.priority = priority
+        self.spared = spared
+        self.holders: Mapping[str, Holder] = occupancy.by_uid
+        self.going = sorted(occupancy.going.values(), key=attrgetter("pod"))
+        self._going = frozenset(occupancy.going)
         self._alone: dict[str, Together] = {}
         self._free: set[str] = set()
         """Pods that may go, and concern no others."""
@@ -67,8 +64,7 @@ class Bonds:
 
     def is_bound(self, holder: Holder) -> bool:
         """Whether its end can make others go, or keep others from going."""
-        shared = any(len(self._users[claim.uid]) > 1 for claim in holder.claims)
-        return bool(shared or holder.budgets or self._occupancy.gangs.get(holder.gang))
+        return self._occupancy.is_bound(holder)
 
     def closure(self, uids: Collection[str]) -> Together:
         """The pods that go if all of these go; or why they cannot."""
@@ -86,7 +82,9 @@ class Bonds:
                 assert holder is not None
                 chosen.add(uid)
                 gangs.add(holder.gang)
-            more = {user for uid in fresh for claim in self.holders[uid].claims for user in self._users[claim.uid]}
+            more = {
+                user for uid in fresh for claim in self.holders[uid].claims for user in self._occupancy.users(claim.uid)
+            }
             for key in sorted(gangs - {""}):
                 more.update(self._members_lost(key, chosen | more))
             fresh = sorted(more - chosen - self._going)
@@ -99,7 +97,7 @@ class Bonds:
         return [
             claim
             for claim in claims.values()
-            if all(user in gone for user in self._users[claim.uid]) and not self._stranger(claim)
+            if all(user in gone for user in self._occupancy.users(claim.uid)) and not self._stranger(claim)
         ]
 
     def kept(self, forbidden: Mapping[str, Collection[str]]) -> Sequence[KeptPods]:
@@ -123,15 +121,19 @@ class Bonds:
 
     def _obstacle(self, holder: Holder) -> str:
         """Why the pod itself cannot go; "" if it can."""
-        if holder.priority >= self._priority:
+        if holder.priority >= self.priority:
             return "do not have a lower priority"
-        if holder.kept or (spared := self._spared.get(holder.pod, "")):
+        if holder.kept or (spared := self.spared.get(holder.pod, "")):
             return holder.kept or spared
         if len(holder.budgets) > 1:
             return "are selected by several PodDisruptionBudgets, which the Eviction API refuses"
         for budget in holder.budgets:
             if self._occupancy.budgets.get(budget, 0) < 1:
                 return f"PodDisruptionBudget {budget} does not let go"
+        return self.claims_obstacle(holder)
+
+    def claims_obstacle(self, holder: Holder) -> str:
+        """Why the claims of a pod keep it from going, whoever asks; "" if they do not."""
         return next(filter(None, map(self._claim_obstacle, holder.claims)), "")
 
     def _claim_obstacle(self, claim: Claim) -> str:

@@ -10,9 +10,11 @@ from controller.preemption.bonds import Bonds
 from controller.preemption.for_gang import victims_for_gang
 from controller.preemption.for_pod import victims_for_pod
 from controller.preemption.least_set import Trials
+from controller.preemption.occupancy import Occupancy
 from controller.preemption.price import Prices
+from controller.preemption.residents import ResidentsByNode
 from controller.preemption.vacating import Vacating
-from controller.preemption.values import Holder, NoPreemption, Occupancy, Preemption, Victim
+from controller.preemption.values import Holder, NoPreemption, Preemption, Victim
 from controller.preemption.victim_search import Market
 
 TRIALS: Final = 1000
@@ -22,6 +24,13 @@ GANG_TRIALS: Final = 64
 _GANG_NODES: Final = 20_000
 """Most nodes that are looked at in these trials."""
 _LEAST_TRIALS: Final = 8
+
+
+def prepare(occupancy: Occupancy, fleet: Fleet, nodes: Nodes) -> None:
+    """Find out about the pods of each node. Without it, the first decision does the same, and takes long."""
+    bonds = Bonds(occupancy, 0, {})
+    for _ in ResidentsByNode(occupancy, bonds, Prices(fleet, bonds), fleet, nodes).all():
+        pass
 
 
 def preempt(
@@ -61,7 +70,8 @@ def preempt(
             answer = victims_for_gang(wanted, Market(bonds, prices, limit), vacating)
         else:
             limit = Trials(TRIALS if trials is None else trials)
-            answer = victims_for_pod(wanted, Market(bonds, prices, limit), vacating)
+            residents = ResidentsByNode(occupancy, bonds, prices, fleet, nodes)
+            answer = victims_for_pod(wanted, Market(bonds, prices, limit), vacating, residents)
     if not answer.placements:
         return NoPreemption(tuple(bonds.kept(answer.forbidden)), answer.in_vain, decided=answer.proven)
     freed = {claim.key for claim in bonds.freed(answer.victims)}

@@ -4,7 +4,9 @@ from collections.abc import Hashable, Sequence
 
 from controller.allocation import CompiledRequest
 from controller.placement import NodeView, PodCheck, PodDemand, fits
-from controller.preemption.price import RANK
+from controller.preemption.bonds import CannotGo
+from controller.preemption.occupancy import Kind, Residents
+from controller.preemption.residents import ResidentsByNode
 from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Market, Uids
 
@@ -12,52 +14,72 @@ from controller.preemption.victim_search import Market, Uids
 class NodeClasses:
     """Tells which nodes are alike for one pod."""
 
-    def __init__(self, pod: PodDemand, market: Market, vacating: Vacating):
+    def __init__(self, pod: PodDemand, market: Market, vacating: Vacating, residents: ResidentsByNode):
         self._pod = pod
         self._market = market
         self._vacating = vacating
+        self._residents = residents
         self._check = PodCheck(pod.key, pod.needs, vacating.nodes)
-        requests = [vacating.fleet.compile(claims) for claims in (pod.claims, pod.other_drivers_claims)]
+        requests = [vacating.fleet.compile(claims) for claims in (pod.claims, pod.other_drivers_claims) if claims]
         self._requests = [request for request in requests if isinstance(request, CompiledRequest)]
+        self._spared_on = {vacating.nodes.node_of(pod) for pod in market.bonds.spared}
 
-    def could_take(self, node: str) -> bool:
+    def of(self, node: str) -> tuple[Hashable, Sequence[Uids]]:
+        """The class of the node, and the candidates there, in an order that is the same for all nodes of the class.
+
+        The class is None if the node would not take the pod even if nobody was there.
+        """
+        there = self._residents.of(node)
+        if there.is_bound:
+            candidates = self._market.candidates(uid for _, uid in there.pods)
+            return (node if self._passes(node) or self._could_take(node) else None), candidates
+        may = self._that_may_go(node, there)
+        free = [frozenset((uid,)) for _, uid in may]
+        kinds = there.kinds if len(may) == len(there.pods) else tuple([kind for kind, _ in may])
+        if self._passes(node):
+            return (kinds, True, self._likeness(node)), free
+        if not self._could_take(node):
+            return None, free
+        if self._check.depends_on_others:
+            return node, sorted(free, key=lambda one: (self._market.prices.of(one), sorted(one)))
+        kinds_here, left, ordered = self._by_requests(node, may)
+        return (kinds_here, left, self._likeness(node)), ordered
+
+    def _that_may_go(self, node: str, there: Residents) -> Sequence[tuple[Kind, str]]:
+        """The pods of the node that may go, none of which concerns others."""
+        bonds = self._market.bonds
+        if there.highest < bonds.priority and not there.are_kept and node not in self._spared_on:
+            return there.pods
+        return [one for one in there.pods if not isinstance(bonds.together(one[1]), CannotGo)]
+
+    def _likeness(self, node: str) -> Hashable:
+        fleet, labels = self._vacating.fleet, self._vacating.nodes.labels_of(node)
+        return tuple([fleet.likeness(node, labels, one) for one in self._requests])
+
+    def _passes(self, node: str) -> bool:
+        """Whether the node takes the pod as it is, apart from devices."""
+        return not self._pod.bound_to and self._pod.allows(node) and self._check.passes(node)
+
+    def _could_take(self, node: str) -> bool:
         """Whether the node might take the pod if nobody was there."""
+        if not self._pod.allows(node):
+            return False
         if self._pod.bound_to:
-            return self._pod.allows(node)
+            return True
         nodes, facts = self._vacating.nodes, self._vacating.nodes.view(node).facts
-        if facts is None or not self._pod.allows(node):
+        if facts is None:
             return False
         empty = NodeView.without_pods(facts)
         return not fits(self._pod.key, self._pod.needs, empty, nodes.extended_resources)
 
-    def of(self, node: str, candidates: Sequence[Uids]) -> tuple[Hashable, Sequence[Uids]]:
-        """The class of the node, and its candidates in an order that is the same for all nodes of the class."""
-        fleet, nodes, holders = self._vacating.fleet, self._vacating.nodes, self._market.bonds.holders
-        if any(self._market.bonds.is_bound(holders[uid]) for one in candidates for uid in one):
-            return node, candidates
-        passes = self._check.passes(node)
-        if not passes and self._check.depends_on_others:
-            return node, candidates
-        labels, view = nodes.labels_of(node), nodes.view(node)
-        named = () if passes else tuple(sorted(self._pod.needs.requests))
+    def _by_requests(self, node: str, pods: Sequence[tuple[Kind, str]]) -> tuple[Hashable, Hashable, Sequence[Uids]]:
+        """What the pods take of the resources that the pod needs, too; what is left; and the candidates in order."""
+        view, holders = self._vacating.nodes.view(node), self._market.bonds.holders
+        named = sorted(self._pod.needs.requests)
         keyed = []
-        for (uid,) in candidates:
-            holder = holders[uid]
-            needs = view.holds(holder.pod)
-            keyed.append(
-                (
-                    self._market.prices.of((uid,))[:RANK],
-                    tuple(fleet.places(node, labels, claim.allocation) for claim in holder.claims if claim.allocation),
-                    tuple([needs.requests.get(name, 0) if needs else 0 for name in named]),
-                    needs is not None,
-                    uid,
-                )
-            )
+        for kind, uid in pods:
+            needs = view.holds(holders[uid].pod)
+            keyed.append((kind, tuple([needs.requests.get(name, 0) if needs else 0 for name in named]), uid))
         keyed.sort()
         left = tuple([view.facts.allocatable.get(name, 0) - view.used[name] for name in (*named, "pods") if view.facts])
-        key = (
-            tuple([one[:-1] for one in keyed]),
-            passes or (left, view.pods),
-            tuple([fleet.likeness(node, labels, request) for request in self._requests]),
-        )
-        return key, [frozenset((one[-1],)) for one in keyed]
+        return tuple([one[:2] for one in keyed]), (left, view.pods), [frozenset((uid,)) for _, _, uid in keyed]

@@ -1,7 +1,6 @@
 """Who holds devices, who would have to go for whom, and why nobody can, as values. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from controller.allocation import ClaimFault
 from controller.gangs import SubGroup, SubGroups, TaskMinimums
@@ -69,23 +68,6 @@ class RunningGang:
     task_minimums: TaskMinimums = ()
     sub_groups: tuple[SubGroups, ...] = ()
     succeeded: tuple[tuple[SubGroup, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """Everybody who has a place.
-
-    Attributes:
-        holders: the pods with devices of ours, and others whose end may make room, such as members of their gangs.
-        gangs: the gangs of holders, by key.
-        budgets: the number of disruptions that each PodDisruptionBudget allows now. One that is not here allows none.
-        driver: name of our driver.
-    """
-
-    holders: tuple[Holder, ...]
-    gangs: Mapping[str, RunningGang] = field(default_factory=dict)
-    budgets: Mapping[str, int] = field(default_factory=dict)
-    driver: str = "lode.dev"
 
 
 @dataclass(frozen=True, slots=True)

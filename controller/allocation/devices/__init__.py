@@ -1,5 +1,6 @@
 """Indexes of devices and their use: pools, columns of attributes, and bitsets, kept up to date by events.
 
+places                the places of allocated devices among those of a node
 device_index          all devices and the nodes that reach them
 domains               the devices of a pool by domain of the topology
 | node_availability   the number of available devices of each node

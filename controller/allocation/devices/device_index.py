@@ -272,6 +272,7 @@ class DeviceIndex:
             self.shared_pools_version += 1
         else:
             del pool.slot.pools[key]
+            pool.slot.made += 1
             self._orders.pop(pool.slot, None)
         self._changed(pool, only_less=False)
 
@@ -287,6 +288,7 @@ class DeviceIndex:
             if pool.one_node:
                 pool.slot = self._slot(pool.one_node)
                 pool.slot.pools[key] = pool
+                pool.slot.made += 1
                 self._orders.pop(pool.slot, None)
             else:
                 self.shared_pools[key] = pool

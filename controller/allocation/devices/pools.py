@@ -74,10 +74,11 @@ class NodeSlot:
         pools: the pools of this node alone.
         available: the number of available devices of these pools.
         clock: grows with every change to these pools, their usage or the node's labels.
+        made: grows when one of these pools is added or removed, and so when its devices are published anew.
         within: values of attributes (``devices.domains``); devices with other values do not count.
     """
 
-    __slots__ = ("available", "bit", "clock", "labels", "listed", "name", "pools", "within")
+    __slots__ = ("available", "bit", "clock", "labels", "listed", "made", "name", "pools", "within")
 
     def __init__(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()):
         self.name = name
@@ -88,6 +89,7 @@ class NodeSlot:
         self.pools: dict[PoolKey, Pool] = {}
         self.available = 0
         self.clock = 0
+        self.made = 0
 
 
 class Pool:
