@@ -17,7 +17,7 @@ FOLDER = "adopt"
 
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease", CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE)
 _GENERATED = "# Generated from driver/adoption by `make chart`. docs/adoption.md describes it.\n"
-_MADE_OF_WORDS = "# Generated from driver/adoption/words.py by `make chart`.\n"
+_MADE_OF_WORDS = "# Generated from driver/adoption/spelling.py by `make chart`.\n"
 _WIDTH = 116
 _LABELS = {
     "app.kubernetes.io/part-of": "lode",

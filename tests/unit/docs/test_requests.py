@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from driver import parameters
-from driver.adoption.words import FIXED_WORDS, NUMBERED_WORDS
+from driver.adoption.spelling import FIXED_WORDS, NUMBERED_WORDS
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
 from driver.names import Names
