@@ -36,6 +36,7 @@ inventory_report   the cards of a node and what it offers of them, as text and J
 decision_settings  the part of the controller's settings that decisions depend on
 | evictions        who would be evicted for a pod or gang that waits
 doubts             notes on claims that are allowed and hardly meant so
+| unoffered        pods that ask for resources of device plugins which nothing offers
 | expand           the pods of workloads and the claims of templates, as Kubernetes would create them
 | live             reads a cluster with the rights of the user
 checks             which kinds are supported, and everything that is wrong with the objects

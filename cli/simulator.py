@@ -32,8 +32,10 @@ from controller.reconcile import (
     DecisionContext,
     GangDecision,
     Idle,
+    LetGo,
     PlacementHistory,
     PlacePod,
+    Reason,
     RefusalMemory,
     Release,
     TakeBack,
@@ -67,7 +69,8 @@ _LAST: Final = "~"
 def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome]]:
     """The outcome for every pending pod, and for every unallocated claim that no pod uses, in order of decision.
 
-    Pods and claims that ask for no devices of our driver are left out. Adds a note if the controller knows more.
+    Pods and claims that ask for no devices of our driver are left out, but for pods that ask for resources of device
+    plugins which nothing offers: these come last. Adds a note if the controller knows more.
 
     Raises:
         AsksTooMuch: the allowance of the snapshot is used up.
@@ -80,7 +83,7 @@ def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome
         count = "1 pod" if len(withheld) == 1 else f"{len(withheld)} pods"
         snapshot.notes.append(f"the controller does not place {count} (first {withheld[0].key}): {ONLY_THE_CONTROLLER}")
     claims = [simulator.claim(claim.key) for claim in list(_unused_claims(snapshot))]
-    return pods, [outcome for outcome in claims if outcome.result != "others"]
+    return [*pods, *_unoffered(snapshot)], [outcome for outcome in claims if outcome.result != "others"]
 
 
 class Simulator:
@@ -132,7 +135,7 @@ class Simulator:
         before = {claim: self._allocation(claim) for claim in claims}
         decision, taken_back = self._run(key)
         before |= {claim: self._before[claim] for claim in claims if claim in self._before}
-        if isinstance(decision, Idle) and not all(map(self._allocation, claims)):
+        if isinstance(decision, Idle | LetGo) and not all(map(self._allocation, claims)):
             # The controller reports what is wrong with such a pod only if the pod is gated.
             self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
             decision, taken_back = self._run(key)
@@ -274,6 +277,15 @@ class Simulator:
 
 def _may_be_pending(pod: PodView) -> bool:
     return not (pod.terminal or pod.deleting) and bool(pod.references or pod.gates)
+
+
+def _unoffered(snapshot: ClusterSnapshot) -> Iterator[Outcome]:
+    """The outcomes of pods that ask for nothing but resources of device plugins which nothing offers."""
+    for key, message in snapshot.unoffered.items():
+        pod = snapshot.state.pods.get(key)
+        if pod and not (pod.terminal or pod.deleting or pod.node_name or pod.references):
+            verdict = Verdict(Reason.IMPOSSIBLE.value, message)
+            yield Outcome("Pod", pod.namespace, pod.name, "waiting", node="", claims=(), verdict=verdict)
 
 
 def _is_shown(pod: PodView, outcome: Outcome) -> bool:

@@ -4,7 +4,7 @@ Every object gets a uid and a version; workloads get their pods, pods the claims
 nodes or no device classes, the obvious ones are assumed, and a note says so.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -15,6 +15,7 @@ from cli.decision_settings import DecisionSettings
 from cli.documents import LIVE, BadInput, InputFault
 from cli.doubts import doubts
 from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
+from cli.unoffered import unoffered
 from controller.allocation import Fleet
 from controller.state import VOLUME_RESOURCES, State
 from driver.adoption import is_on_demand, template_spec
@@ -49,6 +50,7 @@ class ClusterSnapshot:
     Attributes:
         pods: the pods as objects, by ``namespace/name``.
         claims: the claims as objects, by ``namespace/name``, with what was decided since.
+        unoffered: pods that ask for resources of other systems which nothing offers, each with that as text.
         version: the last resource version given to an object.
         allowance: of the simulation; it is asked before each step.
     """
@@ -57,6 +59,7 @@ class ClusterSnapshot:
     notes: list[str] = field(default_factory=list)
     pods: dict[str, Object] = field(default_factory=dict)
     claims: dict[str, Object] = field(default_factory=dict)
+    unoffered: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
     allowance: Allowance = UNLIMITED
 
@@ -98,6 +101,7 @@ def snapshot_of(
     tables = _tables(inputs)
     names = replace(names, nvidia_dra=_has_nvidia_names(tables, names))
     notes = [*_create_pods(inputs, tables)]
+    nodes = [*tables.get(NODES, {}).values()]
     notes += () if assumed is None else (*_assume_classes(tables, assumed), *_assume_nodes(tables))
     _admit(tables, names)
     _make_templates(tables, names)
@@ -107,6 +111,7 @@ def snapshot_of(
     state.follow_budgets()
     state.budgets.readable = True
     snapshot = ClusterSnapshot(state, notes, pods, allowance=allowance)
+    snapshot.unoffered = unoffered(pods, nodes, tables.get(DEVICE_CLASSES, {}).values())
     for resource in unread:
         snapshot.state.apply(Unreadable(resource))
     problems = []
