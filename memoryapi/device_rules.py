@@ -20,6 +20,9 @@ def slice_faults(spec: Object) -> Iterator[Fault]:
     yield from _pool_faults("spec.pool", spec.get("pool", {}))
     per_device = spec.get("perDeviceNodeSelection", False)
     yield from _node_faults("spec", spec, (*_NODE_FIELDS, "perDeviceNodeSelection"), wanted=True)
+    if len(_terms(spec)) > 1:
+        # Of a device, Kubernetes 1.37 accepts several.
+        yield invalid("spec.nodeSelector.nodeSelectorTerms", "...", "must have exactly one node selector term")
     if "devices" in spec and "sharedCounters" in spec:
         yield invalid("spec", "...", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.get("devices", [])
@@ -55,10 +58,13 @@ def _node_faults(path: str, holder: Object, names: tuple[str, ...], *, wanted: b
             yield invalid(f"{path}.{name}", holder[name], "must be left out instead of empty or false")
     if len(given) != 1:
         yield required(f"{path}: exactly one of {', '.join(f'`{name}`' for name in names)}")
-    if "nodeSelector" in holder:
-        where = f"{path}.nodeSelector.nodeSelectorTerms"
-        if len(holder["nodeSelector"].get("nodeSelectorTerms", ())) != 1:
-            yield invalid(where, "...", "must have exactly one node selector term")
+    if "nodeSelector" in holder and not _terms(holder):
+        yield required(f"{path}.nodeSelector.nodeSelectorTerms")
+
+
+def _terms(holder: Object) -> list[Object]:
+    terms: list[Object] = holder.get("nodeSelector", {}).get("nodeSelectorTerms") or []
+    return terms
 
 
 def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[Fault]:

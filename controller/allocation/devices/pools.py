@@ -6,7 +6,7 @@ with events only; questions read it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.allocation.devices.blueprint import CounterName, PoolBlueprints
 from controller.allocation.devices.layout import Draws
@@ -16,6 +16,10 @@ from driver.model import Device, DeviceId, NodeScope, Slice, Taint, Toleration
 
 PoolKey = tuple[str, str]
 """Driver and pool name."""
+
+
+_MOST_COUNTS: Final = 3
+"""Most numbers of slices that a message names."""
 
 
 class PoolDevice:
@@ -141,7 +145,7 @@ class Pool:
         newest = max(part.generation for part in every)
         self.slices = sorted((part for part in every if part.generation == newest), key=attrgetter("name"))
         blueprint = blueprints.of(self.slices)
-        self.problem = self._incomplete() or blueprint.problem
+        self.problem = self._incomplete() or self._scattered() or blueprint.problem
         self.counters: Sequence[CounterName] = blueprint.counters
         self.total: Sequence[int] = blueprint.total
         self.free = list(self.total)
@@ -165,10 +169,27 @@ class Pool:
                 self.tainted[device.taints] = self.tainted.get(device.taints, 0) | 1 << device.index
 
     def _incomplete(self) -> str:
-        wanted = self.slices[0].slice_count
-        if len(self.slices) == wanted:
-            return ""
-        return f"has {len(self.slices)} of {wanted} slices of generation {self.slices[0].generation}"
+        """Return why the slices are not the whole pool; "" if they are."""
+        there, generation = len(self.slices), self.slices[0].generation
+        counts = sorted({part.slice_count for part in self.slices})
+        if len(counts) > 1:
+            said = " and ".join(map(str, counts[:_MOST_COUNTS]))
+            return f"has slices of generation {generation} that contradict each other: resourceSliceCount {said}"
+        if there > counts[0]:
+            return f"has {there} slices of generation {generation}, and each says that there are {counts[0]}"
+        return f"has {there} of {counts[0]} slices of generation {generation}" if there < counts[0] else ""
+
+    def _scattered(self) -> str:
+        """Return which device selects nodes by several terms; "" if none does.
+
+        An allocation has one term, in which the selectors of its devices have to hold together.
+        """
+        devices = (device for part in self.slices if part.scope.per_device for device in part.devices)
+        for device in devices:
+            terms = len(device.scope.selector.terms) if device.scope and device.scope.selector else 1
+            if terms > 1:
+                return f"device {device.name!r}: nodeSelector has {terms} terms; it may have one"
+        return ""
 
     def _read_devices(self) -> list[PoolDevice]:
         published = ((part, spec) for part in self.slices for spec in part.devices)

@@ -307,8 +307,8 @@ def _nodes(picks: Sequence[Pick], node_name: str) -> NodeSelector | None:
     if any(pick.candidate.device.node_local for pick in picks):
         return only_node(node_name)
     selectors = [selector for pick in picks if (selector := pick.candidate.device.scope.selector) is not None]
-    # Selectors of slices have one term each.
-    terms = [term for selector in selectors for term in selector.terms[:1]]
+    # A pool with a selector of several terms is not usable.
+    terms = [term for selector in selectors for term in selector.terms]
     expressions = _distinct([requirement for term in terms for requirement in term.expressions])
     fields = _distinct([requirement for term in terms for requirement in term.fields])
     return NodeSelector((NodeSelectorTerm(expressions, fields),)) if expressions or fields else None

@@ -1,10 +1,22 @@
 """Where the answer differs from kube-scheduler's allocator on purpose; docs/differences.md tells why."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
-from driver.model import Capacity, Constraint, NodeScope, RequestPolicy, Slice, Want
+from controller.allocation import render
+from driver.model import (
+    Capacity,
+    Constraint,
+    NodeRequirement,
+    NodeScope,
+    NodeSelector,
+    NodeSelectorTerm,
+    RequestPolicy,
+    Slice,
+    Want,
+)
 from driver.quantity import Quantity
 from driver.wire import claim_from
 from tests.unit.controller.allocation.small_fleets import (
@@ -160,3 +172,32 @@ def test_devices_of_an_older_generation_are_gone_from_every_node() -> None:
     built = fleet(old, new)
     assert not isinstance(built.allocate(NODE, {}, [claim(want())]), tuple)
     assert names(built.allocate("n2", {}, [claim(want())])) == [["gpu-1"]]
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (2, 2, 3), (1, 1), (2, 1, 3)])
+def test_slices_that_contradict_each_other_or_are_too_many_are_not_used_whatever_their_names(
+    counts: tuple[int, ...],
+) -> None:
+    for named in permutations(counts):
+        parts = [
+            Slice(f"s{number}", DRIVER, "p", 1, count, NodeScope(NODE), (device(f"gpu-{number}"),))
+            for number, count in enumerate(named)
+        ]
+        answer = render(refused(fleet(*parts).allocate(NODE, {}, [claim(want())])))
+        said = [*dict.fromkeys(map(str, sorted(counts)))]
+        if len(said) > 1:
+            assert f"contradict each other: resourceSliceCount {' and '.join(said)}" in answer
+        else:
+            assert "has 2 slices of generation 1, and each says that there are 1" in answer
+
+
+def test_a_device_that_selects_nodes_by_several_terms_is_not_used_and_named() -> None:
+    terms = tuple(NodeSelectorTerm((NodeRequirement("zone", "In", (zone,)),)) for zone in "ab")
+    for count in (1, 2):
+        scope = NodeScope(selector=NodeSelector(terms[:count]))
+        part = Slice("s", DRIVER, "p", 1, 1, NodeScope(per_device=True), (replace(CARDS[0], scope=scope),))
+        answer = fleet(part).allocate(NODE, {"zone": "a"}, [claim(want())])
+        if count == 1:
+            assert names(answer) == [["gpu-0"]]
+        else:
+            assert "device 'gpu-0': nodeSelector has 2 terms; it may have one" in render(refused(answer))
