@@ -80,6 +80,30 @@ def of_class(name: str, claim_name: str, namespace: str, count: int = 1) -> Obje
     return obj
 
 
+@pytest.mark.parametrize(
+    ("exactly", "counted"),
+    [({"count": 3}, "3"), ({"allocationMode": "All"}, "32"), ({"adminAccess": True}, "1")],
+    ids=["a number", "all of a node", "admin access"],
+)
+def test_what_a_claim_asks_for_counts_under_both_names_of_its_class(
+    admin: Api, real: Object, unique: str, exactly: Object, counted: str
+) -> None:
+    namespace = real["metadata"]["name"]
+    labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    admin.patch(NAMESPACES, namespace, labels)
+    admin.create(DEVICE_CLASSES, {"metadata": {"name": unique}, "spec": {"extendedResourceName": f"a.b/{unique}"}})
+    names = (
+        f"{unique}.deviceclass.resource.k8s.io/devices",
+        f"requests.deviceclass.resource.kubernetes.io/{unique}",
+    )
+    admin.create(RESOURCE_QUOTAS, quota(namespace, dict.fromkeys(names, "40")))
+    eventually(lambda: exceeds_quota(admin, RESOURCE_CLAIMS, of_class(unique, "beyond", namespace, count=41)))
+    obj = claim("c", namespace)
+    obj["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": unique, **exactly}
+    admin.create(RESOURCE_CLAIMS, obj)
+    eventually(lambda: used_of_quota(admin, namespace) == dict.fromkeys(names, counted))
+
+
 def test_an_old_name_goes_on_counting_for_a_class_that_has_it(admin: Api, real: Object, unique: str) -> None:
     namespace, old = real["metadata"]["name"], f"example.com/{unique}"
     admin.create(DEVICE_CLASSES, {"metadata": {"name": unique}, "spec": {"extendedResourceName": old}})
