@@ -37,7 +37,7 @@ from controller.writing.sequences import (
     admit_steps,
     claim_steps,
     end_wish_step,
-    gate_steps,
+    let_go_steps,
     making_room_steps,
     promises_of,
     unbound_step,
@@ -220,7 +220,7 @@ class PodSync:
     def _pod_steps(self, pod: PodView, decision: Written, timestamp: str) -> Iterable[Step]:
         match decision:
             case LetGo():
-                return gate_steps(self._state, pod)
+                return let_go_steps(self._state, pod)
             case MakeRoom():
                 return making_room_steps(self._state, pod, decision, timestamp)
             case PlacePod(admit=True):
@@ -283,11 +283,11 @@ class PodSync:
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
         retry.history = retry.history.after(decision, self._clock.monotonic())
+        if _ends_the_wait(decision):
+            retry.attempts = 0
+            self._reporter.forget(key)
         match decision:
             case PlacePod(node, allocations, admit=admit):
-                if admit:
-                    retry.attempts = 0
-                    self._reporter.forget(key)
                 if allocations and (pod := self._state.pods.get(key)):
                     self._metrics.placed_after(max(0.0, now - self._asked_at(pod)))
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
@@ -328,3 +328,8 @@ class PodSync:
         changes.pods.pop(key, None)
         self._queue.discard(("pod", key))
         self._queue.add(("pod", key), self._clock.monotonic() + pause)
+
+
+def _ends_the_wait(decision: Written) -> bool:
+    """Return whether the pod has our gate no more once the decision is carried out."""
+    return isinstance(decision, LetGo) or (isinstance(decision, PlacePod) and decision.admit)

@@ -142,7 +142,7 @@ class PodWaits:
             if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
                 gang = self._state.gangs.of(pod.key)
                 self._queue.add(("gang", gang) if gang else ("pod", pod.key), now + _OTHER_DEVICES_SECONDS)
-            self._report(pod, wait, event, wish)
+            self._report(pod, wait, event, wish or wait.unschedulable)
         return wait.reason
 
     def wait_in_gang(self, answer: Unallocatable) -> None:

@@ -64,6 +64,9 @@ class Wait:
     group: Hashable = None
     """Equal for pods of a namespace that wait for its quotas together: if the first in the order is refused, so are
     the others."""
+    unschedulable: str = ""
+    """kube-scheduler's words, if the pod may be another driver's alone, so that it is said to be Unschedulable as if it
+    had no gate of ours; "" if it is not."""
 
     def __post_init__(self) -> None:
         # Users write parts of it, and each pod of a claim gets it in its condition, its Event and the log.
@@ -108,7 +111,7 @@ class Unallocatable:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """The pod needs no devices of our driver: remove our gate."""
+    """The pod needs no devices of our driver: remove our gate if the pod has it, and end our condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,6 +227,31 @@ def combine(problems: Sequence[Wait]) -> Wait:
     )
 
 
+def said_by_kube_scheduler(state: State, records: Iterable[ClaimRecord]) -> str:
+    """Return what kube-scheduler 1.37 says about a pod with these claims if the device class of one does not exist.
+
+    It says it of the first one. "" if each exists, or if one that does not is named after our driver, so that it can
+    only be ours.
+    """
+    claims = [record.claim for record in records if record.claim.allocation is None]
+    unknown = [
+        (f"{request.name}/{want.name}" if want.name else request.name, want.device_class)
+        for claim in claims
+        for request in claim.spec.requests
+        for want in request.wants
+        if want.device_class not in state.classes
+    ]
+    if not unknown or any(name.endswith(f".{state.names.driver}") for _, name in unknown):
+        return ""
+    (request, name), nodes = unknown[0], len(state.nodes)
+    if not nodes:
+        return "no nodes available to schedule pods"
+    return (
+        f"0/{nodes} nodes are available: request {request}: device class {name} does not exist. preemption: 0/{nodes} "
+        f"nodes are available: {nodes} Preemption is not helpful for scheduling."
+    )
+
+
 # A pod's claims that hold devices
 
 

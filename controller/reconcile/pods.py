@@ -28,6 +28,7 @@ allocated on that node, or the allocations are undone.
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from controller.allocation import Unsatisfiable, render
 from controller.placement import Placed, Plan, PodCheck, PodDemand, Refusal, plan
@@ -55,6 +56,7 @@ from controller.reconcile.podclaims import (
     faults_of,
     measured_by_driver,
     node_of,
+    said_by_kube_scheduler,
     unreserved,
 )
 from controller.reconcile.quotas import quota_wait
@@ -106,7 +108,7 @@ def examine(
     # Claims of a pod that was let go may be ours although their class is gone.
     unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
     if not ours and not unclear:
-        return LetGo() if gated else Idle()
+        return _without_devices(pod, now, history.refusal, gated=gated)
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
@@ -115,7 +117,9 @@ def examine(
     problems += faults_of(state, ours)
     problems += [Wait(Reason.GANG_INVALID, f"{fault.field}: {fault.message}") for fault in state.gangs.faults(key)]
     if problems:
-        return combine(problems)
+        wait = combine(problems)
+        may_be_others = gated and not ours and all(one.reason is Reason.UNKNOWN_CLASS for one in problems)
+        return replace(wait, unschedulable=said_by_kube_scheduler(state, records)) if may_be_others else wait
     if not pod.node_name and (given_back := _give_back(state, pod, ours, now, history)):
         return given_back
     if history.refusal and (refused := _refused(state, pod, ours, now, history.refusal)):
@@ -129,15 +133,30 @@ def examine(
         return HasDevices(pod, ours)
     if pod.unschedulable:
         return _unschedulable(state, pod, ours, now, history=history, max_wait=max_wait)
-    reported = pod.allocated is None or pod.allocated.status == "True"
-    return Idle() if reported else PlacePod(node_of(ours))
+    return PlacePod(node_of(ours)) if _says_that_it_waits(pod) else Idle()
+
+
+def _says_that_it_waits(pod: PodView) -> bool:
+    """Return whether our condition on the pod says that it waits for devices."""
+    return pod.allocated is not None and pod.allocated.status != "True"
+
+
+def _without_devices(pod: PodView, now: float, refusal: WriteRefusal | None, *, gated: bool) -> Decision:
+    """Let a pod go that needs no devices of ours, or end a condition that is left on one that was let go."""
+    if not gated and not _says_that_it_waits(pod):
+        return Idle()
+    if refusal is not None and now < refusal.until:
+        return Wait(refusal.reason, refusal.message, after=refusal.until - now)
+    return LetGo()
 
 
 def _bound(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> Decision | None:
     """Decide about a pod on a node; None if it lacks devices there."""
     if held_elsewhere := _bound_elsewhere(state, pod, ours, in_gang):
         return held_elsewhere
-    return Idle() if all(record.claim.allocation for record in ours) else None
+    if not all(record.claim.allocation for record in ours):
+        return None
+    return PlacePod(node_of(ours)) if ours and _says_that_it_waits(pod) else Idle()
 
 
 def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> TakeBack | Wait | None:

@@ -20,6 +20,8 @@ from driver.observe import Logger
 
 _CONDITION: Final = "condition"
 _WISH: Final = "wish"
+_FAILED_SCHEDULING: Final = "FailedScheduling"
+"""kube-scheduler's reason of an Event about a pod that it finds no node for."""
 
 
 class Reporter:
@@ -63,7 +65,7 @@ class Reporter:
         now, reason = self._clock.monotonic(), wait.reason.value
         if not self._last.report(pod, reason, wait.message, now):
             if event:
-                self.keep_said(pod, wait.reason, wait.claims)
+                self.keep_said(pod, wait.reason, wait.claims, wait.unschedulable)
             else:
                 self._reminders.forget(pod.key)
             if not self.shows(pod, wait.reason):
@@ -77,19 +79,23 @@ class Reporter:
             self._set_condition(pod, reason, wait.message, wish)
         else:
             self.set_wish(pod, wish)
-        notes = [*self._notes(pod, wait.claims, reason, wait.message)] if event else []
+        notes = [*self._notes(pod, wait.claims, reason, wait.message, wait.unschedulable)] if event else []
         for note in notes:
             self._say(note)
         self._reminders.keep(pod.key, notes, now, said=True)
         return None
 
-    def keep_said(self, pod: PodView, reason: Reason, claims: Collection[str] = ()) -> None:
+    def keep_said(self, pod: PodView, reason: Reason, claims: Collection[str] = (), unschedulable: str = "") -> None:
         """Repeat the Events of a pod that still waits for a reported reason before they expire."""
-        notes = self._notes(pod, claims, reason.value, self._last.words(pod))
+        notes = self._notes(pod, claims, reason.value, self._last.words(pod), unschedulable)
         self._reminders.keep(pod.key, notes, self._clock.monotonic(), said=False)
 
-    def _notes(self, pod: PodView, claims: Collection[str], reason: str, message: str) -> Iterator[Note]:
+    def _notes(
+        self, pod: PodView, claims: Collection[str], reason: str, message: str, unschedulable: str
+    ) -> Iterator[Note]:
         yield Note(PODS, pod.key, pod.uid, reason, message)
+        if unschedulable:
+            yield Note(PODS, pod.key, pod.uid, _FAILED_SCHEDULING, unschedulable)
         for key in claims:
             if record := self._state.claims.get(key):
                 yield Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, message)

@@ -115,6 +115,17 @@ def gate_steps(state: State, pod: PodView) -> Iterator[Step]:
         yield RemoveGate(pod_target(pod), gate, pod.gates.index(gate))
 
 
+def let_go_steps(state: State, pod: PodView) -> Iterator[Step]:
+    """Let a pod go that gets no devices of ours: remove our gate, and end what our condition says of its wait.
+
+    The gate comes first: if its removal is refused, the pod goes on waiting and the condition says so.
+    """
+    yield from gate_steps(state, pod)
+    if pod.allocated is not None:
+        ended = {"type": state.condition_type, "$patch": "delete"}
+        yield PatchPodStatus(pod_target(pod), {"conditions": [ended]})
+
+
 def verdict_step(pod: PodView, timestamp: str) -> Step:
     """Mark kube-scheduler's message about the pod as older than the allocation that follows.
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.reconcile import NewNodes, Unallocatable, awaited_nodes, decide, wish_of
+from controller.reconcile import NewNodes, Unallocatable, Wait, awaited_nodes, decide, wish_of
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reporting.last_reports import REWORD_SECONDS
 from controller.reporting.reminders import REMIND_SECONDS
@@ -270,10 +270,15 @@ def _pod_violations(cluster: SimulatedCluster) -> Iterator[str]:
             yield f"pod {namespace}/{name} is still being deleted"
         elif _is_pending(pod) and pod["spec"].get("nodeName") and _has_devices(pod, claims):
             yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']} and has devices, but does not run"
+        elif pod_phase(pod) == "Running" and _says_that_it_waits(pod):
+            yield f"pod {namespace}/{name} runs, but its condition says that it waits: {_said(pod)}"
 
 
 def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
-    """Exactly those pods ask autoscalers for a node that no node takes and a new one would. Members of gangs may."""
+    """Exactly those pods ask autoscalers for a node that no node takes and a new one would. Members of gangs may.
+
+    Those that may be another driver's are said to be Unschedulable, too.
+    """
     section = cluster.settings.controller
     settings, nothing_closes = section.autoscaling, section.model_copy(update={"closing_node_conditions": []})
     # A new node has none of the conditions that the one has that it is like.
@@ -286,6 +291,8 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
         wish = ""
         if settings.enabled and isinstance(decision, Unallocatable):
             wish = wish_of(state, new_nodes, decision)
+        if isinstance(decision, Wait):
+            wish = decision.unschedulable
         if pod.wishes_node != bool(wish):
             yield f"pod {pod.key} {'asks' if pod.wishes_node else 'does not ask'} for a node; by {decision}"
 
@@ -373,6 +380,11 @@ def _comes_first(state: State, holder: Object, pod: Object) -> bool:
 def _said(pod: Object) -> str:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return " ".join(condition.get("message") or "" for condition in conditions)
+
+
+def _says_that_it_waits(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"].endswith("/Allocated") and one["status"] == "False" for one in conditions)
 
 
 def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]) -> str:

@@ -238,7 +238,7 @@ def test_devices_without_a_consumer_are_freed() -> None:
 
 def test_bad_input_is_told_once_at_the_pod_and_at_the_claim() -> None:
     world = ControllerWorld()
-    world.add_claim("bad", device_class="gpu-typo")
+    world.add_claim("bad", device_class="gpu-typo.lode.dev")
     world.add_pod("p", "bad")
     world.settle(REMIND_SECONDS - 60)
     counts = [event["count"] for event in world.api.list(EVENTS).items]
