@@ -20,7 +20,7 @@ gangdecision        the decisions about all members of a gang, as a value
 | context           the value that a decision takes into account besides the state
 refusals            finds the reasons why nodes refuse a pod, and remembers them
 double_allocation   finds claims that together hold more than there is
-| expected          counts the devices that kube-scheduler is about to allocate
+| expected          what kube-scheduler is about to allocate for pods that were let go
 | unhealthy         finds pods whose devices do not work
 examined            a pod that is about to be placed
 history             the nodes where kube-scheduler refused a pod

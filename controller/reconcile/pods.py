@@ -46,7 +46,7 @@ from controller.reconcile.decisions import (
 )
 from controller.reconcile.double_allocation import double_use
 from controller.reconcile.examined import HasDevices, NeedsDevices
-from controller.reconcile.expected import hold_expected_foreign_use
+from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.podclaims import (
@@ -128,7 +128,9 @@ def examine(
     if unallocated or not ours:
         allocated = [record for record in ours if record.claim.allocation is not None]
         full = _full(state, unreserved(state, allocated, pod))
-        return full or NeedsDevices(pod, tuple(records), unallocated, by_driver.others)
+        expected = as_expected(state, pod, records) if by_driver.others else records
+        still_open = tuple(record for record in by_driver.others if record in expected)
+        return full or NeedsDevices(pod, tuple(expected), unallocated, still_open)
     if gated:
         return HasDevices(pod, ours)
     if pod.unschedulable:

@@ -10,7 +10,7 @@ from typing import Final
 from controller.allocation import NodeReasons
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.expected import hold_expected_foreign_use
+from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.nodes import reachable_nodes
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.verdicts import relevant_reason
@@ -90,7 +90,8 @@ class Questions:
 
     def __init__(self, state: State, decision: Unallocatable, most: float = inf):
         pod = state.pods[decision.pod]
-        reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
+        records = [state.claims[key] for key in pod.claim_keys if key in state.claims]
+        reachable = reachable_nodes(state, as_expected(state, pod, records))
         names: Iterable[str] = state.nodes if reachable is None else reachable
         self._open = deque([pod.node_name] if pod.node_name else names)
         self._left = most

@@ -91,11 +91,19 @@ class PodCounter:
             awaits = False
         if awaits:
             self.awaiting[key] = node
-        else:
-            self.awaiting.pop(key, None)
+        elif self.awaiting.pop(key, None) and pod is not None:
+            self.tell_sharers(pod, changes)
         if self._nodes.count(key, pod.needs, node) if pod is not None and node else self._nodes.discount(key):
             changes.favour(before)
         changes.terms |= self._nodes.pods.clock != clock
+
+    def tell_sharers(self, pod: PodView, changes: Changes) -> None:
+        """Take in that kube-scheduler is to allocate nothing for the pod any more: others that share its claims may
+        have been decided about as if it was."""
+        for claim in pod.claim_keys:
+            record = self._claims.get(claim)
+            if record is not None and record.claim.allocation is None:
+                changes.pods.update(dict.fromkeys(self._pods.using(claim)))
 
     def _awaits_allocation(self, pod: PodView) -> bool:
         records = (self._claims.get(key) for key in pod.claim_keys)
@@ -179,6 +187,8 @@ class PodHandler:
             changes.pods[key] = None
             changes.claims.update(dict.fromkeys(pod.claim_keys))
             self._revise(pod, None)
+            if key in self._counter.awaiting:
+                self._counter.tell_sharers(pod, changes)
             self._counter.recount(key, changes)
 
     def _note_gang(self, key: str, changes: Changes) -> None:
