@@ -13,6 +13,7 @@ from kubeletplugin.prepare import Preparer
 from tests.unit.kubeletplugin.plugin_node import PluginNode, prepare, result
 
 PAGE = Path(__file__).parents[2] / "docs/devices.md"
+METRICS = PAGE.with_name("metrics.md")
 SCRAPED = {"instance": "10.0.0.1:8080", "namespace": "lode-plugin", "pod": "lode-kubeletplugin-x"}
 """What a scrape adds to the plugin's series."""
 UTIL, CLAIMS_OF_PODS = "DCGM_FI_DEV_GPU_UTIL", "kube_pod_resourceclaim_info"
@@ -101,6 +102,32 @@ def test_the_cards_of_a_claim_and_of_its_pods_are_as_busy_as_dcgm_says(program: 
         )
     ]
     check(program, tmp_path, inputs, {record: samples, "lode:claim_card_utilization:ratio": of_claims})
+
+
+def test_the_queries_for_what_cards_measure_name_who_has_them(program: Path, tmp_path: Path) -> None:
+    """Also while two instances of the plugin measure the same card, during an update."""
+    section = METRICS.read_text().partition("### Utilization, memory")[2]
+    of_claims, of_devices, of_cards = re.findall(r"```\n(.*?)```", section, re.DOTALL)[0].strip().split("\n")
+    held = {"namespace": "team", "pod": "p", "claim": "c", "node": "n1", "card": "gpu-0", "uuid": "GPU-1"}
+    device = {"claim_namespace": "team", "claim": "c", "device": "gpu-0", "uuid": "GPU-1", **SCRAPED}
+    known = {"node": "n1", "card": "gpu-0", "uuid": "GPU-1", "type": "H100"}
+    inputs = [
+        series("lode_allocation_info", held, 1),
+        series("lode_allocation_info", {**held, "pod": ""}, 1),
+        series("lode_claim_device_info", device, 1),
+        series("lode_card_info", {**known, "vendor": "nvidia", "model": "NVIDIA H100", "ib_cluster": ""}, 1),
+    ]
+    values = {"utilization_ratio": 0.5, "memory_used_bytes": 1024, "power_watts": 300}
+    for instance in ("old", "new"):
+        measured = {"card": "gpu-0", "index": "0", "uuid": "GPU-1", **SCRAPED, "instance": instance}
+        inputs += [series(f"lode_card_{name}", measured, value) for name, value in values.items()]
+    expected = {of_claims: (held, 0.5), of_devices: (device, 1024), of_cards: (known, 300)}
+    check(
+        program,
+        tmp_path,
+        inputs,
+        {query: [{"labels": selector(labels), "value": value}] for query, (labels, value) in expected.items()},
+    )
 
 
 def test_series_of_mig_instances_have_the_uuid_of_their_card(program: Path, tmp_path: Path) -> None:

@@ -62,6 +62,16 @@ def test_what_exists_on_a_card_and_its_health_can_be_read(hardware: Hardware) ->
         assert card.name in health
 
 
+def test_what_a_card_measures_can_be_read(hardware: Hardware) -> None:
+    for card in hardware.cards():
+        found = hardware.readings(card)
+        assert found.unread == frozenset()
+        assert 0 <= found.values.get("utilization", 0) <= 1
+        assert 0 <= found.values["memoryUsed"] <= card.memory_mib * 1024**2
+        assert 0 < found.values["temperature"] < 120
+        assert found.values.get("power", 1) > 0
+
+
 def test_a_container_would_get_the_cards_nodes_and_the_drivers_libraries(hardware: Hardware) -> None:
     for card in hardware.cards():
         if "whole" in hardware.observe(card).excluded:
