@@ -116,7 +116,10 @@ class PlacementConfig(_Parameters):
     """Preferences among suitable nodes and devices, and the pods that start together (``PlacementConfig``)."""
 
     policy: PlacementPolicy = "firstFit"
-    """The first that fit, in the order of names; the most used; the least used."""
+    """The first that fit, in the order of names; the most used; the least used. Among nodes as well, unless
+    ``nodePolicy`` is set."""
+    node_policy: PlacementPolicy | None = Field(default=None, alias="nodePolicy")
+    """The same among nodes, and among the domains of a gang. Default: ``policy``."""
     locality: Literal["preferred", "none"] | None = None
     """Whether several cards should be close to one another. Default: preferred under binpack and spread."""
     memory_percent: int | None = Field(default=None, alias="memoryPercent", ge=1, le=100, strict=True)

@@ -48,12 +48,11 @@ def config_of_claim(configured: Iterable[Configured]) -> ConfiguredGang:
             if config.gang.on_domain_loss is not None:
                 fields["moves"] = config.gang.on_domain_loss == "move"
             if (sub_group := config.gang.sub_group) is not None:
-                policy = SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available)
-                fields["sub_groups"] = (policy,)
+                fields["sub_groups"] = (SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available),)
         if config.topology is not None:
             fields["levels"] = tuple(map(_level, config.topology))
-        if config.policy != "firstFit":
-            fields["policy"] = config.policy
+        if (policy := config.node_policy or config.policy) != "firstFit":
+            fields["policy"] = policy
     return ConfiguredGang(**fields)
 
 

@@ -23,7 +23,7 @@ _PLACEMENTS: Final[Mapping[str, Mapping[str, object]]] = {
 def gpus(request: AdoptedName, names: Names, faults: list[Fault]) -> Json:
     """Return the ``spec`` of the template for a request for GPUs, and add what is wrong with it to ``faults``."""
     selectors = _selectors(request, faults)
-    placement = next((_PLACEMENTS[it] for key in ("sg", "sn") if (it := request.words.get(key, "")) in _PLACEMENTS), {})
+    placement = _placement(request.words)
     wanted = [
         Wanted(f"mig-{_MIG[token].replace('.', '-')}", "mig", count, (*selectors, _profile(_MIG[token])))
         for token, count in request.amounts.items()
@@ -36,6 +36,14 @@ def gpus(request: AdoptedName, names: Names, faults: list[Fault]) -> Json:
         faults.append(Fault("metadata.name", "it asks for no device; remove the claim"))
     numa = request.words.get("b", "") in ("true", "t", "1")
     return spec_of(wanted, names, [NUMA_NODE] if numa else [])
+
+
+def _placement(words: Mapping[str, str]) -> Mapping[str, object]:
+    """A policy of HAMi is either of nodes or of cards. Where one of them is said, the other one is not the same."""
+    cards, nodes = _PLACEMENTS.get(words.get("sg", ""), {}), words.get("sn", "")
+    if not cards and not nodes:
+        return {}
+    return {**cards, "nodePolicy": nodes or "firstFit"}
 
 
 def _cards(

@@ -52,7 +52,7 @@ class NodeCandidates:
             if choice.want.mode == "ExactCount":
                 count = choice.want.count
                 eligible: Iterable[Candidate] = self.eligible(choice.criteria)
-                if choice.preference.orders(count):
+                if choice.preference.orders_devices(count):
                     free = [one for one in eligible if one.fault or not attempt.conflict(demand.claim, choice, one)]
                     eligible = in_preferred_order(choice.preference, count, free, self._costs, attempt)
                 yield demand, count, eligible

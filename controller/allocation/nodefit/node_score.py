@@ -131,7 +131,7 @@ def _by_masks(
         total += matching.bit_count()
         eligible = matching & pool.tolerated(choice.criteria.tolerations) & pool.available
         available += eligible.bit_count()
-        if eligible and preference.ranks.spares_partitions and pool.total:
+        if eligible and preference.node_ranks.spares_partitions and pool.total:
             cards = costs.of(pool)
             least = cards.cheapest(eligible & cards.partitions, pool.free)
             if least is not None and (lost is None or least < lost):
@@ -159,7 +159,7 @@ def _by_devices(
         total=sum(_total(device) for device, fault in of_node.matching(choice.criteria) if fault is None),
         asked=sum(_consumed(candidate) for candidate in first[:count]),
     )
-    lost = _lost(candidates, costs) if preference.ranks.spares_partitions else ()
+    lost = _lost(candidates, costs) if preference.node_ranks.spares_partitions else ()
     return number, closeness(preference, count, candidates), lost, rank
 
 

@@ -66,7 +66,7 @@ def in_preferred_order(
 ) -> list[Candidate]:
     """Sorts candidates, given in the order of their pools, by the preference of the request."""
     left = left or AllocationsOnly()
-    if not preference.orders(wanted):
+    if not preference.orders_devices(wanted):
         return list(candidates)
     found: list[Candidate] = []
     sorts: dict[tuple[bool, int], list[Candidate]] = {}

@@ -26,6 +26,8 @@ class Preference:
     """The preference of one request."""
 
     policy: PlacementPolicy = "firstFit"
+    node_policy: PlacementPolicy | None = None
+    """The policy among nodes; None if it is ``policy``."""
     near: tuple[str, ...] = ()
     """Attributes of which several cards should share a value, the tightest level first; empty if locality is off."""
     memory_percent: int = 0
@@ -33,11 +35,20 @@ class Preference:
 
     @property
     def ranks(self) -> PolicyRanks:
-        """The ranks of nodes and devices under the policy."""
+        """The ranks of devices under the policy."""
         return ranks_of(self.policy)
+
+    @property
+    def node_ranks(self) -> PolicyRanks:
+        """The ranks of nodes under the policy among nodes."""
+        return ranks_of(self.node_policy or self.policy)
 
     def orders(self, count: int) -> bool:
         """True if a request for ``count`` devices prefers some devices or nodes to others."""
+        return self.node_ranks.prefers or self.orders_devices(count)
+
+    def orders_devices(self, count: int) -> bool:
+        """True if a request for ``count`` devices prefers some devices of a node to others."""
         return self.ranks.prefers or (bool(self.near) and count > 1)
 
 
@@ -67,7 +78,7 @@ def node_rank(preference: Preference, available: int, total: int, asked: int) ->
         asked: the consumption of the request, in the same unit.
     """
     left = available - asked
-    return preference.ranks.of_node(load(total - left, total), left)
+    return preference.node_ranks.of_node(load(total - left, total), left)
 
 
 class Preferences:
@@ -118,6 +129,7 @@ def _read(
 
 def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names, *, own_only: bool) -> Preference:
     policy: PlacementPolicy = "firstFit"
+    node_policy: PlacementPolicy | None = None
     locality: str | None = None
     percent = 0
     for source in (given, own):
@@ -125,11 +137,12 @@ def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names
             if not isinstance(entry, PlacementConfig):
                 continue
             policy = entry.policy if "policy" in entry.model_fields_set else policy
+            node_policy = entry.node_policy or node_policy
             locality = entry.locality or locality
             if source is own or not own_only:
                 percent = entry.memory_percent or percent
     near = locality == "preferred" or (locality is None and ranks_of(policy).prefers)
-    return Preference(policy, _levels(names) if near else (), percent)
+    return Preference(policy, node_policy, _levels(names) if near else (), percent)
 
 
 def _levels(names: Names) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
         ({"kind": "PlacementConfig", "policy": "binpack"}, PlacementConfig(policy="binpack")),
         ({"kind": "PlacementConfig", "policy": "spread"}, PlacementConfig(policy="spread")),
         ({"kind": "PlacementConfig", "locality": "preferred"}, PlacementConfig(locality="preferred")),
+        ({"kind": "PlacementConfig", "nodePolicy": "spread"}, PlacementConfig(nodePolicy="spread")),
         ({"kind": "PlacementConfig", "memoryPercent": 30}, PlacementConfig(memoryPercent=30)),
         ({"kind": "PlacementConfig", "gang": {}}, PlacementConfig(gang=GangConfig())),
         (
@@ -104,12 +105,13 @@ def test_parameters_of_other_drivers_are_not_ours_to_judge() -> None:
             {"kind": "PlacementConfig", "policy": "best"},
             "policy: unsupported value: 'best'; use 'first",
         ),
+        ({"kind": "PlacementConfig", "nodePolicy": "best"}, "nodePolicy: unsupported value: 'best'; use 'first"),
         ({"kind": "PlacementConfig", "locality": "required"}, "locality: unsupported value: 'required'"),
         ({"kind": "PlacementConfig", "memoryPercent": 0}, "memoryPercent: must be at least 1 (found 0)"),
         ({"kind": "PlacementConfig", "memoryPercent": 101}, "memoryPercent: must be at most 100 (found 101)"),
         ({"kind": "PlacementConfig", "memoryPercent": "50"}, "memoryPercent: must be an integer (found"),
         ({"kind": "PlacementConfig", "memoryPercent": True}, "memoryPercent: must be an integer (found"),
-        ({"kind": "PlacementConfig", "memory_percent": 5}, "remove it (PlacementConfig has policy, locality, memoryPe"),
+        ({"kind": "PlacementConfig", "memory_percent": 5}, "remove it (PlacementConfig has policy, nodePolicy, local"),
         (
             {"kind": "GpuConfig", "apiVersion": "lode.dev/v9"},
             "apiVersion: unknown version: 'lode.dev/v9'; use lode.dev/v1alpha1",

@@ -43,10 +43,12 @@ class Given:
     Attributes:
         devices: by container, in the words of devices.yaml.
         cards: uuids of the cards, by container.
+        nodes: names of the nodes of the cards, by container.
     """
 
     devices: Mapping[str, list[str]] = field(default_factory=dict)
     cards: Mapping[str, list[str]] = field(default_factory=dict)
+    nodes: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @cache
@@ -92,6 +94,7 @@ def given(text: str, nodes: Sequence[str]) -> dict[str, Given]:
                 name: [attributes[it["pool"], it["device"]]["uuid"]["string"] for it in has]
                 for name, has in used.items()
             },
+            {name: [it["pool"].partition("/")[0] for it in has] for name, has in used.items()},
         )
     return found
 

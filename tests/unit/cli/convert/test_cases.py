@@ -1,5 +1,6 @@
 """Every case of tests/data/adoption through ``lode convert``, judged by what ``lode simulate`` gives the result."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -85,6 +86,34 @@ def test_the_pods_of_a_group_get_their_devices_together() -> None:
     }
     short = given(converted(yaml.safe_dump_all([group, *pods[:2]])).text, ["a100"])
     assert [dict(it.devices) for it in short.values()] == [{"main": []}] * 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cards", "used"),
+    [
+        ("spread", "binpack", [1, 1]),
+        ("spread", "spread", [2, 2]),
+        ("binpack", "binpack", [1]),
+        ("binpack", "spread", [4]),
+    ],
+)
+def test_hamis_policies_of_nodes_and_of_cards_are_kept_apart(nodes: str, cards: str, used: list[int]) -> None:
+    """Four pods on two nodes with four cards: how many cards they use on each."""
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8000}
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+    annotations = {"hami.io/node-scheduler-policy": nodes, "hami.io/gpu-scheduler-policy": cards}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{number}", "annotations": annotations},
+            "spec": {"containers": [container]},
+        }
+        for number in range(4)
+    ]
+    found = given(converted(yaml.safe_dump_all(pods)).text, ["a100", "a100b"])
+    where = {(one.nodes["main"][0], one.cards["main"][0]) for one in found.values()}
+    assert sorted(Counter(node for node, _ in where).values()) == used
 
 
 GIVEN_BY_PEERS: dict[str, tuple[str, dict[str, list[str]]]] = {

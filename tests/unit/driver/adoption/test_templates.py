@@ -67,7 +67,13 @@ _MEANT: dict[str, dict[str, Any]] = {
     "lode-adopt.hami.n1-m1000.sn-binpack.sg-spread": {
         "class": "gpu-share",
         "capacity": {"memory": "1000Mi"},
-        "config": {"sharing": "hamiCore", "policy": "spread"},
+        "config": {"sharing": "hamiCore", "policy": "spread", "nodePolicy": "binpack"},
+    },
+    "lode-adopt.hami.n1.sg-spread": {"class": "gpu", "config": {"policy": "spread", "nodePolicy": "firstFit"}},
+    "lode-adopt.hami.n1.sn-spread": {"class": "gpu", "config": {"nodePolicy": "spread"}},
+    "lode-adopt.hami.n1.sn-spread.sg-numa": {
+        "class": "gpu",
+        "config": {"policy": "binpack", "locality": "preferred", "nodePolicy": "spread"},
     },
     "lode-adopt.volcano.s3072": {"class": "gpu-share", "capacity": {"memory": "3072Mi"}},
     "lode-adopt.volcano.w2": {"class": "gpu", "count": 2},

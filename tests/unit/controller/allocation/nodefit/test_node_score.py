@@ -81,6 +81,25 @@ def test_shares_fill_or_balance_the_nodes() -> None:
     assert placed(place(built, [by("binpack", share(800))])).allocations[0].results[0].device.device == "s0"
 
 
+@pytest.mark.parametrize(
+    ("policy", "node_policy", "node", "chosen"),
+    [
+        ("binpack", "spread", "a", "s0"),
+        ("spread", "binpack", "b", "s0"),
+        ("binpack", "binpack", "b", "s1"),
+        ("binpack", "firstFit", "a", "s0"),
+        ("firstFit", "binpack", "b", "s0"),
+    ],
+)
+def test_nodes_can_have_another_policy_than_their_cards(policy: str, node_policy: str, node: str, chosen: str) -> None:
+    built = fleet(*(part for n in ("a", "b") for part in pool(*located(shared_cards(1000, 1000), n), node=n)))
+    for name in ("a", "b"):
+        built.upsert_node(name, {})
+    in_use(built, (0, 300), "b")
+    got = placed(place(built, [by(policy, share(200), nodePolicy=node_policy)]))
+    assert (got.node, got.allocations[0].results[0].device.device) == (node, chosen)
+
+
 def test_a_node_that_cannot_run_the_pod_is_passed_over() -> None:
     built = fleet(*pool(device("g0"), node="a"), *pool(device("g0"), device("g1"), node="b"))
     for name in ("a", "b"):
