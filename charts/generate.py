@@ -34,6 +34,9 @@ _SWITCHED = {
         for name in ("autoscaling", "kueue", "preemption")
     },
     "nvidia-dra-names": ".Values.settings.nvidiaDraNames",
+    "nvidia-dra-names-scheduler-allocated": (
+        'and .Values.settings.nvidiaDraNames (eq .Values.allocator "kube-scheduler")'
+    ),
     "ui": ".Values.ui.enabled",
 }
 """The kustomize components that the chart has where a value is on, with the condition in the chart."""

@@ -123,7 +123,10 @@ def test_values_render_what_kustomize_builds(values: list[str], flavor: str, com
 def test_names_of_nvidias_dra_driver_are_offered_as_kustomize_does_and_set_for_each_program(flavor: str) -> None:
     allocator = "controller" if flavor == "controller-allocated" else "kube-scheduler"
     found = by_name(rendered("--set=settings.nvidiaDraNames=true", f"--set=allocator={allocator}"))
-    expected = by_name(built(flavor, "nvidia-dra-names"))
+    components = ["nvidia-dra-names"]
+    if flavor == "scheduler-allocated":
+        components.append("nvidia-dra-names-scheduler-allocated")
+    expected = by_name(built(flavor, *components))
     for (kind, _, _), obj in expected.items():
         if kind == "ConfigMap":
             obj["data"]["settings.yaml"]["nvidiaDraNames"] = True
