@@ -163,8 +163,8 @@ bench-gangs: $(VENV) ## time of decisions about gangs on 5,000 nodes, compared w
 	python -m benchmarks.gangs $(ARGS)
 
 .PHONY: bench-preemption
-bench-preemption: $(VENV) ## time to choose the victims for a pod on 1,000 nodes
-	python -m benchmarks.preemption
+bench-preemption: $(VENV) ## time to choose the victims for a pod on 1,000 nodes, and of a burst on 5,000 (ARGS)
+	python -m benchmarks.preemption $(ARGS)
 
 .PHONY: bench-top
 bench-top: $(VENV) ## time and memory of `lode top` for 5,000 nodes with 40,000 cards (ARGS)

@@ -5,22 +5,14 @@ the last member is seen until no member has its gate any more.
 """
 
 import gc
-import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.allocation.table import lines
+from benchmarks.wholeloop import CARDS, CLASS, NAMES, NAMESPACE, WholeLoop
 from controller.__main__ import COLLECTION_THRESHOLDS
-from controller.loop import Controller, Ports
-from controller.state import StateDelta
-from controller.writing import Channel, Lane, SteppedWrites, WriteResult
-from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
-from driver.names import Names
-from driver.observe import Metrics, logger
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.settings import Settings
-from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 
 NAME = "whole loop"
 SIZES = (60, 120, 240, 480, 1_000)
@@ -28,11 +20,6 @@ SECONDS = 3.0
 """What the largest gang may cost."""
 GROWTH = 1.5
 """How much more a member of the largest gang may cost than one of a gang of a quarter of its size."""
-CARDS = 8
-_NAMESPACE = "default"
-_NAMES = Names()
-_WRITTEN = 16
-"""How many writes end between two looks at what has arrived."""
 _PATIENCE = 60.0
 """Seconds of the virtual clock in which the gang has to start."""
 
@@ -51,103 +38,40 @@ class Start:
     let_go: int
 
 
-class _Term:
-    """A leader whose term does not end."""
-
-    term: int | None = 1
-
-
-class _Cluster:
-    """A controller on a cluster of its own; what arrives is taken in as by the program, decoded before."""
+class _Cluster(WholeLoop):
+    """Nodes that gangs are started on."""
 
     def __init__(self, nodes: int):
-        self._clock = VirtualClock()
-        self._api = MemoryApi(self._clock)
-        self._inbox: deque[StateDelta | WriteResult] = deque()
-        settings = Settings()
-        bounds = {Lane.PLACING: settings.controller.writes_in_flight, Lane.REPORTING: 1}
-        self._writes = SteppedWrites(Channel(self._api, _Term(), self._inbox.append, self._clock), bounds=bounds)
-        self.seconds = 0.0
-        self._add_class()
+        super().__init__(Settings())
         for number in range(nodes):
-            self._add_node(f"node-{number}")
-        self._controller = Controller(
-            Ports(self._api, self._writes, self._clock, Metrics(), logger("bench")),
-            settings,
-            "bench",
-            deliver=self._inbox.append,
-        )
-        self._controller.lead(1)
-
-    def _add_class(self) -> None:
-        text = f'device.driver == "{_NAMES.driver}"'
-        selectors = [{"cel": {"expression": text}}]
-        self._api.create(DEVICE_CLASSES, {"metadata": {"name": "cards"}, "spec": {"selectors": selectors}})
-
-    def _add_node(self, name: str) -> None:
-        node = self._api.create(NODES, {"metadata": {"name": name, "labels": {"fabric": "a"}}})
-        allocatable = {"cpu": "128", "memory": "2Ti", "pods": "110"}
-        node["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
-        self._api.update(NODES, node, "status")
-        pool = {"name": _NAMES.pool(name), "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(CARDS)]
-        spec = {"driver": _NAMES.driver, "nodeName": name, "pool": pool, "devices": devices}
-        self._api.create(RESOURCE_SLICES, {"metadata": {"name": f"{name}-{_NAMES.driver}"}, "spec": spec})
+            self.add_node(f"node-{number}")
+        self.start()
 
     def add_member(self, name: str, members: int) -> None:
         """A pod with a claim for all cards of a node, in a gang of so many members."""
         parameters: Object = {
-            "apiVersion": f"{_NAMES.driver}/v1alpha1",
+            "apiVersion": f"{NAMES.driver}/v1alpha1",
             "kind": "PlacementConfig",
             "gang": {"name": "gang", "minAvailable": members},
             "topology": [{"nodeLabel": "fabric"}],
         }
         devices = {
-            "requests": [{"name": "cards", "exactly": {"deviceClassName": "cards", "count": CARDS}}],
-            "config": [{"opaque": {"driver": _NAMES.driver, "parameters": parameters}}],
+            "requests": [{"name": "cards", "exactly": {"deviceClassName": CLASS, "count": CARDS}}],
+            "config": [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}],
         }
-        self._api.create(
-            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": _NAMESPACE}, "spec": {"devices": devices}}
+        self.api.create(
+            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"devices": devices}}
         )
         spec = {
             "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}],
-            "schedulingGates": [{"name": _NAMES.gate}],
+            "schedulingGates": [{"name": NAMES.gate}],
             "resourceClaims": [{"name": "cards", "resourceClaimName": name}],
         }
-        self._api.create(PODS, {"metadata": {"name": name, "namespace": _NAMESPACE}, "spec": spec}, _NAMESPACE)
-
-    def settle(self, seconds: float) -> None:
-        """Work until nothing is due for so many seconds."""
-        until = self._clock.monotonic() + seconds
-        while True:
-            if self._work():
-                continue
-            times = (self._controller.next_due(), self._writes.next_due())
-            due = min((moment for moment in times if moment is not None), default=until)
-            if due >= until:
-                self._clock.advance(until - self._clock.monotonic())
-                return
-            self._clock.advance(max(0.0, due - self._clock.monotonic()))
-
-    def _work(self) -> bool:
-        worked = False
-        for reflector in self._controller.reflectors:
-            reflector.step()
-        for _ in range(_WRITTEN):
-            if not self._writes.step():
-                break
-            worked = True
-        began = time.thread_time()
-        while self._inbox:
-            self._controller.handle(self._inbox.popleft())
-        while self._controller.step():
-            worked = True
-        self.seconds += time.thread_time() - began
-        return worked
+        self.api.create(PODS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}, NAMESPACE)
 
     def let_go(self) -> int:
         """How many pods have no gate."""
-        return sum(not pod.gates for pod in self._controller.state.pods.values())
+        return sum(not pod.gates for pod in self.controller.state.pods.values())
 
 
 def starts(sizes: Sequence[int] = SIZES) -> Iterator[Start]:

@@ -35,7 +35,7 @@ from controller.loop.templatesync import TemplateSync
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
-from controller.reconcile import Reason, RefusalMemory
+from controller.reconcile import Occupants, Reason, RefusalMemory
 from controller.reporting import QuotaUses, Reporter
 from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
@@ -98,8 +98,7 @@ class Controller:
             now=ports.clock.monotonic,
             closing_conditions=settings.controller.closing_node_conditions,
         )
-        if settings.controller.preemption.enabled:
-            self._state.follow_budgets()
+        self._occupants = Occupants(self._state, follow=settings.controller.preemption.enabled)
         if settings.controller.kueue.enabled:
             self._state.follow_queues()
         self._fleet_copies = FleetCopies(
@@ -138,7 +137,7 @@ class Controller:
         self._reporter = Reporter(self._writes, clock, state, log, self._identity)
         self._quota_uses = QuotaUses(self._writes, clock, state)
         self._protecting = Protecting(self._writes, clock, state, log, enabled=settings.autoscaling.enabled)
-        self._preempting = Preempting(state, self._queue, clock, log, settings.preemption)
+        self._preempting = Preempting(self._occupants, self._queue, clock, log, settings.preemption)
         self._templates = TemplateSync(self._writes, self._queue, clock, state, log, settings=settings.templates)
         shared = Shared(
             state=state,
@@ -226,6 +225,7 @@ class Controller:
             if self._state.complete and not self._deciding:
                 # So that neither the first decision nor the first one after a takeover has all of it to do.
                 self._fleet.index()
+                self._occupants.index(self._clock.monotonic())
             self._begin()
 
     def _written(self, result: WriteResult) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from controller.gangs import choose
 from controller.loop.spared import SparedVictims
 from controller.loop.turns import Turns
+from controller.preemption import Occupancy
 from controller.reconcile import (
     NO_HISTORY,
     Decision,
@@ -16,6 +17,7 @@ from controller.reconcile import (
     MakeRoom,
     NobodyToEvict,
     NodeRestrictions,
+    Occupants,
     PlacementHistory,
     PlacePod,
     Unallocatable,
@@ -28,7 +30,7 @@ from controller.reconcile import (
     make_room_for_gang,
     overdue_at,
 )
-from controller.state import Changes, KeptRoom, PodView, State
+from controller.state import Changes, KeptRoom, PodView
 from controller.waiting import rank_of
 from controller.writing import NotEvicted, Obstacle
 from driver.bounded import BoundedCache
@@ -48,8 +50,9 @@ class Preempting:
     with our condition ``Preempting``.
     """
 
-    def __init__(self, state: State, queue: Turns, clock: Clock, log: Logger, settings: PreemptionSettings):
-        self._state = state
+    def __init__(self, occupants: Occupants, queue: Turns, clock: Clock, log: Logger, settings: PreemptionSettings):
+        self._state = occupants.state
+        self._occupants = occupants
         self._queue = queue
         self._clock = clock
         self._log = log
@@ -86,8 +89,8 @@ class Preempting:
         now, shape = self._clock.monotonic(), (answer.shape, pod.priority)
         if not self._may_look([pod], None if answer.own else shape, now):
             return answer
-        limits = self._limits_at(now)
-        found = make_room(self._state, key=pod.key, now=now, history=history, context=context, limits=limits)
+        occupancy = self._occupancy(now)
+        found = make_room(self._state, key=pod.key, now=now, history=history, context=context, occupancy=occupancy)
         if isinstance(found, NobodyToEvict):
             if found.over_quota is not None:
                 return replace(found.over_quota, group=(answer.group, pod.priority))
@@ -110,7 +113,7 @@ class Preempting:
         shape = None if own else (asked.key, keys, asked.minimum)
         if not self._may_look(pods, shape, now):
             return decision
-        found = make_room_for_gang(self._state, asked, now, self._limits_at(now))
+        found = make_room_for_gang(self._state, asked, self._occupancy(now))
         if isinstance(found, NobodyToEvict):
             if found.over_quota is None:
                 self._found_none(pods[0], found, None if found.unpublished else shape)
@@ -161,8 +164,8 @@ class Preempting:
             and (not chosen or pod.priority_class in chosen)
         )
 
-    def _limits_at(self, now: float) -> VictimLimits:
-        return VictimLimits(self._settings.longest_grace_seconds, self._spared.at(now))
+    def _occupancy(self, now: float) -> Occupancy:
+        return self._occupants.at(now, VictimLimits(self._settings.longest_grace_seconds, self._spared.at(now)))
 
     # Rooms
 
@@ -170,7 +173,7 @@ class Preempting:
         """Keep the rooms again that pods have recorded, at the start of a term. Nobody is evicted by that."""
         if not self._settings.enabled:
             return
-        now, limits = self._clock.monotonic(), VictimLimits(self._settings.longest_grace_seconds)
+        now = self._clock.monotonic()
         pods = [pod for pod in self._state.pods.values() if pod.nominated]
         recorded = {pod.key: pod.nominated for pod in pods if is_recorded(self._state, pod, pod.nominated)}
         gangs: dict[str, None] = {}
@@ -180,18 +183,21 @@ class Preempting:
                 context = DecisionContext(NodeRestrictions(rooms=recorded))
                 with self._state.rooms.open_to([pod.key], pod.priority):
                     found = make_room(
-                        self._state, key=pod.key, now=now, history=NO_HISTORY, context=context, limits=limits
+                        self._state,
+                        key=pod.key,
+                        now=now,
+                        history=NO_HISTORY,
+                        context=context,
+                        occupancy=self._occupancy(now),
                     )
                 if isinstance(found, MakeRoom):
                     self._state.keep_room(found.room)
             elif gang not in gangs:
                 gangs[gang] = None
-                for room in self._restored(gang, recorded, now, limits):
+                for room in self._restored(gang, recorded, now):
                     self._state.keep_room(room)
 
-    def _restored(
-        self, key: str, recorded: Mapping[str, str], now: float, limits: VictimLimits
-    ) -> Collection[KeptRoom]:
+    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
         """Return the rooms of a gang of which members have recorded that others are evicted for them."""
         gang = known_gang(self._state, key)
         members = [member.pod for member in gang.members]
@@ -206,7 +212,7 @@ class Preempting:
             found = (
                 NobodyToEvict()
                 if decision.asked is None
-                else make_room_for_gang(self._state, decision.asked, now, limits)
+                else make_room_for_gang(self._state, decision.asked, self._occupancy(now))
             )
         return () if isinstance(found, NobodyToEvict) else [one.room for one in found.values()]
 

@@ -54,10 +54,11 @@ def preempt(
         return NoPreemption(faults=found)
     if found is not None:
         return Preemption(found.placements)
-    needs = [member.demand.needs for member in wanted.members] if isinstance(wanted, Gang) else [wanted.needs]
+    demands = [member.demand for member in wanted.members] if isinstance(wanted, Gang) else [wanted]
+    needs = [one.needs for one in demands]
     bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, nodes))
     vacating = Vacating(fleet, nodes, bonds)
-    with vacating.going():
+    with vacating.going(lambda node: any(one.allows(node) for one in demands)):
         found = _place(wanted, fleet, nodes) if bonds.going else None
         if isinstance(found, Plan | GangPlan):
             return Preemption(found.placements, awaited=_awaited(found.placements, bonds))

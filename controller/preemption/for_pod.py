@@ -55,12 +55,12 @@ class _Search:
         self.proven = True
 
     def run(self) -> None:
-        """Search node by node. None can be better than its cheapest pod."""
+        """Search node by node. None can be better than its cheapest pod; of equal ones, the first by name is."""
         below = self._market.bonds.priority
         every = self._residents.all()
         queue = [(one.cheapest, name) for name, one in every if one.pods and one.cheapest[0] < below]
         heapq.heapify(queue)
-        while queue and not (self.best and queue[0][0] > self.best[0]):
+        while queue and not (self.best and queue[0] > self.best[:2]):
             _, name = heapq.heappop(queue)
             self._look_at(name)
 
@@ -107,7 +107,7 @@ class _Search:
             return False
         # The number of pods is the last part of a rank.
         youngest = self._residents.of(node).ages[: int(rank[-1])]
-        return self.best[0] < (*rank, *(age for ages in reversed(youngest) for age in ages))
+        return self.best[:2] < ((*rank, *(age for ages in reversed(youngest) for age in ages)), node)
 
     def _youngest(self, sets: Sequence[int], candidates: Sequence[Uids]) -> int:
         """The set with the best ages. It is asked for every node of a class that may be better."""

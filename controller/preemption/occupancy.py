@@ -60,7 +60,7 @@ class Occupancy:
         budgets: Mapping[str, int] | None = None,
         driver: str = "lode.dev",
     ):
-        self.gangs: Mapping[str, RunningGang] = gangs or {}
+        self.gangs: Mapping[str, RunningGang] = {} if gangs is None else gangs
         self.budgets: Mapping[str, int] = budgets or {}
         self.driver = driver
         self.by_uid: dict[str, Holder] = {}
@@ -91,7 +91,7 @@ class Occupancy:
 
     def is_bound(self, holder: Holder) -> bool:
         """Whether its end can make others go, or keep others from going."""
-        if holder.budgets or (holder.gang and self.gangs.get(holder.gang)):
+        if holder.budgets or holder.gang:
             return True
         return any([len(self._users[claim.uid]) > 1 for claim in holder.claims])
 

@@ -1,6 +1,6 @@
 """Fleet and nodes as if pods had gone, on trial. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from controller.allocation import Fleet
@@ -24,10 +24,14 @@ class Vacating:
         with self._lifted([holder.pod for holder in holders], claims):
             yield
 
-    def going(self) -> AbstractContextManager[None]:
-        """Let the pods go that are being deleted."""
-        going = [holder.uid for holder in self._bonds.going]
-        return self.without(going)
+    def going(self, concerns: Callable[[str], bool]) -> AbstractContextManager[None]:
+        """Let the pods go that are being deleted.
+
+        Args:
+            concerns: whether a node is looked at. Those on other nodes stay, unless nodes share devices.
+        """
+        every = self.fleet.shares_devices
+        return self.without([one.uid for one in self._bonds.going if every or concerns(one.node)])
 
     @contextmanager
     def _lifted(self, pods: Iterable[str], claims: Collection[str]) -> Iterator[None]:

@@ -11,6 +11,7 @@ prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
 gangplaces          turns the places of a gang's plan into decisions
 | later             the demands of gang members that do not exist yet
+occupants           keeps everybody who has a place up to date
 occupancy           everybody who has a place, as the choice of victims takes it
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
@@ -77,6 +78,7 @@ from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, 
 from controller.reconcile.newnodes import NewNodes, wish_of, wishes_of_gang
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.occupancy import VictimLimits, occupancy_of, overdue_at
+from controller.reconcile.occupants import Occupants
 from controller.reconcile.ondemand import (
     MakeTemplate,
     RefuseTemplate,
@@ -145,6 +147,7 @@ __all__ = [
     "NodeRestrictions",
     "NodeVerdict",
     "NotDecided",
+    "Occupants",
     "PlacePod",
     "PlacementHistory",
     "ProtectNode",

@@ -18,7 +18,7 @@ from controller.reconcile.decisions import MakeRoom, Reason, Wait
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
-from controller.reconcile.occupancy import UNBOUND, VictimLimits, occupancy_of
+from controller.reconcile.occupancy import UNBOUND
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
@@ -51,7 +51,7 @@ def make_room(
     now: float,
     history: PlacementHistory,
     context: DecisionContext,
-    limits: VictimLimits,
+    occupancy: Occupancy,
 ) -> MakeRoom | NobodyToEvict:
     """Return the next step to make room for the pod ``key``, or that nobody is evicted. Arguments as of ``decide``."""
     found = examine(state, key, now, history, context.max_wait)
@@ -59,7 +59,6 @@ def make_room(
         return NobodyToEvict()
     if not _are_published(state, found.others):
         return NobodyToEvict(unpublished=True)
-    occupancy = occupancy_of(state, now, limits)
     answer = _preemption(state, found, now, history=history, context=context, occupancy=occupancy)
     if not isinstance(answer, Preemption):
         return _no_room(answer, occupancy, found.pod.priority)
@@ -78,9 +77,7 @@ def make_room(
     return _step(answer, room, answer.victims[0] if answer.victims else None)
 
 
-def make_room_for_gang(
-    state: State, gang: Gang, now: float, limits: VictimLimits
-) -> Mapping[str, MakeRoom] | NobodyToEvict:
+def make_room_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Mapping[str, MakeRoom] | NobodyToEvict:
     """Return the next step to make room for a gang, for each member that gets a place; or that nobody is evicted.
 
     Args:
@@ -90,7 +87,6 @@ def make_room_for_gang(
         return NobodyToEvict()
     if not _are_published(state, _others_of_gang(state, gang)):
         return NobodyToEvict(unpublished=True)
-    occupancy = occupancy_of(state, now, limits)
     answer = _preemption_for_gang(state, gang, occupancy)
     if not isinstance(answer, Preemption):
         return _no_room(answer, occupancy, min(member.demand.needs.priority for member in gang.members))

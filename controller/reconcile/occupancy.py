@@ -1,6 +1,6 @@
 """Everybody who has a place, as the choice of victims takes it. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -8,6 +8,7 @@ from controller.gangs import GangTerms, SubGroups
 from controller.preemption import GangMember, Holder, Occupancy, RunningGang
 from controller.reconcile.gangprogress import known_gang
 from controller.state import PodView, State, epoch_seconds
+from driver.model import Claim
 
 OVERDUE_SECONDS: Final = 60.0
 """Time after the end of its grace period from which a pod that still exists is not counted on any more."""
@@ -36,12 +37,17 @@ NO_LIMITS: Final = VictimLimits()
 
 def occupancy_of(state: State, now: float, limits: VictimLimits = NO_LIMITS) -> Occupancy:
     """Return who has a place at ``now`` (as of ``State.at``): the pods with devices of ours, and their gangs."""
-    known = {pod.key: pod for pod in _with_devices(state)}
+    known = {pod.key: pod for pod in state.pods.values() if has_devices(state, pod)}
     gangs = dict.fromkeys(gang for key in known if (gang := state.gangs.of(key)))
     for gang in gangs:
         known.update((key, state.pods[key]) for key in state.gangs.members(gang) if state.nodes.node_of(key))
-    holders = (*(_holder(state, pod, now, limits) for pod in known.values()), *_left_behind(state))
-    running = {gang: _running(state, gang) for gang in gangs}
+    left: dict[tuple[str, str], list[Claim]] = {}
+    for record in state.claims.values():
+        for user in users_left_behind(state, record.claim):
+            left.setdefault(user, []).append(record.claim)
+    behind = (holder_left_behind(*user, claims) for user, claims in left.items())
+    holders = (*(holder_of(state, pod, now, limits) for pod in known.values()), *behind)
+    running = {gang: running_gang(state, gang) for gang in gangs}
     return Occupancy(holders, running, state.budgets.allowed, state.names.driver)
 
 
@@ -63,30 +69,28 @@ def _is_late(state: State, pod: PodView, now: float, longest: float) -> bool:
     return overdue_at(state, pod) - now > longest + 2 * OVERDUE_SECONDS if pod.deleting else pod.grace_seconds > longest
 
 
-def _with_devices(state: State) -> Iterator[PodView]:
-    for pod in state.pods.values():
-        if pod.references and state.nodes.node_of(pod.key) and any(_ours(state, pod.claim_keys)):
-            yield pod
+def has_devices(state: State, pod: PodView) -> bool:
+    """Return whether the pod has a place with devices of ours."""
+    return bool(pod.references and state.nodes.node_of(pod.key)) and any(_ours(state, pod.claim_keys))
 
 
-def _left_behind(state: State) -> Iterator[Holder]:
-    """Yield the pods that are gone, but whose claims still hold devices until the resource-claim-controller sees it."""
-    uids = {pod.uid for pod in state.pods.values()}
-    for record in state.claims.values():
-        claim = record.claim
-        if claim.allocation is None or not state.holds_ours(claim):
-            continue
-        for user in claim.reserved_for:
-            if user.resource == "pods" and user.uid not in uids:
-                yield Holder(
-                    pod=f"{claim.namespace}/{user.name}",
-                    uid=user.uid,
-                    node=claim.allocation.node_name,
-                    priority=0,
-                    created=0,
-                    claims=(claim,),
-                    going=True,
-                )
+def users_left_behind(state: State, claim: Claim) -> Iterator[tuple[str, str]]:
+    """Yield key and UID of the pods that are gone, but for which the claim still holds devices of ours.
+
+    The resource-claim-controller takes them back once it has seen it.
+    """
+    if claim.allocation is None or not state.holds_ours(claim):
+        return
+    for user in claim.reserved_for:
+        key = f"{claim.namespace}/{user.name}"
+        if user.resource == "pods" and ((pod := state.pods.get(key)) is None or pod.uid != user.uid):
+            yield key, user.uid
+
+
+def holder_left_behind(pod: str, uid: str, claims: Sequence[Claim]) -> Holder:
+    """Return a pod (key) that is gone as a holder of these claims, of which there is one."""
+    node = next(claim.allocation.node_name for claim in claims if claim.allocation is not None)
+    return Holder(pod=pod, uid=uid, node=node, priority=0, created=0, claims=tuple(claims), going=True)
 
 
 def _ours(state: State, claims: Iterable[str]) -> Iterator[str]:
@@ -94,7 +98,8 @@ def _ours(state: State, claims: Iterable[str]) -> Iterator[str]:
     return (record.claim.key for record in records if record is not None and state.holds_ours(record.claim))
 
 
-def _holder(state: State, pod: PodView, now: float, limits: VictimLimits) -> Holder:
+def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> Holder:
+    """Return a pod with a place as a holder at ``now``."""
     records = (state.claims.get(key) for key in pod.claim_keys)
     overdue, late = is_overdue(state, pod, now), _is_late(state, pod, now, limits.longest_grace)
     kept = limits.spared.get(pod.uid, "")
@@ -118,7 +123,8 @@ def _holder(state: State, pod: PodView, now: float, limits: VictimLimits) -> Hol
     )
 
 
-def _running(state: State, key: str) -> RunningGang:
+def running_gang(state: State, key: str) -> RunningGang:
+    """Return the gang ``key`` as far as its members have a place."""
     gang = known_gang(state, key)
     placed = [one for one in gang.members if state.nodes.node_of(one.pod)]
     members = tuple([GangMember(state.pods[one.pod].uid, one.task, one.sub_group) for one in placed])

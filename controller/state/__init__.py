@@ -31,7 +31,7 @@ podview        the part of a pod that decisions depend on
 unreadable     the objects that cannot be decoded
 """
 
-from controller.state.changes import Changes
+from controller.state.changes import Changes, Touched
 from controller.state.claims import ClaimRecord, Claims, Promise
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.consumers import is_made_for
@@ -96,6 +96,7 @@ __all__ = [
     "Revision",
     "State",
     "StateDelta",
+    "Touched",
     "UnreadableObject",
     "ending_protection",
     "epoch_seconds",

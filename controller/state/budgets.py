@@ -42,11 +42,12 @@ class Budgets:
     Attributes:
         readable: whether they are known: otherwise nobody can tell which pods may go.
         changes: number of changes so far.
+        selections: number of those that may have changed which budgets select a pod.
     """
 
     def __init__(self) -> None:
         self.readable = False
-        self.changes = 0
+        self.changes = self.selections = 0
         self._budgets: dict[str, dict[str, Budget]] = {}
 
     def put(self, budget: Budget) -> Budget | None:
@@ -55,6 +56,7 @@ class Budgets:
         before = namespace.get(budget.key)
         namespace[budget.key] = budget
         self.changes += before != budget
+        self.selections += before is None or before.selector != budget.selector
         return before
 
     def remove(self, key: str) -> bool:
@@ -63,6 +65,7 @@ class Budgets:
         namespace = self._budgets.get(name, {})
         known = namespace.pop(key, None) is not None
         self.changes += known
+        self.selections += known
         if not namespace:
             self._budgets.pop(name, None)
         return known

@@ -59,3 +59,30 @@ class Changes:
         self.templates.update(later.templates)
         self.invalid_quotas += later.invalid_quotas
         self.unreadable += later.unreadable
+
+
+@dataclass(slots=True)
+class Touched:
+    """What has changed since it was taken in last: more than has to be decided about again.
+
+    Attributes:
+        pods: keys of pods that have changed, or that may count on another node or in another gang.
+        claims: keys of claims.
+        gangs: keys of gangs, as of ``Changes``.
+    """
+
+    pods: dict[str, None] = field(default_factory=dict)
+    claims: dict[str, None] = field(default_factory=dict)
+    gangs: dict[str, None] = field(default_factory=dict)
+
+    def note(self, changes: Changes) -> None:
+        """Add what changed."""
+        self.pods.update(changes.pods)
+        self.claims.update(changes.claims)
+        self.gangs.update(changes.gangs)
+
+    def take(self) -> "Touched":
+        """Return everything so far, and begin anew."""
+        taken = Touched(self.pods, self.claims, self.gangs)
+        self.pods, self.claims, self.gangs = {}, {}, {}
+        return taken

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from controller.allocation import Fleet
 from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
-from controller.state.changes import Changes
+from controller.state.changes import Changes, Touched
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.consumers import consumer_of
@@ -74,9 +74,13 @@ class PodCounter:
         """See ``State.expect``."""
         self.kept: dict[str, str] = {}
         """The nodes where room is kept for pods, by pod."""
+        self.touched: Touched | None = None
+        """Takes in what has changed, if somebody wants to know."""
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
+        if self.touched is not None:
+            self.touched.pods[key] = None
         pod, before, clock = self._pods.get(key), self._nodes.node_of(key), self._nodes.pods.clock
         node = (
             ""

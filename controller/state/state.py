@@ -13,7 +13,7 @@ from controller.gangs import Tiers
 from controller.placement import Needs, Nodes, volume_facts
 from controller.quotas import QuotaLedger
 from controller.state.budgets import BudgetHandler, Budgets
-from controller.state.changes import Changes
+from controller.state.changes import Changes, Touched
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
 from controller.state.consumers import consumer_of
@@ -158,6 +158,7 @@ class State:
         self.unbound: Mapping[str, str] = counter.unbound
         self.protections = Protections()
         self._counter = counter
+        self._touched: Touched | None = None
         indexes = Indexes(
             names=names,
             devices=devices,
@@ -198,9 +199,14 @@ class State:
             **groups,
         }
 
-    def follow_budgets(self) -> None:
-        """Have PodDisruptionBudgets watched, too. Called before anything is watched."""
+    def follow_budgets(self) -> Touched:
+        """Have PodDisruptionBudgets watched, too; return what takes in all that changes from now on.
+
+        Called before anything is watched.
+        """
         self._handlers[POD_DISRUPTION_BUDGETS] = BudgetHandler(self.budgets)
+        self._touched = self._counter.touched = Touched()
+        return self._touched
 
     def follow_queues(self) -> None:
         """Have Kueue's Workloads and AdmissionChecks watched, too. Called before anything is watched."""
@@ -259,7 +265,7 @@ class State:
                 # A kind that is not served has no objects. One that may not be read keeps those that are known.
                 for key in self._versions.known(resource) if isinstance(delta, Missing) else ():
                     self._delete(resource, key, changes)
-        return changes
+        return self._noted(changes)
 
     def put(self, resource: Resource, obj: Object, listed: str = "") -> Changes:
         """Take in an object that was just read or written.
@@ -271,7 +277,7 @@ class State:
         # The deciding thread does not decode objects that a watch has delivered, such as every claim in a new term.
         if not self._versions.is_stale(resource, object_key(obj), version, reported=False, listed=number):
             self._update(self._decoder.object(resource, obj, number), changes, reported=False)
-        return changes
+        return self._noted(changes)
 
     def drop(self, resource: Resource, key: str, uid: str = "") -> Changes:
         """Take in that an object (``namespace/name``, or ``name``) does not exist.
@@ -282,6 +288,11 @@ class State:
         changes = Changes()
         if not uid or self._versions.uid(resource, key) == uid:
             self._delete(resource, key, changes)
+        return self._noted(changes)
+
+    def _noted(self, changes: Changes) -> Changes:
+        if self._touched is not None:
+            self._touched.note(changes)
         return changes
 
     def _update(self, decoded: Decoded, changes: Changes, *, reported: bool) -> None:
@@ -315,13 +326,13 @@ class State:
         """Count a promise to the claim ``key`` until ``end_promise`` is called: its devices are in use."""
         changes = Changes()
         self._claim_handler.promise(key, promise, changes)
-        return changes
+        return self._noted(changes)
 
     def end_promise(self, key: str) -> Changes:
         """End the promise to the claim ``key``: from now on it is as the API has it."""
         changes = Changes()
         self._claim_handler.end_promise(key, changes)
-        return changes
+        return self._noted(changes)
 
     def expect(self, nodes: Mapping[str, str]) -> Changes:
         """Count members of gangs that need no claim (keys) on nodes that were decided, until they lose their gate.
