@@ -39,6 +39,9 @@ MAX_DEVICE_TAINTS = 16
 MAX_BINDING_CONDITIONS = 4
 """Binding conditions of a device, and binding failure conditions of a device."""
 
+MAX_CLAIM_BYTES = 1 << 20
+"""Bytes of a claim that is allocated, as JSON, its parameters counted twice because the allocation has them too. It is
+a limit of this project: the store of the API server takes 1.5 MiB, and the allocation is written into the claim."""
 MAX_OBJECT_DEPTH = 64
 """Levels of nesting of an object that lenient decoding reads. The API's own fields need about 20. It is a limit of this
 project: the API server takes 10,000."""

@@ -123,7 +123,7 @@ class GangSync:
         with self._state.rooms.open_to(members, priority) as opened:
             if opened:
                 decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
-            return self._preempting.room_for_gang(decision)
+            return self._preempting.room_for_gang(decision) if self._pods.may_evict_for(members) else decision
 
     def _decide(self, gang: KnownGang, restrictions: NodeRestrictions, choose: Choose | None = None) -> GangDecision:
         return decide_gang(

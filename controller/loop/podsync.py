@@ -1,6 +1,6 @@
 """Decides about one pod at a time, and has decisions carried out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -8,7 +8,7 @@ from controller.loop.metrics import DecisionOutcome
 from controller.loop.podwaits import PodWaits
 from controller.loop.shared import Shared
 from controller.loop.turns import objects_of
-from controller.loop.writes_in_flight import SequenceState
+from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.reconcile import (
     NO_HISTORY,
     NO_MEMORY,
@@ -48,9 +48,13 @@ from controller.writing.steps import Step
 from driver.backoff import delay
 from driver.clock import rfc3339
 from driver.errors import OperatorFault
-from driver.kube.api import AlreadyExists, Conflict, NotFound
+from driver.kube.api import AlreadyExists, Conflict, NotFound, Unavailable
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
+_MOST_CONFLICTS = 6
+"""Failed writes of a pod, one after the other, after which a conflict counts as a refusal: it takes half a minute."""
+_MOST_CONFLICTS_AFTER_EVICTIONS = 2
+"""The same of a pod for which others were evicted: every pause is one in which somebody else takes what they left."""
 _BUSY_SECONDS = 0.1
 """Pause before a pod is decided again whose victim is being written."""
 _OUTCOMES = {
@@ -74,6 +78,8 @@ class _RetryState:
     history: PlacementHistory = field(default_factory=PlacementHistory)
     carrying_out: Written | None = None
     """The decision that is being written."""
+    given_up: bool = False
+    """True if a write was given up since the pod was placed last: the next one is tried once."""
     event: bool = True
     """True if an Event reports devices that are taken back."""
 
@@ -136,7 +142,7 @@ class PodSync:
         with self._state.rooms.open_to([pod.key], pod.priority) as opened:
             if opened:
                 decision = decide(self._state, pod.key, now, history, with_rooms)
-            if isinstance(decision, Unallocatable):
+            if isinstance(decision, Unallocatable) and self.may_evict_for([pod.key]):
                 return self._preempting.room_for(pod, decision, history, with_rooms if opened else context)
         return decision
 
@@ -144,6 +150,14 @@ class PodSync:
     def _is_pause(decision: Decision) -> bool:
         """Return whether the pod is decided again in a moment, whatever happens."""
         return isinstance(decision, Wait) and decision.reason is Reason.EVALUATING
+
+    def may_evict_for(self, pods: Collection[str]) -> bool:
+        """Return whether others may be evicted for these pods (keys), by what came of it before."""
+        again_at = max(self.history_of(key).evictions.again_at for key in pods)
+        if again_at <= self._clock.monotonic():
+            return True
+        self._queue.add(("pod", next(iter(pods))), again_at)
+        return False
 
     def history_of(self, key: str) -> PlacementHistory:
         """Return the history of the pod ``key``."""
@@ -206,7 +220,8 @@ class PodSync:
                 self._queue.add(("pod", pod.key), self._clock.monotonic() + _BUSY_SECONDS)
             return None
         retry.carrying_out = decision
-        changes.add(self._in_flight.submit(sequence, promises_of(self._state, updates)))
+        tries = 1 if retry.given_up else MOST_TRIES
+        changes.add(self._in_flight.submit(sequence, promises_of(self._state, updates), tries))
         for one in wishing:
             self._reporter.end_wish(one.key)
         return None
@@ -249,7 +264,8 @@ class PodSync:
         if error is None:
             self._carried_out(key, retry, decision)
             return _OUTCOMES[type(decision)]
-        if isinstance(error, _CONFLICTS):
+        most_conflicts = _MOST_CONFLICTS if not self._evicted_for(key) else _MOST_CONFLICTS_AFTER_EVICTIONS
+        if isinstance(error, _CONFLICTS) and retry.attempts < most_conflicts:
             pause = min(delay(retry.attempts), self._max_wait)
             self._retry(key, retry, error, pause, changes)
             return DecisionOutcome.CONFLICT
@@ -257,10 +273,14 @@ class PodSync:
             return self._not_evicted(key, retry, error, changes)
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
-        pause = delay(retry.attempts + 1, bound=self._max_wait)
+        if isinstance(error, Unavailable):
+            retry.given_up = True
+            message = f"a write was given up, after it was not answered, or answered with not now: {error}"
+        pause = max(delay(retry.attempts + 1, bound=self._max_wait), asked_to_wait(error))
         if isinstance(decision, PlacePod | LetGo):
-            refusal = WriteRefusal(reason, message, self._clock.monotonic() + pause)
-            retry.history = replace(retry.history, refusal=refusal)
+            now = self._clock.monotonic()
+            refusal = WriteRefusal(reason, message, now + pause, keeps=self._only_lacks_the_rest(decision, error))
+            retry.history = retry.history.after_refusal(refusal, now, evicted=self._evicted_for(key))
             self._retry(key, retry, error, 0, changes)
             return DecisionOutcome.REFUSED
         if isinstance(error, NotEvicted):
@@ -280,11 +300,23 @@ class PodSync:
         self._retry(key, retry, error, pause, changes)
         return DecisionOutcome.REFUSED
 
+    def _only_lacks_the_rest(self, decision: PlacePod | LetGo, error: Exception) -> bool:
+        """Return whether the devices of a placement are written, and nobody refused what comes after them."""
+        allocations = decision.allocations if isinstance(decision, PlacePod) else ()
+        claims = [self._state.claims.get(claim) for claim, _ in allocations]
+        written = all(record and record.claim.allocation for record in claims)
+        return written and isinstance(error, (Unavailable, *_CONFLICTS))
+
+    def _evicted_for(self, key: str) -> bool:
+        """Return whether others were evicted for the placement of the pod, or of its gang."""
+        gang = self._state.gangs.of(key)
+        return any(self.history_of(pod).evictions.begun for pod in (key, *self._state.gangs.members(gang)))
+
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
         retry.history = retry.history.after(decision, self._clock.monotonic())
         if _ends_the_wait(decision):
-            retry.attempts = 0
+            retry.attempts, retry.given_up = 0, False
             self._reporter.forget(key)
         match decision:
             case PlacePod(node, allocations, admit=admit):
@@ -298,7 +330,6 @@ class PodSync:
                     self._reporter.report_wait(pod, wait_for_ends(decision), event=retry.event)
                 if victim is None:
                     return
-                retry.attempts = 0
                 self._metrics.preempted()
                 self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
                 if pod := self._state.pods.get(key):

@@ -1,4 +1,9 @@
-"""The decisions that are being written: they count meanwhile, and are repeated while it is not known how they ended."""
+"""The decisions that are being written: they count meanwhile, and are repeated while it is not known how they ended.
+
+That has an end, whatever the API server answers. A sequence is tried ``MOST_TRIES`` times, and no longer than the pod
+exists that it is for. Then nothing more is sent, and as soon as nothing that was sent can take effect any more, the
+objects are read: they say what was made, and nothing else counts.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,15 +12,22 @@ from enum import Enum, auto
 from controller.loop.queue import KeyedQueue
 from controller.state import Changes, Promise, State
 from controller.writing import Subject, WriteResult, Writes, WriteSequence
-from controller.writing.steps import ObjectKey, PatchClaimStatus, Step
+from controller.writing.steps import ObjectKey, PatchClaimStatus, ReadObject, Step, only_reads
 from driver.backoff import delay
 from driver.clock import Clock
-from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, Unavailable
+from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, NotFound, Unavailable
 from driver.observe import Logger
 
-_LONGEST_PAUSE_SECONDS = 10.0
+MOST_TRIES = 10
+"""Answers to a sequence that leave it open whether a step was made; it is given up after that."""
+_LONGEST_PAUSE_SECONDS = 5.0
 _LONGEST_ASKED_SECONDS = 300.0
-"""Longest wait that a server may ask for (``Retry-After``). Only the sequence that is being written waits."""
+"""Longest wait that a server may ask for (``Retry-After``). Only the pod or claim waits that is being written for."""
+
+
+def asked_to_wait(error: Exception) -> float:
+    """Return the seconds after which the server allows another try; 0 if it does not say."""
+    return min(error.retry_after, _LONGEST_ASKED_SECONDS) if isinstance(error, ApiError) else 0.0
 
 
 class SequenceState(Enum):
@@ -35,15 +47,22 @@ class _Pending:
     objects: frozenset[ObjectKey]
     promised: tuple[str, ...]
     """Keys of the claims to which something is given."""
+    reads: tuple[ReadObject, ...]
+    """The steps that read its objects."""
+    pod: str
+    """UID of the pod that it is for; "" if it is for none."""
+    tries: int
+    """Answers that leave it open whether a step was made, after which it is given up."""
     rest: tuple[Step, ...] = ()
     """Steps that have to be repeated because the answer to the first one was lost."""
     doubt_ends: float = 0.0
-    """Time from which a write without an answer cannot take effect any more (monotonic seconds)."""
+    """Time from which no write without an answer can take effect any more (monotonic seconds)."""
     doubtful: PatchClaimStatus | None = None
     """The change of a claim that may take effect until then."""
     repeats: int = 0
+    """Answers that left it open whether a step was made."""
     failure: Exception | None = None
-    """The error of a step that was not made, while the objects cannot be read again."""
+    """The error that ends it as soon as the objects are read again. Nothing more is written then."""
 
 
 class WritesInFlight:
@@ -73,21 +92,29 @@ class WritesInFlight:
     @property
     def in_doubt(self) -> bool:
         """True if a write may have been made, or may yet be, without this program knowing."""
-        return any(pending.repeats for pending in self._pending.values())
+        return any(pending.repeats or pending.failure for pending in self._pending.values())
 
     def is_busy(self, objects: Iterable[ObjectKey]) -> bool:
         """Return whether one of the objects is being written, so that nothing can be decided about it now."""
         return not self._busy.isdisjoint(objects)
 
-    def submit(self, sequence: WriteSequence, promises: Mapping[str, Promise] | None = None) -> Changes:
-        """Have the sequence carried out; the devices that it gives to claims are in use from now on."""
+    def submit(
+        self, sequence: WriteSequence, promises: Mapping[str, Promise] | None = None, tries: int = MOST_TRIES
+    ) -> Changes:
+        """Have the sequence carried out; the devices that it gives to claims are in use from now on.
+
+        Args:
+            tries: answers that leave it open whether a step was made, after which it is given up.
+        """
         changes = Changes()
         for key, value in (promises or {}).items():
             changes.add(self._state.promise(key, value))
         kind, name = sequence.subject
         # A sequence for a pod may write its claims alone. Another pod of this name has other claims.
         objects = sequence.objects | {(PODS, name)} if kind == "pod" else sequence.objects
-        self._pending[sequence.subject] = _Pending(objects, tuple(promises or ()))
+        pod = self._state.pods.get(name) if kind == "pod" else None
+        pending = _Pending(objects, tuple(promises or ()), sequence.reads, pod.uid if pod else "", tries)
+        self._pending[sequence.subject] = pending
         self._busy |= objects
         self._writes.submit(sequence)
         return changes
@@ -106,6 +133,7 @@ class WritesInFlight:
             return SequenceState.IN_DOUBT, error
         error = error or pending.failure
         if error is not None and self._may_still_be_made(pending):
+            self._give_up(pending, error)
             self._repeat_later(subject, pending, error)
             return SequenceState.IN_DOUBT, error
         self._end(subject, pending, changes)
@@ -116,7 +144,12 @@ class WritesInFlight:
         subject = self._repeats.pop(self._clock.monotonic())
         if subject is None:
             return False
-        self._writes.submit(WriteSequence(subject, self._pending[subject].rest))
+        pending = self._pending[subject]
+        if pending.failure is None and self._is_for_nobody(subject, pending):
+            self._give_up(pending, NotFound(f"Pod {subject[1]}: gone", status=404, reason="NotFound"))
+            self._repeats.add(subject, pending.doubt_ends)
+        else:
+            self._writes.submit(WriteSequence(subject, pending.rest))
         return True
 
     def next_due(self) -> float | None:
@@ -125,21 +158,40 @@ class WritesInFlight:
 
     def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
         pending.rest = rest
+        if not only_reads(rest[0]):
+            pending.doubt_ends = self._clock.monotonic() + self._longest_write
         if isinstance(rest[0], PatchClaimStatus):
             pending.doubtful = rest[0]
-            pending.doubt_ends = self._clock.monotonic() + self._longest_write
+        if pending.failure is None and (
+            pending.repeats + 1 >= pending.tries
+            or error.retry_after > self._longest_write
+            or self._is_for_nobody(subject, pending)
+        ):
+            self._give_up(pending, error)
         self._repeat_later(subject, pending, error)
+
+    def _is_for_nobody(self, subject: Subject, pending: _Pending) -> bool:
+        """Return whether the pod that this is for is gone, or ends without having started."""
+        if not pending.pod:
+            return False
+        pod = self._state.pods.get(subject[1])
+        return pod is None or pod.uid != pending.pod or pod.deleting or pod.terminal
+
+    @staticmethod
+    def _give_up(pending: _Pending, error: Exception) -> None:
+        """Write nothing more: the objects are read when nothing that was sent can take effect any more."""
+        pending.failure, pending.rest = error, pending.reads
 
     def _repeat_later(self, subject: Subject, pending: _Pending, error: Exception) -> None:
         pending.repeats += 1
-        asked_to_wait = error.retry_after if isinstance(error, ApiError) else 0.0
-        now = self._clock.monotonic()
-        allowed = now + min(asked_to_wait, _LONGEST_ASKED_SECONDS)
-        self._repeats.add(subject, max(allowed, now + delay(pending.repeats, bound=_LONGEST_PAUSE_SECONDS)))
-        if pending.doubt_ends > now:
-            # From then on it is known whether the write was made.
-            self._repeats.add(subject, max(allowed, pending.doubt_ends))
-        self._log.info("repeating a write", subject=subject[1], error=str(error), attempt=pending.repeats)
+        now, gives_up = self._clock.monotonic(), pending.failure is error
+        if gives_up:
+            due = max(now, pending.doubt_ends)
+        else:
+            due = now + max(asked_to_wait(error), delay(pending.repeats, bound=_LONGEST_PAUSE_SECONDS))
+        self._repeats.add(subject, due)
+        said = "giving up a write" if gives_up else "repeating a write"
+        self._log.info(said, subject=subject[1], error=str(error), attempt=pending.repeats)
 
     def _may_still_be_made(self, pending: _Pending) -> bool:
         """Return whether a write without an answer may still take effect.

@@ -24,7 +24,7 @@ double_allocation   finds claims that together hold more than there is
 | expected          what kube-scheduler is about to allocate for pods that were let go
 | unhealthy         finds pods whose devices do not work
 examined            a pod that is about to be placed
-history             the nodes where kube-scheduler refused a pod
+history             the nodes where kube-scheduler refused a pod, and the evictions for it
 | nodes             the nodes that a pod may be placed on, and its demand
 | podclaims         the claims of a pod, and their faults
 | quotas            decides whether the quotas of a namespace allow what would be allocated

@@ -1,4 +1,4 @@
-"""The history of one pod: the nodes where kube-scheduler refused it. Pure.
+"""The history of one pod: the nodes where kube-scheduler refused it, and the evictions for it. Pure.
 
 The rules
     A node that refused the pod is not tried again until others change something on it, or the pod's volumes
@@ -10,6 +10,9 @@ The rules
     refused longest ago. kube-scheduler itself tries pods again after that time (podMaxInUnschedulablePodsDuration). The
     time doubles with each refusal that follows, up to an hour.
 
+    If a write of a placement is refused for which others were evicted, nobody is evicted for the pod again for
+    ``LAST_RESORT_SECONDS``, and then ever more rarely: it would be refused again, and they would have gone in vain.
+
     ``PATIENCE_SECONDS`` is long enough for the second attempt of kube-scheduler, which follows after one second
     (podInitialBackoffSeconds): the first may have missed the allocation, because a watch was late.
 """
@@ -17,7 +20,7 @@ The rules
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Release, TakeBack, Wait
+from controller.reconcile.decisions import Decision, LetGo, MakeRoom, PlacePod, Reason, Release, TakeBack, Wait
 from controller.state import NEVER, Revision
 from driver.backoff import delay
 
@@ -51,8 +54,23 @@ class WriteRefusal:
     message: str
     until: float
     """Time at which the placement is tried again."""
+    keeps: bool = False
+    """True if the pod keeps its devices meanwhile, because only the rest was not written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """The evictions for a pod since a placement of it was written whole."""
+
+    begun: bool = False
+    """True if somebody was evicted for the next placement."""
+    in_vain: int = 0
+    """The number of placements for which others were evicted, and a write of which was refused."""
+    again_at: float = NEVER
+    """Time before which nobody is evicted for the pod."""
+
+
+NO_EVICTIONS = Evictions()
 RELEASE_SECONDS = 1.0
 """Least time that a dropped reservation must have been visible before the allocation is cleared."""
 
@@ -74,6 +92,20 @@ class PlacementHistory:
     preempting: bool = False
     """True if kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
+    evictions: Evictions = NO_EVICTIONS
+
+    def after_refusal(self, refusal: WriteRefusal, now: float, *, evicted: bool) -> "PlacementHistory":
+        """Return the history once a write of a placement was refused at ``now``.
+
+        Args:
+            evicted: whether others were evicted for the placement.
+        """
+        evictions = self.evictions
+        if evicted:
+            in_vain = evictions.in_vain + 1
+            pause = delay(in_vain, base=LAST_RESORT_SECONDS, bound=RAREST_RESORT_SECONDS)
+            evictions = Evictions(in_vain=in_vain, again_at=now + pause)
+        return replace(self, refusal=refusal, evictions=evictions)
 
     def until_visible(self, now: float) -> float:
         """Return the seconds until dropped reservations have been visible for long enough; not positive if they have.
@@ -107,8 +139,12 @@ class PlacementHistory:
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """Return the history once the decision was carried out at ``now``."""
         match decision:
-            case PlacePod(allocations=allocations, revision=revision):
-                return replace(self, refusal=None, placed=revision if allocations else self.placed)
+            case PlacePod(allocations=allocations, revision=revision, admit=admit):
+                evictions = NO_EVICTIONS if admit else self.evictions
+                placed = revision if allocations else self.placed
+                return replace(self, refusal=None, placed=placed, evictions=evictions)
+            case MakeRoom(victim=victim) if victim is not None:
+                return replace(self, evictions=replace(self.evictions, begun=True))
             case LetGo():
                 return replace(self, refusal=None)
             case Release():
@@ -120,7 +156,7 @@ class PlacementHistory:
             case TakeBack(node=node, unschedulable=True, verdict=message, revision=revision):
                 others = {name: verdict for name, verdict in self.refused.items() if name != node}
                 verdict = NodeVerdict(now, revision if self.placed is None else self.placed, message)
-                return PlacementHistory(self.failures + 1, {**others, node: verdict})
+                return PlacementHistory(self.failures + 1, {**others, node: verdict}, evictions=self.evictions)
         return self
 
 

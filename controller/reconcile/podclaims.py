@@ -10,7 +10,7 @@ from controller.state import ClaimRecord, ClaimReference, PodView, State, is_mad
 from driver.cel import suggest
 from driver.errors import InvalidInput
 from driver.kube.objects import unnameable_claim
-from driver.limits import listed
+from driver.limits import MAX_CLAIM_BYTES, listed
 from driver.model import Claim, Want
 from driver.parameters import parameters_of
 
@@ -198,8 +198,19 @@ def faults_of(state: State, ours: Iterable[ClaimRecord]) -> list[Wait]:
         if claim.deleting:
             faults.append(Wait(Reason.CLAIM_DELETING, f"ResourceClaim {claim.key} is being deleted"))
         elif claim.allocation is None:
-            faults += _parameter_faults(state, claim)
+            faults += [*_size_faults(record), *_parameter_faults(state, claim)]
     return faults
+
+
+def _size_faults(record: ClaimRecord) -> Iterable[Wait]:
+    if record.size > MAX_CLAIM_BYTES:
+        key = record.claim.key
+        message = (
+            f"ResourceClaim {key}: metadata: the claim takes {record.size} bytes, and one with more than "
+            f"{MAX_CLAIM_BYTES} is not allocated, because the API server could not store it with its allocation; make "
+            "it again with fewer or shorter labels and annotations"
+        )
+        yield Wait(Reason.INVALID_CLAIM, message, claims=(key,))
 
 
 def _parameter_faults(state: State, claim: Claim) -> Iterable[Wait]:

@@ -207,7 +207,7 @@ def _refused(
 ) -> Decision | None:
     """Take back the pod's devices after the API server refused a write of its placement, or wait."""
     own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
-    if own and not pod.node_name:
+    if own and not pod.node_name and not refusal.keeps:
         return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
     if now < refusal.until:
         return Wait(refusal.reason, refusal.message, after=refusal.until - now)

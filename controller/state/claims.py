@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from driver.errors import LodeError
 from driver.kube.api import Object
+from driver.kube.codec import size_of
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import claim_from
 from driver.wire.fields import text
@@ -20,6 +21,8 @@ class ClaimRecord:
     """Equal for claims with equal specs."""
     created: str = ""
     """``metadata.creationTimestamp``."""
+    size: int = 0
+    """Bytes of its JSON and, once more, of its parameters; 0 if it is allocated."""
 
 
 def record_from(obj: Object) -> ClaimRecord:
@@ -29,7 +32,10 @@ def record_from(obj: Object) -> ClaimRecord:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
     claim = claim_from(obj)
-    return ClaimRecord(claim, _shape(obj["spec"], claim), text(obj["metadata"].get("creationTimestamp")))
+    shape, created = _shape(obj["spec"], claim), text(obj["metadata"].get("creationTimestamp"))
+    parameters = (obj["spec"].get("devices") or {}).get("config") or ()
+    size = 0 if claim.allocation else size_of(obj) + (size_of(parameters) if parameters else 0)
+    return ClaimRecord(claim, shape, created, size)
 
 
 def held_record_from(obj: Object, problem: str) -> ClaimRecord:

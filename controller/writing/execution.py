@@ -4,7 +4,7 @@ from typing import Any
 
 from controller.election import Deposed
 from controller.writing.calls import Answered, carry_out
-from controller.writing.steps import Answer, Lane, ObjectKey, ReadObject, Step, WriteResult, WriteSequence, at_version
+from controller.writing.steps import Answer, Lane, ObjectKey, Step, WriteResult, WriteSequence, at_version
 from controller.writing.terms import Terms
 from driver.errors import LodeError
 from driver.kube.api import Api, Unavailable
@@ -34,7 +34,7 @@ class Execution:
         except LodeError as error:
             if self._failure is None and self.sequence.lane is Lane.PLACING:
                 self._failure = error
-                self._rest = tuple(dict.fromkeys(ReadObject(step.target) for step in self.sequence.steps))
+                self._rest = self.sequence.reads
                 return None
             return self._result(error)
         self._take(answered)

@@ -209,6 +209,11 @@ Step = (
 )
 
 
+def only_reads(step: Step) -> bool:
+    """Return whether the step changes nothing."""
+    return isinstance(step, ExpectUnbound | ReadObject | ReadPage)
+
+
 def at_version(step: Step, versions: Mapping[ObjectKey, str]) -> Step:
     """Return the step with the version of its object that an earlier step of the sequence left, if there is one."""
     target = step.target
@@ -235,6 +240,12 @@ class WriteSequence:
     def objects(self) -> frozenset[ObjectKey]:
         """The objects that the sequence is about."""
         return frozenset((step.target.resource, step.target.key) for step in self.steps)
+
+    @property
+    def reads(self) -> tuple[ReadObject, ...]:
+        """The steps that read each of these objects."""
+        targets = {(step.target.resource, step.target.key): step.target for step in self.steps}
+        return tuple(map(ReadObject, targets.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,10 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """400 or 422: the server rejects the object. A defect of this program or bad input; never retried unchanged."""
+    """400, 413 or 422, or 500 if the object is too large for the store: the server rejects the object.
+
+    A defect of this program or bad input; never retried unchanged.
+    """
 
 
 class Forbidden(ApiError):

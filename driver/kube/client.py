@@ -50,6 +50,9 @@ _STRICT = {"fieldValidation": "Strict"}
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 """Part of the answer, with code 500 and no reason, to the eviction of a pod that several budgets select."""
 
+_TOO_LARGE = ("request is too large", "trying to send message larger than max")
+"""Parts of the answers, with code 500, to a write that the store refuses because of its size (etcd, and its client)."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Request:
@@ -196,6 +199,8 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
     message = str(status.get("message") or f"HTTP status {code}")
     if (budgets := _budgets(status)) or _SEVERAL_BUDGETS in message:
         kind, message = OverBudget, f"{message} {budgets}".strip()
+    elif code == 500 and any(text in message for text in _TOO_LARGE):
+        kind = Invalid
     return kind(message, status=code, reason=reason, retry_after=retry_after)
 
 

@@ -4,6 +4,7 @@ Strict decoding comes first, because it is quick. Objects that it refuses are re
 that cannot be decoded keeps no other from being read, neither in a list nor in a watch.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
@@ -76,6 +77,14 @@ def encode_object(obj: object) -> bytes:
         TypeError: a value of another type is in it.
     """
     return msgspec.json.encode(obj)
+
+
+def size_of(obj: object) -> int:
+    """The bytes of the JSON of an object. Halves of surrogate pairs, which no valid text has, count as escapes."""
+    try:
+        return len(encode_object(obj))
+    except UnicodeEncodeError:
+        return len(json.dumps(obj))
 
 
 def encoded_once(obj: object) -> object:

@@ -173,11 +173,11 @@ def test_what_was_decided_before_a_stop_is_not_written_in_a_later_term(monkeypat
     submit = WritesInFlight.submit
     stopped: list[WriteSequence] = []
 
-    def stop_first(self: WritesInFlight, sequence: WriteSequence, promises: Any = None) -> Any:
+    def stop_first(self: WritesInFlight, sequence: WriteSequence, *more: Any) -> Any:
         if not stopped:
             stopped.append(sequence)
             world.terms.term = 2
-        return submit(self, sequence, promises)
+        return submit(self, sequence, *more)
 
     monkeypatch.setattr(WritesInFlight, "submit", stop_first)
     while not stopped:

@@ -221,6 +221,21 @@ def test_an_error_is_told_by_what_the_caller_must_do_next(
     assert (error.value.status, error.value.reason, str(error.value)) == (code, reason, "said so")
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "etcdserver: request is too large",
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097155 vs. 2097152)",
+    ],
+)
+def test_what_is_too_large_for_the_store_is_refused_and_not_unknown(
+    server: Server, client: KubeClient, message: str
+) -> None:
+    server.says(500, {"kind": "Status", "message": message, "code": 500})
+    with pytest.raises(Invalid, match=r"too large|larger than"):
+        client.patch(LEASES, "l", {}, namespace="n")
+
+
 def test_a_busy_server_says_how_long_to_wait(server: Server, client: KubeClient) -> None:
     server.says(429, {"reason": "TooManyRequests"}, Retry_After="3")
     with pytest.raises(Unavailable) as error:

@@ -1,0 +1,193 @@
+"""Whatever the API server answers to writes, for however long: no device is in use for nobody, nobody else waits."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controller.loop.writes_in_flight import MOST_TRIES
+from driver.backoff import delay
+from driver.kube.api import RESOURCE_CLAIMS, Api
+from tests.simulation.answers import ANSWERS, WRITES, Answer, AnsweringApi, Answers, Trouble
+from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
+from tests.unit.controller.loop.world import GATE
+
+TRYING_SECONDS = sum(delay(tried, bound=5) for tried in range(1, MOST_TRIES))
+"""From the first try of a write to the last one, if each is answered at once."""
+MARGIN_SECONDS = 1.0
+SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev"}}]}}
+NEVER_ANSWERED: tuple[Answer, ...] = (429, 500, 502, 503, 504, "lost", "made", "late", "without a version")
+LATER = 3000.0
+
+
+class AnsweredWorld(PreemptingWorld):
+    """A world whose API server gives odd answers to the controller's writes. It notes how long devices are in use that
+    no claim has."""
+
+    def __init__(self, nodes: int = 1, cards: int = 1, seed: int = 0, **more: Any):
+        self.answers: Answers | None = None
+        self._seed = seed
+        self._since: dict[str, float] = {}
+        self.longest_held = 0.0
+        super().__init__(nodes, cards, **more)
+
+    def network(self) -> Api:
+        longest = self.settings.controller.longest_write_seconds
+        self.answers = self.answers or Answers(self.clock, longest, random.Random(self._seed))
+        return AnsweringApi(self.api, self.answers)
+
+    def trouble(self, trouble: Trouble) -> None:
+        assert self.answers is not None
+        self.answers.troubles.append(trouble)
+
+    @property
+    def longest_allowed(self) -> float:
+        return TRYING_SECONDS + self.settings.controller.longest_write_seconds + MARGIN_SECONDS
+
+    def observe(self) -> None:
+        super().observe()
+        claims = {f"default/{one['metadata']['name']}": one for one in self.api.list(RESOURCE_CLAIMS).items}
+        # What is kept for a preemptor has an object that says so: the pod.
+        holders = {key for key in self.controller.in_use().values() if not key.startswith("what is kept")}
+        promised = {key for key in holders if not (claims.get(key, {}).get("status") or {}).get("allocation")}
+        now = self.clock.monotonic()
+        self._since = {key: self._since.get(key, now) for key in promised}
+        self.longest_held = max([self.longest_held, *(now - since for since in self._since.values())])
+
+
+def evil(name: str) -> bool:
+    return name.startswith("evil")
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("write", [write for write in WRITES if "events" not in write and "evict" not in write])
+def test_a_claim_whose_writes_fail_for_ever_keeps_nobody_elses_devices(write: str, answer: Answer) -> None:
+    world = AnsweredWorld()
+    world.trouble(Trouble(write, answer, about=evil))
+    world.wanting("evil", priority=1)
+    world.settle(5)
+    world.wanting("good")
+    world.settle(2 * (world.longest_allowed + 60))
+    assert world.longest_held <= world.longest_allowed
+    # Who has devices that are written keeps them: then an object says who has them.
+    assert world.devices("evil") or world.devices("good") == ["n1/gpu-0"]
+    world.check()
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_pod_whose_claim_cannot_be_written_is_told_why(answer: Answer) -> None:
+    world = AnsweredWorld()
+    world.trouble(Trouble("patch resourceclaims/status", answer, about=evil))
+    world.wanting("evil")
+    world.settle(world.longest_allowed * 4)
+    if world.devices("evil"):
+        assert answer in ("made", "late", "without a version")
+    else:
+        assert world.condition("evil")[:2] == ("False", "WriteRefused")
+        assert world.gates("evil") == [GATE]
+
+
+@pytest.mark.parametrize("answer", NEVER_ANSWERED)
+def test_a_pod_that_goes_leaves_nothing_in_use(answer: Answer) -> None:
+    world = AnsweredWorld()
+    world.trouble(Trouble("patch resourceclaims/status", answer, about=evil))
+    world.wanting("evil")
+    world.settle(1)
+    world.remove_pod("evil")
+    world.wanting("good")
+    world.settle(world.settings.controller.longest_write_seconds + 6)
+    # A write that was made shows in the claim, and Kubernetes clears it, as nobody uses it.
+    assert world.devices("good") == ["n1/gpu-0"] or world.devices("evil") == ["n1/gpu-0"]
+    world.check()
+
+
+def test_a_claim_near_the_limit_of_the_store_is_refused_before_it_is_written() -> None:
+    world = AnsweredWorld()
+    labels = {f"example.com/{number:05}": "x" * 60 for number in range(13_000)}
+    claim = {"metadata": {"name": "evil", "namespace": "default", "labels": labels}, "spec": SPEC}
+    world.api.create(RESOURCE_CLAIMS, claim)
+    world.add_pod("evil", "evil", priority=HIGH)
+    world.wanting("good")
+    world.settle(1)
+    assert world.devices("good") == ["n1/gpu-0"]
+    assert world.condition("evil")[:2] == ("False", "InvalidClaim")
+    assert "1048576" in world.condition("evil")[2]
+    assert "fewer or shorter labels and annotations" in world.condition("evil")[2]
+    assert not [
+        call
+        for call, body in zip(world.meddler.calls, world.meddler.bodies, strict=True)
+        if "claims" in call and "evil" in body
+    ]
+
+
+class Deployment(AnsweredWorld):
+    """A world in which pods that are evicted are made again, and get what is free."""
+
+    def minutes(self, count: int) -> int:
+        """Let minutes pass; return how many pods were evicted."""
+        evictions = 0
+        for _ in range(count):
+            self.settle(60)
+            for name in self.evicted():
+                evictions += 1
+                self.end(name)
+                self.wanting(f"{name}-again")
+                self.settle()
+                if held := self.devices(f"{name}-again"):
+                    self.bind(f"{name}-again", held[0].split("/")[0])
+                    self.settle()
+        return evictions
+
+
+@pytest.mark.parametrize("write", ["patch resourceclaims/status", "patch pods"])
+@pytest.mark.parametrize("answer", [403, 409, 422, 500, "too large", "lost"])
+def test_a_placement_that_is_refused_has_others_evicted_ever_more_rarely(write: str, answer: Answer) -> None:
+    world = Deployment()
+    world.trouble(Trouble(write, answer, about=evil))
+    world.running("low")
+    world.wanting("evil", HIGH)
+    assert world.minutes(120) <= 6, "at 0, 5, 15, 35 and 75 minutes, and once more after a first conflict"
+
+
+TROUBLES = st.builds(
+    lambda write, answer, ends, about: (write, answer, ends, about),
+    st.sampled_from(WRITES),
+    st.sampled_from(ANSWERS),
+    st.sampled_from(["once", "for a while", "for ever"]),
+    st.sampled_from(["evil", "everybody"]),
+)
+
+
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(st.lists(TROUBLES, min_size=1, max_size=3), st.integers(0, 2**16))
+def test_any_answers_to_any_writes_harm_nobody_else(troubles: list[tuple[str, Answer, str, str]], seed: int) -> None:
+    world = AnsweredWorld(nodes=2, seed=seed)
+    world.running("low-0")
+    world.running("low-1")
+    lasting = False
+    for write, answer, ends, about in troubles:
+        trouble = Trouble(write, answer)
+        if ends == "once":
+            trouble.times = 1
+        elif ends == "for a while":
+            trouble.until = world.clock.monotonic() + 100
+        if about == "evil":
+            trouble.about = evil
+        lasting = lasting or (ends == "for ever" and about != "evil")
+        world.trouble(trouble)
+    world.wanting("evil", HIGH)
+    for _ in range(8):
+        world.settle(40)
+        for name in world.evicted():
+            world.end(name)
+        world.check()
+    world.wanting("good", HIGH)
+    for _ in range(50):
+        world.settle(LATER / 50)
+        for name in world.evicted():
+            world.end(name)
+    assert world.longest_held <= world.longest_allowed
+    world.check()
+    assert lasting or world.devices("good"), "one of two nodes is free for it"
