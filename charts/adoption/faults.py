@@ -13,6 +13,7 @@ from driver.adoption.rules import (
     UNEQUAL,
     Among,
     Bound,
+    NeedsAmount,
     NeedsText,
     NoEmptyEntry,
     NotTogether,
@@ -88,6 +89,8 @@ def _of_pod(source: AdoptionSource) -> list[str]:
                 text = literal(f"spec.containers: {one}: with {other}: {remedy}")
                 both = f"{_asks(source, one)} && {_asks(source, other)}"
                 parts.append(f"({both} ? [{text}] : [])")
+            case NeedsAmount():
+                parts.append(_without_amount(rule))
             case NeedsText(resource, key, value, remedy):
                 text = literal(f"spec.containers: {resource}: without {key}: {value}: {remedy}")
                 there = f'variables.annotations[?{literal(key)}].orValue("").lowerAscii() == {literal(value)}'
@@ -99,6 +102,16 @@ def _of_pod(source: AdoptionSource) -> list[str]:
             case _:
                 pass
     return parts
+
+
+def _without_amount(rule: NeedsAmount) -> str:
+    """Containers without the amount that the annotation needs; `K` are the places of what each asks for."""
+    there = f'variables.annotations[?{literal(rule.key)}].orValue("").lowerAscii() == {literal(rule.text)}'
+    asked = f"A.transformList(k, a, a > 0 && variables.named[k] in {literal(list(rule.resources))}, k)"
+    wrong = f"K.size() > 0 && !K.exists(k, variables.named[k] == {literal(rule.amount)})"
+    text = 'variables.paths[i] + ".resources.limits[" + variables.named[K[0]] + "]: " + variables.given[i][K[0]]'
+    told = f"transformList(i, K, {wrong}, {text} + {literal(': ' + rule.remedy)})"
+    return f"({there} ? variables.amounts.transformList(i, A, {asked}).{told} : [])"
 
 
 def _asks(source: AdoptionSource, resource: str) -> str:

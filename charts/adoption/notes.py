@@ -2,7 +2,7 @@
 
 from charts.adoption.cel import literal, shown
 from charts.adoption.faults import empty_entry, of_text
-from driver.adoption.rules import PRIVILEGED, RAISED, IgnoredInInit, NoEmptyEntry, OnlyKnown, ReadOtherwise
+from driver.adoption.rules import PRIVILEGED, RAISED, IgnoredInInit, NoEmptyEntry, OnlyKnown, ReadHere, ReadOtherwise
 from driver.adoption.sources import AdoptionSource
 from driver.adoption.turns import WHOLE
 
@@ -26,6 +26,8 @@ def notes(source: AdoptionSource) -> str:
                 found.append(_of_amounts(ignored, init, remedy))
             case NoEmptyEntry(key, remedy, True):
                 found.append(of_text(source, key, empty_entry("text"), remedy))
+            case ReadHere(key, remedy):
+                found.append(of_text(source, key, "true", remedy))
             case OnlyKnown(prefix, known, remedy):
                 unknown = f"k.startsWith({literal(prefix)}) && !(k in {literal(sorted(known))})"
                 told = f'"metadata.annotations[" + k + "]: " + {shown("variables.annotations[k]")}'

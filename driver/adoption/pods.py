@@ -21,6 +21,7 @@ from driver.adoption.rules import (
     OnlyKnown,
     broken_by_amounts,
     broken_by_pod,
+    broken_by_text,
     noted_of_amounts,
 )
 from driver.adoption.sources import AdoptionSource
@@ -78,6 +79,7 @@ def adopt(pod: Mapping[str, Any], source: AdoptionSource, *, named: bool = True)
         return Adoption(pod)
     texts = _texts(pod.get("metadata") or {}, source)
     asked = [resource for one in containers for resource in one.amounts]
+    broken += [_at(one.path, it) for one in containers for it in broken_by_text(source.rules, one.amounts, texts)]
     broken += [_at_metadata(it, pod, source) for it in broken_by_pod(source.rules, asked, texts)]
     said = {name: _trimmed(name, texts[name], source) for name in source.words if name in texts}
     broken += [

@@ -77,6 +77,25 @@ class NeedsText:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedsAmount:
+    """What each container that asks for any of the resources has to say if an annotation has a value."""
+
+    key: str
+    text: str
+    resources: tuple[str, ...]
+    amount: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHere:
+    """An annotation or label that the system does not read, and that counts here. It is noted."""
+
+    key: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class OnlyKnown:
     """Annotations whose keys begin with the prefix are ``known``, or have no effect. It is noted."""
 
@@ -134,6 +153,8 @@ Rule = (
     | Among
     | ReadOtherwise
     | NeedsText
+    | NeedsAmount
+    | ReadHere
     | OnlyKnown
     | NotTogether
     | WholeIfSeveral
@@ -197,6 +218,22 @@ def noted_of_amounts(rules: Iterable[Rule], amounts: Mapping[str, int], *, init:
     return found
 
 
+def broken_by_text(rules: Iterable[Rule], amounts: Mapping[str, int], texts: Mapping[str, str]) -> list[Broken]:
+    """Return the rules that a container breaks because of the texts of its pod.
+
+    Args:
+        amounts: positive ones by resource, in the order of the table.
+        texts: annotations and labels.
+    """
+    found = []
+    for rule in rules:
+        if isinstance(rule, NeedsAmount) and texts.get(rule.key, "").lower() == rule.text:
+            asked = [resource for resource in amounts if resource in rule.resources]
+            if asked and rule.amount not in asked:
+                found.append(Broken(asked[0], str(amounts[asked[0]]), rule.remedy))
+    return found
+
+
 def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mapping[str, str]) -> list[Broken]:
     """Return the rules that a pod as a whole breaks.
 
@@ -214,6 +251,8 @@ def broken_by_pod(rules: Iterable[Rule], resources: Sequence[str], texts: Mappin
             case NeedsText(resource, key, text, remedy) if resource in resources:
                 if texts.get(key, "").lower() != text:
                     found.append(Broken(resource, f"without {key}: {text}", remedy))
+            case ReadHere(key, remedy) if key in texts:
+                found.append(Broken(key, texts[key], remedy, noted=True))
             case OnlyKnown(prefix, known, remedy):
                 unknown = (key for key in texts if key.startswith(prefix) and key not in known)
                 found += [Broken(key, texts[key], remedy, noted=True) for key in unknown]

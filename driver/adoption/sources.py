@@ -17,10 +17,12 @@ from driver.adoption.rules import (
     Among,
     Bound,
     IgnoredInInit,
+    NeedsAmount,
     NeedsText,
     NoEmptyEntry,
     NotTogether,
     OnlyKnown,
+    ReadHere,
     ReadOtherwise,
     Rule,
     Values,
@@ -149,6 +151,24 @@ NVIDIA: Final = AdoptionSource(
     rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), *(Bound(name, 0, _SLICED) for name in _SLICES)),
 )
 
+_HAMI_CARDS = CardAmounts(
+    "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", exclusive=True
+)
+_VOLCANO_CARDS = CardAmounts(
+    "volcano.sh/vgpu-number",
+    "volcano.sh/vgpu-memory",
+    "volcano.sh/vgpu-memory-percentage",
+    "volcano.sh/vgpu-cores",
+    percent_first=True,
+    exclusive=True,
+)
+
+
+def _with_memory(key: str, cards: CardAmounts) -> NeedsAmount:
+    remedy = f"mode mig needs an amount of memory in MiB: add {cards.memory}"
+    return NeedsAmount(key, "mig", cards.resources, cards.memory, remedy)
+
+
 HAMI: Final = AdoptionSource(
     name="hami",
     resources={
@@ -158,11 +178,7 @@ HAMI: Final = AdoptionSource(
         "nvidia.com/gpucores": "c",
         **_MIG,
     },
-    cards=(
-        CardAmounts(
-            "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", exclusive=True
-        ),
-    ),
+    cards=(_HAMI_CARDS,),
     counts=("nvidia.com/gpu",),
     annotations={
         "nvidia.com/use-gputype": "t",
@@ -184,6 +200,7 @@ HAMI: Final = AdoptionSource(
         ReadOtherwise("nvidia.com/gpumem-percentage", 1, MOST, _ALL_MEMORY),
         ReadOtherwise("nvidia.com/gpucores", 0, 100, _ALL_CORES),
         Values("nvidia.com/vgpu-mode", ("hami-core", "mig", "mps"), "use hami-core, mig or mps"),
+        _with_memory("nvidia.com/vgpu-mode", _HAMI_CARDS),
         Values("nvidia.com/numa-bind", ("true", "false", "t", "f", "1", "0"), "write true or false"),
         Values("hami.io/node-scheduler-policy", ("binpack", "spread"), "use binpack or spread"),
         Values(
@@ -207,16 +224,7 @@ VOLCANO: Final = AdoptionSource(
         "volcano.sh/gpu-number": "w",
         "volcano.sh/gpu-memory": "s",
     },
-    cards=(
-        CardAmounts(
-            "volcano.sh/vgpu-number",
-            "volcano.sh/vgpu-memory",
-            "volcano.sh/vgpu-memory-percentage",
-            "volcano.sh/vgpu-cores",
-            percent_first=True,
-            exclusive=True,
-        ),
-    ),
+    cards=(_VOLCANO_CARDS,),
     counts=("volcano.sh/vgpu-number",),
     shared=frozenset({"volcano.sh/gpu-memory"}),
     annotations={
@@ -247,6 +255,11 @@ VOLCANO: Final = AdoptionSource(
             "volcano.sh/vgpu-mode",
             ("hami-core", "mig"),
             "Volcano starts no pod with another mode: use hami-core or mig",
+        ),
+        _with_memory("volcano.sh/vgpu-mode", _VOLCANO_CARDS),
+        ReadHere(
+            "volcano.sh/gpu-index",
+            "Volcano writes it and reads none; here it chooses the cards. Remove it if any card will do",
         ),
         Values(
             "volcano.sh/vgpu-podgroup-policy",
