@@ -69,14 +69,14 @@ class Reporter:
             else:
                 self._reminders.forget(pod.key)
             if not self.shows(pod, wait.reason):
-                self._set_condition(pod, reason, wait.message, wish)
+                self._set_condition(pod, wait, wish)
             else:
                 self.set_wish(pod, wish)
             return None if self._last.words(pod) == wait.message else self._last.reword_at(pod, reason, now)
         self._log.info("pod waits", pod=pod.key, reason=reason, message=wait.message)
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
-            self._set_condition(pod, reason, wait.message, wish)
+            self._set_condition(pod, wait, wish)
         else:
             self.set_wish(pod, wish)
         notes = [*self._notes(pod, wait.claims, reason, wait.message, wait.unschedulable)] if event else []
@@ -187,7 +187,7 @@ class Reporter:
     def set_wish(self, pod: PodView, wish: str) -> None:
         """Have the pod ask autoscalers for a node with these words; with "", have it ask no more.
 
-        A pod that asks already keeps its words.
+        A pod that asks already keeps its words, until its condition has another reason.
         """
         if bool(wish) != self.may_wish(pod):
             self._write((PODS, pod.key), _WISH, self._status_step(pod, [], wish))
@@ -196,10 +196,16 @@ class Reporter:
         """Take in that a placing write that is submitted ends the wish of the pod (key)."""
         self._wishing.discard(pod)
 
-    def _status_step(self, pod: PodView, conditions: Sequence[Object], wish: str) -> PatchPodStatus:
-        """Return the write of these conditions, and of the wish if it has to be written."""
+    def _status_step(
+        self, pod: PodView, conditions: Sequence[Object], wish: str, *, anew: bool = False
+    ) -> PatchPodStatus:
+        """Return the write of these conditions, and of the wish if it has to be written.
+
+        Args:
+            anew: whether a pod that asks already gets these words instead of its own.
+        """
         timestamp, version, written = rfc3339(self._clock.now()), "", [*conditions]
-        if wish and not pod.wishes_node:
+        if wish and (anew or not pod.wishes_node):
             # It is refused once anything else was written about the pod: it may be late.
             version = self._state.version_of(PODS, pod.key)
             written.append(asking(wish, timestamp))
@@ -208,10 +214,11 @@ class Reporter:
             written.append(no_wish(timestamp))
         return PatchPodStatus(pod_target(pod, version), {"conditions": written})
 
-    def _set_condition(self, pod: PodView, reason: str, message: str, wish: str) -> None:
+    def _set_condition(self, pod: PodView, wait: Wait, wish: str) -> None:
         timestamp = rfc3339(self._clock.now())
-        own = condition(self._state, pod, timestamp, status="False", reason=reason, message=message)
-        step = self._status_step(pod, [own], wish)
+        own = condition(self._state, pod, timestamp, status="False", reason=wait.reason.value, message=wait.message)
+        anew = bool(wait.unschedulable) or not self.shows(pod, wait.reason)
+        step = self._status_step(pod, [own], wish, anew=anew)
         if pod.nominated:
             step.status["nominatedNodeName"] = None
         self._write((PODS, pod.key), _CONDITION, step)

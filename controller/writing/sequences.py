@@ -141,7 +141,7 @@ def withdraw_step(pod: PodView) -> Step:
 
 
 def wish(message: str, timestamp: str) -> Object:
-    """Return the condition by which a gated pod asks autoscalers for a node (``PodView.wishes_node``).
+    """Return the condition by which a gated pod tells autoscalers that no node takes it (``PodView.wishes_node``).
 
     ``lastProbeTime`` keeps it from being taken for kube-scheduler's own (``PodView.unschedulable``), should somebody
     else remove the gate.

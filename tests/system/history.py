@@ -29,6 +29,7 @@ from tests.simulation.settled_checks import (
 from tests.simulation.template_checks import check_unused_templates
 from tests.system.access_incidents import AccessIncidents, kinds_change
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
+from tests.system.class_incidents import ClassIncidents
 from tests.system.condition_incidents import ConditionIncidents, conditions_close
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
@@ -240,7 +241,10 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
     conditions, templates = ConditionIncidents(seed, cluster), TemplateIncidents(seed, cluster)
-    protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
+    protections, classes = (
+        ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed)),
+        ClassIncidents(seed, cluster),
+    )
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -265,6 +269,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         conditions.act()
         templates.act()
         protections.act()
+        classes.act()
         threads.act()
         plugins.act()
         if clocks.random() < WALL_CLOCK_SET:
@@ -278,6 +283,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     cluster.faults = NO_FAULTS
     quotas.undo()
     conditions.undo()
+    classes.undo()
     gangs.restore_fabrics()
     workload.operators.undo()
     disks.undo()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from driver.kube.api import DEVICE_CLASSES, PODS, Forbidden, Unavailable
+from tests.unit.controller.loop.test_gang_groups import GroupWorld
 from tests.unit.controller.loop.world import ControllerWorld, Killed, expect_kill
 
 OTHERS = 'device.driver == "other.example.com"'
@@ -162,3 +163,17 @@ def test_a_gate_that_may_not_be_removed_is_told_and_tried_ever_more_rarely() -> 
     world.meddler.before = None
     world.settle(600)
     assert (world.gates("p"), world.condition("p")) == ([], ("", "", ""))
+
+
+def test_the_conditions_of_a_group_of_another_driver_end_as_well() -> None:
+    """Its members wait together as long as it is not known whose devices they want."""
+    world = GroupWorld(minimum=2, by_scheduler=True)
+    for name in ("train-0", "train-1"):
+        world.add_claim(name, device_class="late.example.com")
+        world.add_pod(name, name, schedulingGroup={"podGroupName": "train"})
+    world.settle(30)
+    assert world.condition("train-0")[:2] == ("False", "UnknownClass")
+    world.add_class("late.example.com", OTHERS)
+    world.settle(30)
+    for name in ("train-0", "train-1"):
+        assert (world.gates(name), world.condition(name)) == ([], ("", "", ""))

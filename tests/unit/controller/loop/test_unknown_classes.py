@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.reporting.last_reports import REWORD_SECONDS
 from driver.kube.api import DEVICE_CLASSES
 from tests.unit.controller.loop.test_node_wishes import GATED, scheduled
 from tests.unit.controller.loop.world import GATE, ControllerWorld
@@ -108,3 +109,28 @@ def test_a_new_run_goes_on_counting_the_event_and_writes_nothing_else() -> None:
     assert not [call for call in world.meddler.calls if call.startswith("patch")]
     world.settle(3600)
     assert world.event_count("p", "FailedScheduling") == 2
+
+
+def test_another_class_that_is_missing_is_named_when_the_first_is_there() -> None:
+    world = waiting(MISSING, "late.example.org")
+    world.add_class(MISSING, 'device.driver == "other.example.com"')
+    world.settle(REWORD_SECONDS + 1)
+    assert scheduled(world, "p") == ("Unschedulable", said(1, name="late.example.org"))
+
+
+def test_the_words_are_others_when_the_reason_is() -> None:
+    world = ControllerWorld(autoscaling={"enabled": True})
+    world.add_class("late", 'device.driver == "lode.dev"')
+    world.add_claim("big", 2)
+    world.add_pod("q", "big")
+    world.settle(10)
+    world.add_claim("c", device_class="late")
+    world.add_pod("p", "c")
+    world.settle(10)
+    assert "a new node like n1 would" in scheduled(world, "p")[1]
+    world.api.delete(DEVICE_CLASSES, "late")
+    world.settle(10)
+    assert scheduled(world, "p") == ("Unschedulable", said(1, name="late"))
+    world.add_class("late", 'device.driver == "lode.dev"')
+    world.settle(10)
+    assert "a new node like n1 would" in scheduled(world, "p")[1]
