@@ -122,7 +122,7 @@ def examine(
         return replace(wait, unschedulable=said_by_kube_scheduler(state, records)) if may_be_others else wait
     if not pod.node_name and (given_back := _give_back(state, pod, ours, now, history)):
         return given_back
-    if history.refusal and (refused := _refused(state, pod, ours, now, history.refusal)):
+    if refused := _refused(state, pod, ours, now, history):
         return refused
     unallocated = tuple(record for record in ours if record.claim.allocation is None)
     if unallocated or not ours:
@@ -193,21 +193,42 @@ def _give_back(
     remaining = max(double.settled_at for double in found) - now
     if remaining > 0:
         return Wait(Reason.DOUBLE_USE, message, report=False, after=remaining)
-    if state.names.gate not in pod.gates:
-        # kube-scheduler may be binding the pod: as in _unschedulable.
-        if history.released is None or any(record.claim.reserved_for for record in records):
-            return Release(keys, node)
-        if (remaining := history.until_visible(now)) > 0:
-            return Wait(Reason.DOUBLE_USE, message, report=False, after=remaining)
+    if first := _before_taking_back(state, pod, records, now, history=history, wait=Wait(Reason.DOUBLE_USE, message)):
+        return first
     return TakeBack(keys, node, message)
 
 
+def _before_taking_back(
+    state: State, pod: PodView, records: Sequence[ClaimRecord], now: float, history: PlacementHistory, wait: Wait
+) -> Release | Wait | None:
+    """Return what comes before these claims of the pod are cleared; None if nothing does, as for a gated pod.
+
+    kube-scheduler may be binding a pod without gates: as in ``_unschedulable``, its reservations are dropped first.
+
+    Args:
+        wait: says what the pod waits for meanwhile.
+    """
+    if state.names.gate in pod.gates:
+        return None
+    if history.released is None or any(record.claim.reserved_for for record in records):
+        return Release(tuple(record.claim.key for record in records), node_of(records))
+    remaining = history.until_visible(now)
+    return replace(wait, report=False, after=remaining) if remaining > 0 else None
+
+
 def _refused(
-    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, refusal: WriteRefusal
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory
 ) -> Decision | None:
     """Take back the pod's devices after the API server refused a write of its placement, or wait."""
+    refusal = history.refusal
+    if refusal is None:
+        return None
     own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
     if own and not pod.node_name and not refusal.keeps:
+        if first := _before_taking_back(
+            state, pod, own, now, history=history, wait=Wait(refusal.reason, refusal.message)
+        ):
+            return first
         return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
     if now < refusal.until:
         return Wait(refusal.reason, refusal.message, after=refusal.until - now)
@@ -246,11 +267,12 @@ def allocate(
         over = quota_wait(state, pod.namespace, placement.allocations, group)
         if over is None:
             return place(state, found, placement)
-        return _taken_back(state, found, f"the pod's other claims cannot be allocated: {over.message}") or over
+        message = f"the pod's other claims cannot be allocated: {over.message}"
+        return _taken_back(state, found, message, now, history) or over
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
-    if taken_back := _taken_back(state, found, "the pod's other claims cannot be allocated there"):
+    if taken_back := _taken_back(state, found, "the pod's other claims cannot be allocated there", now, history):
         return taken_back
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
@@ -267,11 +289,15 @@ def allocate(
     )
 
 
-def _taken_back(state: State, found: NeedsDevices, message: str) -> TakeBack | None:
+def _taken_back(
+    state: State, found: NeedsDevices, message: str, now: float, history: PlacementHistory
+) -> TakeBack | Release | Wait | None:
     """Take back the devices that an unbound pod holds alone while its other claims have none; None if it holds none."""
     own = exclusive(state, found.held(state), found.pod)
     if not own or found.pod.node_name:
         return None
+    if first := _before_taking_back(state, found.pod, own, now, history=history, wait=Wait(Reason.REFUSED, message)):
+        return first
     return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
 
 

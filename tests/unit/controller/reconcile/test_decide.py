@@ -48,6 +48,11 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ("a pod without claims", both(the_pod()), "remove gate"),
     ("a pod without claims and without our gate", both(the_pod(gates=())), "idle"),
     ("a pod without claims and with other gates", both(the_pod(gates=(GATE, OTHER))), "remove gate"),
+    (
+        "without a gate, a claim that cannot be allocated: what it holds may be being bound",
+        both(claim("a", at="n1/gpu-0", by=("p",)), claim("b", ("gpu.lode.dev",) * 9), the_pod("a", "b", gates=())),
+        "release n1 a",
+    ),
     ("a claim of another driver", both(claim("nic", ("nic.example.com",)), the_pod("nic")), "remove gate"),
     ("a claim of ours", both(claim("a"), the_pod("a")), "place n1 a=n1/gpu-0"),
     ("two claims", both(claim("a"), claim("b"), the_pod("a", "b")), "place n1 a=n1/gpu-0 b=n1/gpu-1"),
