@@ -276,20 +276,23 @@ class MemoryApi(Api):
         self._changed.notify_all()
 
     def _evict(self, call: ApiCall) -> None:
-        """Mark the pod and delete it, if no budget forbids it."""
+        """Mark the pod and delete it, if no budget forbids it; on trial, only say whether one does."""
         kind = self._kind(call.resource)
         entry = self._entry(kind, call.name, call.namespace)
         pod, now = entry.object, rfc3339(self._clock.now())
         if not evictions.ignores_budgets(pod) and POD_DISRUPTION_BUDGETS in self._kinds:
             of_budgets = self._kinds[POD_DISRUPTION_BUDGETS]
             known = [one.object for one in self._select(POD_DISRUPTION_BUDGETS, call.namespace, everything)]
-            if budget := evictions.used_budget(pod, known):
+            budget = evictions.used_budget(pod, known)
+            if budget and not call.dry_run:
                 # A real server does so before it looks at the preconditions.
                 stored = self._entry(of_budgets, budget["metadata"]["name"], call.namespace)
                 self._writer.replace(
                     of_budgets, stored, evictions.after_use(budget, call.name, now), "status", is_patch=False
                 )
         evictions.check_preconditions(pod, call.uid, call.resource_version)
+        if call.dry_run:
+            return
         entry = self._writer.replace(kind, entry, evictions.marked(pod, now), "status", is_patch=False)
         self._writer.delete(kind, entry, call.grace_period_seconds)
         self._remove_empty_namespaces()

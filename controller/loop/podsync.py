@@ -330,6 +330,7 @@ class PodSync:
                     self._reporter.report_wait(pod, wait_for_ends(decision), event=retry.event)
                 if victim is None:
                     return
+                self._preempting.evicted(decision)
                 self._metrics.preempted()
                 self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
                 if pod := self._state.pods.get(key):

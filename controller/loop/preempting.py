@@ -59,6 +59,8 @@ class Preempting:
         self._settings = settings
         self._spared = SparedVictims()
         self._paused_until = 0.0
+        self._asked: dict[str, frozenset[str]] = {}
+        """The pods (UIDs) of which the API server has said that they may go, by the pod or gang that they are for."""
         self._unbound: dict[str, None] = {}
         """Pods that wait until pods of lower priority are bound, which may be victims then."""
         self._unpublished: dict[str, int] = {}
@@ -97,7 +99,7 @@ class Preempting:
             own = answer.own or found.unpublished
             self._found_none(pod, found, None if own else shape)
             return replace(answer, own=own)
-        return found if _relies_on_others([found]) else answer
+        return self._not_asked_twice(found) if _relies_on_others([found]) else answer
 
     def room_for_gang(self, decision: GangDecision) -> GangDecision:
         """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
@@ -125,7 +127,17 @@ class Preempting:
         # What members hold that have devices already stays: the others get theirs beside it.
         standing = {one.pod for one in asked.standing}
         others = {key: one for key, one in decision.members.items() if key not in standing}
-        return replace(decision, members={**others, **found}, lacking=(), decided=True)
+        steps = {key: self._not_asked_twice(one) for key, one in found.items()}
+        return replace(decision, members={**others, **steps}, lacking=(), decided=True)
+
+    def _not_asked_twice(self, found: MakeRoom) -> MakeRoom:
+        """Return the step without the question whether all may be evicted, if the API server has answered it."""
+        asked = self._asked.get(self._party(found.room.pod), frozenset())
+        return replace(found, party=()) if asked.issuperset(one.uid for one in found.party) else found
+
+    def _party(self, pod: str) -> str:
+        """Return by what name those are known that are given room together: the gang of the pod, or the pod."""
+        return self._state.gangs.of(pod) or pod
 
     def _may_look(self, pods: Collection[PodView], shape: Hashable, now: float) -> bool:
         """Return whether others may be evicted for all of these pods now, as far as that is known without looking."""
@@ -230,6 +242,11 @@ class Preempting:
         if due:
             self._queue.add(("pod", pod.key), min(due))
 
+    def evicted(self, decision: MakeRoom) -> None:
+        """Take in that the first pod of the decision was evicted, and that the others may be."""
+        if decision.party:
+            self._asked[self._party(decision.room.pod)] = frozenset(one.uid for one in decision.party)
+
     def end(self, pod: str, changes: Changes, decision: Decision | None = None) -> bool:
         """Give back what is kept for a pod (key); return whether there was anything.
 
@@ -239,6 +256,7 @@ class Preempting:
         room = self._state.rooms.of(pod)
         if room is None:
             return False
+        self._asked.pop(self._party(pod), None)
         changes.add(self._state.end_room(pod))
         if not (isinstance(decision, PlacePod) and decision.node == room.node):
             self._try_those_behind()

@@ -169,6 +169,8 @@ class MakeRoom:
     """Keys of pods that are being deleted, and that the room waits for."""
     victims: tuple[str, ...] = ()
     """Keys of all pods that are yet to be evicted."""
+    party: tuple[Victim, ...] = ()
+    """The pods of which the API server has to say first that they may be evicted; none if one goes alone."""
 
 
 @dataclass(frozen=True, slots=True)

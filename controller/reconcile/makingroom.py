@@ -226,4 +226,5 @@ def is_recorded(state: State, pod: PodView, node: str) -> bool:
 
 def _step(answer: Preemption, room: KeptRoom, victim: Victim | None) -> MakeRoom:
     awaited = tuple(one.pod for one in answer.awaited)
-    return MakeRoom(room, victim, awaited, tuple(one.pod for one in answer.victims))
+    party = answer.victims if victim is not None and len(answer.victims) > 1 else ()
+    return MakeRoom(room, victim, awaited, tuple(one.pod for one in answer.victims), party)

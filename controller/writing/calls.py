@@ -80,8 +80,10 @@ def _answered(api: Api, step: Step) -> Answered:
             page = api.list(target.resource, continue_token=token)
             found = tuple(_answer(target, obj, page.resource_version) for obj in page.items)
             return Answered(found, page.continue_token)
-        case EvictPod(target):
-            _evict(api, target)
+        case EvictPod(target, dry_run):
+            _evict(api, target, dry_run)
+            if dry_run:
+                return Answered(())
             return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case DeleteObject(target):
             api.delete(target.resource, target.name, target.namespace, uid=target.uid, resource_version=target.version)
@@ -222,9 +224,9 @@ def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
     return pod
 
 
-def _evict(api: Api, target: Target) -> None:
+def _evict(api: Api, target: Target, dry_run: bool) -> None:
     try:
-        api.evict(target.name, target.namespace, uid=target.uid)
+        api.evict(target.name, target.namespace, uid=target.uid, dry_run=dry_run)
     except (NotFound, Conflict):
         # It is gone, or another pod has its name.
         return

@@ -194,8 +194,9 @@ def _scheduled(step: Step) -> Iterator[Object]:
 def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp: str) -> Iterator[Step]:
     """Say on the pod for which node others are evicted, and evict the next one.
 
-    The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go. Nothing
-    is recorded where nobody is evicted: after a restart, the pod may have any other place as well.
+    The pod is written, or read, before each eviction: nobody is evicted for a pod that is gone or was let go. Of
+    several that have to go, nobody is evicted before the API server has said of each that it may be. Nothing is
+    recorded where nobody is evicted: after a restart, the pod may have any other place as well.
     """
     if not decision.room.evicts:
         return
@@ -208,6 +209,8 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
         yield PatchPodStatus(pod_target(pod), {"conditions": conditions, "nominatedNodeName": node})
     elif decision.victim is not None:
         yield unbound_step(state, pod)
+    for one in decision.party:
+        yield EvictPod(Target(PODS, one.pod, one.uid), dry_run=True)
     if decision.victim is not None:
         yield EvictPod(Target(PODS, decision.victim.pod, decision.victim.uid))
 

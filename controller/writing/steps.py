@@ -165,6 +165,8 @@ class EvictPod:
     """Evict a pod if it is still there, and read it. It may be forbidden (``NotEvicted``)."""
 
     target: Target
+    dry_run: bool = False
+    """True if it is only asked whether it is forbidden."""
 
 
 @dataclass(frozen=True, slots=True)

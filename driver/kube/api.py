@@ -185,6 +185,8 @@ class ApiCall:
     resource_version: str = ""
     """The precondition of a delete or an eviction, or the version a watch starts from."""
     grace_period_seconds: int | None = None
+    dry_run: bool = False
+    """True if the server says of an eviction what would become of it, and does nothing."""
     label_selector: str = ""
     field_selector: str = ""
     limit: int = 0
@@ -195,10 +197,10 @@ class ApiCall:
     @property
     def is_write(self) -> bool:
         """True if the call changes something."""
-        return self.verb in _WRITES
+        return self.verb in _WRITES and not self.dry_run
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource.plural}"
+        return f"{self.verb} {self.resource.plural}{' (dry run)' if self.dry_run else ''}"
 
 
 class Api(ABC):
@@ -340,6 +342,7 @@ class Api(ABC):
         uid: str = "",
         resource_version: str = "",
         grace_period_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Delete a pod unless a PodDisruptionBudget forbids it (policy/v1 Eviction), optionally only this very pod.
 
@@ -348,6 +351,7 @@ class Api(ABC):
 
         Args:
             grace_period_seconds: None for that of the pod.
+            dry_run: whether it is only asked; the answer is the same, and pod and budget stay as they are.
 
         Raises:
             OverBudget: a budget forbids it; the pod stays as it is.
@@ -362,6 +366,7 @@ class Api(ABC):
                 uid=uid,
                 resource_version=resource_version,
                 grace_period_seconds=grace_period_seconds,
+                dry_run=dry_run,
             )
         )
 
@@ -369,7 +374,8 @@ class Api(ABC):
         answer = self.call(call)
         metadata = answer.get("metadata") if isinstance(answer, dict) else None
         known = metadata if isinstance(metadata, dict) else {}
-        expected = _STORED if call.name else ()
+        # A binding or an eviction is carried out, and not stored.
+        expected = _STORED if call.name and "/" not in call.resource.plural else ()
         lacking = [name for name in expected if not (isinstance(known.get(name), str) and known[name])]
         if isinstance(answer, dict) and not lacking:
             return answer

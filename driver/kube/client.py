@@ -127,7 +127,8 @@ class KubeClient(Api):
             case "delete":
                 return self._call(_Request("DELETE", path, {}, _delete_options(call)))
             case "evict":
-                return self._call(_Request("POST", f"{path}/eviction", {}, _eviction(call)))
+                query = _query(dryRun="All" if call.dry_run else "")
+                return self._call(_Request("POST", f"{path}/eviction", query, _eviction(call)))
 
     def _watch(self, call: ApiCall, path: str) -> Iterator[WatchEvent]:
         """The changes as they come; ends when the server ends it or sends nothing for long.

@@ -77,6 +77,24 @@ def test_only_the_pod_that_was_meant_is_evicted(api: Api, namespace: str) -> Non
     assert api.get(PODS, "p", namespace)["metadata"]["deletionTimestamp"]
 
 
+def test_an_eviction_on_trial_is_answered_like_any_other_and_changes_nothing(api: Api, namespace: str) -> None:
+    pods = [running(api, name, namespace) for name in ("p", "q")]
+    budget(api, namespace, healthy=2, allowed=1)
+    before = api.get(POD_DISRUPTION_BUDGETS, "b", namespace)["status"]
+    for pod in pods:
+        # Each is asked about alone: two would be more than the budget allows.
+        api.evict(pod["metadata"]["name"], namespace, uid=pod["metadata"]["uid"], dry_run=True)
+    assert [api.get(PODS, name, namespace) for name in ("p", "q")] == pods
+    assert api.get(POD_DISRUPTION_BUDGETS, "b", namespace)["status"] == before
+    with pytest.raises(Conflict, match="UID"):
+        api.evict("p", namespace, uid="another", dry_run=True)
+    api.evict("p", namespace)
+    with pytest.raises(OverBudget, match="disruption budget"):
+        api.evict("q", namespace, dry_run=True)
+    with pytest.raises(NotFound):
+        api.evict("nobody", namespace, dry_run=True)
+
+
 def test_a_budget_allows_so_many_evictions_and_no_more(api: Api, namespace: str) -> None:
     pods = [running(api, name, namespace) for name in ("p", "q")]
     budget(api, namespace, healthy=2, allowed=1)

@@ -157,7 +157,7 @@ class EvictionWatch(ApiDecorator):
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer to the call."""
-        before = self._victim(call) if call.verb == "evict" else None
+        before = self._victim(call) if call.verb == "evict" and not call.dry_run else None
         answer = proceed()
         if before is not None and not is_deleting(before):
             self._checks.note(before)

@@ -206,7 +206,7 @@ def _details(call: ApiCall) -> str:
         case "update":
             return _claim_status(call.body, call.subresource)
         case "delete" | "evict":
-            return f"uid={call.uid} resourceVersion={call.resource_version}"
+            return f"uid={call.uid} resourceVersion={call.resource_version}{' on trial' if call.dry_run else ''}"
     return ""
 
 

@@ -12,7 +12,7 @@ from tests.unit.controller.loop.world import Killed, expect_kill
 SMALL = ("a", "b", "c")
 COMPLETE = 3
 """Seconds after which no more members are waited for."""
-WRITES_UNTIL_ALL_ARE_EVICTED = range(1, 12)
+WRITES_UNTIL_ALL_ARE_EVICTED = range(1, 15)
 
 
 def wanting_gang(

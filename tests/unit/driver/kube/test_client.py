@@ -141,6 +141,9 @@ def test_an_eviction_names_the_very_pod(server: Server, client: KubeClient) -> N
     )
     assert body["deleteOptions"]["preconditions"] == {"uid": "u", "resourceVersion": "7"}
     assert body["deleteOptions"]["gracePeriodSeconds"] == 3
+    client.evict("p", "n", dry_run=True)
+    # Webhooks have to know it, too, and they see only the parameter of the request.
+    assert server.requests[1][1] == "/api/v1/namespaces/n/pods/p/eviction?dryRun=All"
 
 
 NO_BUDGET = {"reason": "DisruptionBudget", "message": "b needs 2"}
