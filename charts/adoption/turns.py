@@ -7,7 +7,7 @@ of a kind of card, `p` of a claim, which is that of a container or, below 0, an 
 
 from charts.adoption.cel import literal
 from driver.adoption.sources import AdoptionSource, CardAmounts
-from driver.adoption.turns import CORES, EXTRAS, MEMORY, PERCENT, UNLIKE, WHOLE
+from driver.adoption.turns import CORES, EXTRAS, MEMORY, PERCENT, UNLIKE, WHOLE, extra_entry
 
 _NOT_STARTED = "u[0] < variables.apps || u[0] > i"
 """Whether the claim `u` is of a container that has not started while the init container `i` runs."""
@@ -46,7 +46,7 @@ def turns(source: AdoptionSource) -> dict[str, str]:
         ),
         "entries": (
             f"variables.places.map(p, p >= 0 ? variables.own[p] : "
-            f"{literal(['', *(f'lode-{source.name}-{EXTRAS[kind]}' for kind in kinds)])}[-p])"
+            f"{literal(['', *(extra_entry(source.name, kind) for kind in kinds)])}[-p])"
         ),
         "claimed": (
             "variables.raw.transformList(i, G, variables.ends[i] ? "

@@ -89,8 +89,8 @@ def admit_steps(state: State, pod: PodView, decision: PlacePod, timestamp: str) 
     yield from gate_steps(state, pod)
 
 
-def _devices(state: State, pod: PodView, decision: PlacePod) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the template of each claim from a template, and the names of its devices of ours."""
+def _devices(state: State, pod: PodView, decision: PlacePod) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yield the entry and the template of each claim from a template, and the names of its devices of ours."""
     decided = dict(decision.allocations)
     for reference in pod.references:
         key = f"{pod.namespace}/{reference.claim}"
@@ -98,7 +98,7 @@ def _devices(state: State, pod: PodView, decision: PlacePod) -> Iterator[tuple[s
         allocation = decided.get(key) or (record.claim.allocation if record else None)
         if reference.template and allocation is not None:
             ours = [one.device.device for one in allocation.results if one.device.driver == state.names.driver]
-            yield reference.template, ours
+            yield reference.entry, reference.template, ours
 
 
 def _doubts(state: State, pod: PodView) -> Iterator[str]:

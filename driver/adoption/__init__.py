@@ -8,8 +8,8 @@ gpus        requests for GPUs of NVIDIA's device plugin, of HAMi and of Volcano
 | npus      requests for NPUs of HAMi's and Huawei's device plugins
 | words     names that people write, such as ``lode.2-h100-80gi``
 spelling    the words of such names, and what to write instead of others
-| turns     which claims the containers of a pod use, by when they run
 outputs     annotations that containers of other systems read to learn which cards they have
+turns       which claims the containers of a pod use, by when they run
 sources     the systems: their resources, annotations and rules
 | wanted    requests of a claim, as ``spec`` of a template
 chips       Ascend chips and vNPU templates as other systems name them

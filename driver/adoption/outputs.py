@@ -11,22 +11,25 @@ from typing import Final
 from driver.adoption.chips import CHIPS
 from driver.adoption.naming import ADOPTED, read_name
 from driver.adoption.sources import ASCEND
+from driver.adoption.turns import WHOLE, extra_entry
 from driver.errors import InvalidInput
 
 _RESOURCES: Final[Mapping[str, str]] = {f"{chip.token}n": chip.resource for chip in CHIPS}
 """By the token of the number of cards."""
+_OF_INITS: Final = extra_entry(ASCEND.name, WHOLE)
 _WHOLE = re.compile(r"npu-([0-9]+)")
 
 
-def output_annotations(devices: Iterable[tuple[str, Sequence[str]]]) -> Mapping[str, str]:
+def output_annotations(devices: Iterable[tuple[str, str, Sequence[str]]]) -> Mapping[str, str]:
     """Return the annotations of a pod; empty unless it got whole cards for a resource of Huawei's.
 
     Args:
-        devices: for each claim of the pod, the name of its template and the names of its devices.
+        devices: for each claim of the pod, its entry in the pod, the name of its template, and the names of its
+            devices. Those that only init containers use are left out.
     """
     found: dict[str, list[str]] = {}
-    for template, names in devices:
-        resource = _resource_of(template)
+    for entry, template, names in devices:
+        resource = _resource_of(template) if entry != _OF_INITS else ""
         cards = [match[1] for name in names if (match := _WHOLE.fullmatch(name))]
         if resource and cards:
             found.setdefault(resource, []).extend(cards)

@@ -94,9 +94,8 @@ def plan(turns: Sequence[AskingContainer], source: AdoptionSource) -> PodClaims:
     """
     planned = [_OfCards(cards, turns) for cards in _cards(turns, source)]
     entries = [one.entry for one in turns if not one.ends and one.amounts]
-    prefix = f"lode-{source.name}-"
     places = [*(place for place, one in enumerate(turns) if not one.ends), *(-kind for kind in EXTRAS)]
-    named = {place: turns[place].entry if place >= 0 else prefix + EXTRAS[-place] for place in places}
+    named = {place: turns[place].entry if place >= 0 else extra_entry(source.name, -place) for place in places}
     amounts: dict[str, dict[str, int]] = {}
     for place in places:
         found: dict[str, int] = {}
@@ -112,6 +111,11 @@ def plan(turns: Sequence[AskingContainer], source: AdoptionSource) -> PodClaims:
     ]
     raised = {named[place] for place in places if place >= 0 and any(one.is_raised(place) for one in planned)}
     return PodClaims(uses, amounts, any(one.parts for one in planned), frozenset(raised))
+
+
+def extra_entry(source: str, kind: int) -> str:
+    """Return the entry of the claim that only init containers use, by the kind of what they ask for."""
+    return f"lode-{source}-{EXTRAS[kind]}"
 
 
 def _cards(turns: Sequence[AskingContainer], source: AdoptionSource) -> list[CardAmounts]:

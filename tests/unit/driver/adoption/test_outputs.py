@@ -27,4 +27,11 @@ from driver.adoption import output_annotations
 def test_whole_cards_are_named_by_their_index(
     devices: list[tuple[str, list[str]]], annotations: dict[str, str]
 ) -> None:
-    assert output_annotations(devices) == annotations
+    assert output_annotations([("lode-ascend-0", *one) for one in devices]) == annotations
+
+
+def test_cards_that_only_init_containers_use_are_not_named() -> None:
+    """The other containers cannot use them."""
+    own, extra = (f"lode-ascend-{entry}" for entry in ("0", "init"))
+    devices = [(own, "lode-adopt.ascend.h910n1", ["npu-3"]), (extra, "lode-adopt.ascend.h910n1", ["npu-4"])]
+    assert output_annotations(devices) == {"huawei.com/Ascend910": "Ascend910-3"}
