@@ -163,7 +163,7 @@ class OneCardMeasuresNothing(SimulatedHardware):
 
 def test_a_card_that_says_nothing_of_itself_delays_no_other_and_no_claim() -> None:
     backend = OneCardMeasuresNothing()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.2)
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
     silent, *others = hardware.cards()
     for reason in ("did not answer within", "still hangs"):
         (first, problem), *rest = hardware.all_readings()
