@@ -68,8 +68,15 @@ class KeptAnswers:
     def _load(self, name: str) -> Kept | None:
         path = f"{self._folder}/{name}"
         data = self._files.read(path)
+        if data is None:
+            return None
         try:
-            raw: Any = decode_object(data) if data is not None else {"bootId": self._boot_id}
+            raw: Any = decode_object(data)
+        except SENSELESS:
+            # What it had was lost with the power, as ``keep`` allows, and its name says no boot.
+            self._files.remove(path)
+            return None
+        try:
             if raw["bootId"] != self._boot_id:
                 self._files.remove(path)
                 return None

@@ -47,7 +47,17 @@ def test_an_answer_that_nobody_can_read_is_dropped_with_its_claim() -> None:
     kept = KeptAnswers(files, FOLDER, "boot-1")
     kept.keep(ACTION, {"answer": "first"})
     (name,) = files.names(FOLDER)
-    files.write(f"{FOLDER}/{name}", b"{")
+    files.write(f"{FOLDER}/{name}", b'{"bootId": "boot-1", "action": {"kind": "ofALaterVersion"}}')
     assert KeptAnswers(files, FOLDER, "boot-1").all() == ()
+    assert files.names(FOLDER) == [name]
     kept.drop(ACTION)
+    assert files.names(FOLDER) == []
+
+
+def test_a_file_whose_content_was_lost_with_the_power_goes_though_it_names_no_boot() -> None:
+    files = MemoryFiles()
+    KeptAnswers(files, FOLDER, "boot-1").keep(ACTION, {"answer": "first"})
+    (name,) = files.names(FOLDER)
+    files.write(f"{FOLDER}/{name}", b"")
+    assert KeptAnswers(files, FOLDER, "boot-2").all() == ()
     assert files.names(FOLDER) == []
