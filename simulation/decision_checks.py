@@ -13,13 +13,16 @@ from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import PatchClaimStatus
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
+from driver.kinds import KIND_ATTRIBUTE
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.kube.reflector import Missing, Reflector, Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
+from driver.names import NVIDIA_DRA_DRIVER, Names
 
 _RULES = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 _KINDS = (DEVICE_CLASSES, *_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
 """What must not be allocated without contact to."""
+_NAMES = Names()
 _compiled = cache(compile_selector)
 
 
@@ -29,13 +32,14 @@ class DecisionChecks:
     Args:
         found: what is wrong is added here.
         reflectors: returns those of the process.
+        names: of the process.
     """
 
-    def __init__(self, found: list[str], reflectors: Callable[[], Iterable[Reflector]]):
+    def __init__(self, found: list[str], reflectors: Callable[[], Iterable[Reflector]], names: Names = _NAMES):
         self._found = found
         self._reflectors = reflectors
         self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in (*_KINDS, NODES)}
-        self._rules = AllocationRules(self._told)
+        self._rules = AllocationRules(self._told, names)
         self._looked_at: dict[str, Allocation] = {}
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
 
@@ -81,10 +85,12 @@ class AllocationRules:
 
     Args:
         known: ``Slice``, ``TaintRule`` and ``ClassRecord`` by kind and key; may change afterwards.
+        names: those of NVIDIA's driver may stand for ours.
     """
 
-    def __init__(self, known: Mapping[Resource, Mapping[str, Any]]):
+    def __init__(self, known: Mapping[Resource, Mapping[str, Any]], names: Names = _NAMES):
         self._known = known
+        self._names = names
         self._views: dict[DeviceId, tuple[Device, DeviceView | None]] = {}
         """Each device as selectors see it; None if they see nothing."""
 
@@ -113,7 +119,17 @@ class AllocationRules:
         if record is None:
             yield f"there is no class {want.device_class}"
             return
-        for expression in (*record.value.selectors, *want.selectors):
+        selectors = record.value.selectors
+        if (
+            self._names.nvidia_dra
+            and want.device_class == NVIDIA_DRA_DRIVER
+            and want.capacity
+            and not want.admin_access
+        ):
+            selectors = ()  # they select whole cards
+            if device.attributes.get(self._names.attribute(KIND_ATTRIBUTE)) != "gpu-share":
+                yield f"{result.device} is no share of a card, which the request asks for"
+        for expression in (*selectors, *want.selectors):
             if not self._matches(expression, result.device, device):
                 yield f"{result.device} does not match {expression}"
         if not want.admin_access:

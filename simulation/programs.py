@@ -91,7 +91,7 @@ class SimulatedController:
             latency=latency,
             bounds={Lane.PLACING: section.writes_in_flight, Lane.REPORTING: 2},
         )
-        self._checks = DecisionChecks(found, lambda: self.reflectors)
+        self._checks = DecisionChecks(found, lambda: self.reflectors, settings.names)
         self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)
         writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
         self._metrics = Metrics()

@@ -13,10 +13,13 @@ from simulation.kubernetes.component import mutable_copy
 
 
 def is_for_driver(claim: Object, driver: str) -> bool:
-    """Whether the claim is for devices of the driver, as the names of its classes say: ``gpu.<driver>``."""
+    """Whether the claim is for devices of the driver, as the names of its classes say: ``gpu.<driver>``.
+
+    So are classes with the names of NVIDIA's driver: no simulation has that driver itself.
+    """
     requests = claim["spec"].get("devices", {}).get("requests") or []
     wants = [want for r in requests for want in (r.get("exactly"), *(r.get("firstAvailable") or [])) if want]
-    return any(want["deviceClassName"].endswith(driver) for want in wants)
+    return any(want["deviceClassName"].endswith((driver, ".nvidia.com")) for want in wants)
 
 
 class OtherDrivers:

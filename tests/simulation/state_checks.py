@@ -99,6 +99,7 @@ class Restarted:
 
     def __init__(self, api: Api, settings: Settings, slices: Mapping[str, Slice], seen: Api):
         self.state = rebuilt_state(seen, settings)
+        self._names = settings.names
         self._closes = bool(settings.controller.closing_node_conditions)
         self._api = api
         self._seen = seen
@@ -112,7 +113,7 @@ class Restarted:
 
     @cached_property
     def _rules(self) -> AllocationRules:
-        return AllocationRules({**_defined(self._api, self._seen), RESOURCE_SLICES: self._slices})
+        return AllocationRules({**_defined(self._api, self._seen), RESOURCE_SLICES: self._slices}, self._names)
 
     def answers(self, name: str) -> "RightAnswers":
         """What a pod of the template would get now."""

@@ -36,6 +36,7 @@ from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
 from tests.system.namesake_incidents import NamesakeIncidents
+from tests.system.nvidia_names import NVIDIA_CLASSES, NVIDIA_REQUESTS, has_nvidia_names
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.plugin_incidents import BRIDGED_REQUESTS, PluginFailure, PluginIncidents, device_plugins
 from tests.system.plugin_incidents import SETTINGS as PLUGIN_SETTINGS
@@ -136,6 +137,7 @@ class HistoryStart:
             faults,
             2 if faults.late_renewal else chance.choice((1, 1, 2)),
             Settings(
+                nvidia_dra_names=has_nvidia_names(seed),
                 kubeletplugin=plugin,
                 controller=ControllerSettings(
                     lease_seconds=100,
@@ -203,7 +205,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
     cluster = SimulatedCluster(
         seed,
         {name: cards(*profile) for name, profile in start.layout.items()},
-        classes=device_classes(),
+        classes=[*device_classes(), *(NVIDIA_CLASSES if has_nvidia_names(seed) else ())],
         controllers=start.controllers,
         settings=start.settings,
         labels=fabrics(list(start.layout)) if with_gangs else None,
@@ -234,9 +236,8 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     parts, sub_groups = RandomJobSets(seed, cluster), RandomSubGroups(seed, cluster)
     more = (*gangs.actions, *parts.actions, *sub_groups.actions) if with_gangs else ()
     plugins = PluginIncidents(seed, cluster)
-    workload = RandomWorkload(
-        seed, cluster, profiles, more, deadlines=start.deadlines, besides=BRIDGED_REQUESTS if plugins.happen else None
-    )
+    besides = {**(BRIDGED_REQUESTS if plugins.happen else {}), **(NVIDIA_REQUESTS if has_nvidia_names(seed) else {})}
+    workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines, besides=besides)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)

@@ -1,16 +1,20 @@
 """docs/security.md shows the table that the contract tests ask a real API server about, and every policy."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 
 from controller.policies import expected_policies
 from tests.contract.security.attacked import FLAVORS, Flavor
 from tests.contract.security.table import TABLES, as_markdown
-from tests.unit.docs.pages import page
+from tests.unit.docs.pages import ROOT, page
 
 PAGE = page("docs/security.md")
+OF_COMPONENTS = ("manifests/nvidia-dra-names-scheduler-allocated/nvidia-shares-policy.yaml",)
+"""Policies that not every installation has."""
 CELLS = {cell for table in TABLES.values() for cells in table.values() for cell in cells}
 
 
@@ -20,7 +24,9 @@ def test_the_table_is_that_of_the_tests(flavor: Flavor) -> None:
 
 
 def test_every_policy_is_listed() -> None:
-    names = {policy["metadata"]["name"] for policy in expected_policies()}
+    """Those that adopt pods are on the page about that."""
+    of_components = [yaml.safe_load_all((ROOT / name).read_text()) for name in OF_COMPONENTS]
+    names = {policy["metadata"]["name"] for policy in chain(expected_policies(), *of_components)}
     assert set(re.findall(r"^\| `([a-z-]+\.lode\.dev)` \|", PAGE, re.MULTILINE)) == names
 
 

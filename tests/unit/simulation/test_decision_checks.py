@@ -43,6 +43,7 @@ from driver.model import (
     Toleration,
     Want,
 )
+from driver.names import Names
 from driver.quantity import Quantity
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -84,6 +85,19 @@ def claim(want: Want, *constraints: Constraint) -> Claim:
 
 def problems(checked: AllocationRules, wanted: Claim, *results: Result) -> str:
     return "\n".join(checked.problems(wanted, Allocation(results)))
+
+
+def test_a_share_by_nvidias_name_is_one_whatever_its_class_selects() -> None:
+    kinds = {"whole": "gpu", "part": "gpu-share"}
+    devices = tuple(Device(name, {"lode.dev/kind": kind}) for name, kind in kinds.items())
+    known: dict[Resource, dict[str, Any]] = {
+        RESOURCE_SLICES: {"s": Slice("s", "lode.dev", "n1/lode.dev", 1, 1, NodeScope("n1"), devices)},
+        DEVICE_TAINT_RULES: {},
+        DEVICE_CLASSES: {"gpu.nvidia.com": ClassRecord(DeviceClass("gpu.nvidia.com", ("false",)), "")},
+    }
+    checked, wanted = AllocationRules(known, Names(nvidia_dra=True)), claim(Want("gpu.nvidia.com", capacity={"m": TEN}))
+    assert "is no share" in problems(checked, wanted, Result("r", device("whole")))
+    assert "is no share" not in problems(checked, wanted, Result("r", device("part")))
 
 
 def test_the_right_device_has_no_problems() -> None:
