@@ -77,6 +77,28 @@ def test_a_pod_gets_what_is_left_by_those_before_it(simulated: Simulate) -> None
     assert [(one["count"], one["by"]) for one in group["devices"]["requests"][0]["excluded"]] == [(2, "inUse")]
 
 
+def test_pods_that_share_a_claim_of_another_driver_are_both_placed(simulated: Simulate) -> None:
+    channel = {"driver": "net.example.com", "allNodes": True, "devices": [{"name": "channel-0"}]}
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
+    answer = simulated(
+        *slices("g1", "t4x2", ("whole",)),
+        *slices("g2", "t4x2", ("whole",)),
+        {**claim("net"), "kind": "ResourceSlice", "spec": {**channel, "pool": pool}},
+        {**claim("net"), "kind": "DeviceClass", "spec": {"selectors": [_of("net.example.com")]}},
+        {**claim("gpu.lode.dev"), "kind": "DeviceClass", "spec": {"selectors": [_of("lode.dev")]}},
+        claim("shared", "net"),
+        template("cards", count=2),
+        pod("a", "shared", of="cards"),
+        pod("b", "shared", of="cards"),
+    )
+    assert answer.status == 0, answer.out
+    assert {one["node"] for one in answer.json["pods"]} == {"g1", "g2"}
+
+
+def _of(driver: str) -> Object:
+    return {"cel": {"expression": f'device.driver == "{driver}"'}}
+
+
 def test_the_keys_of_a_placed_pod_are_those_of_the_documentation(simulated: Simulate) -> None:
     share = {"requests": {"memory": "4Gi", "cores": "25"}}
     answer = simulated(
