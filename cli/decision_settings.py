@@ -1,17 +1,17 @@
 """The part of the controller's settings that decisions depend on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from cli.checks import DEPLOYMENTS, InputObject
 from cli.live import NoRights, get_one
-from controller.gangs import Tiers, tiers_from
+from controller.settings import decision_settings
+from controller.state import DecisionSettings
 from driver.errors import OperatorFault
 from driver.kube.api import NODES, VOLCANO_POD_GROUPS, Api, Resource
 from driver.names import CONTROLLER_NAMESPACE
-from driver.settings import ControllerSettings, settings_from
+from driver.settings import settings_from
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 _DEPLOYMENT: Final = "lode-controller"
@@ -19,19 +19,6 @@ _DEPLOYMENT: Final = "lode-controller"
 _FILE: Final = "settings.yaml"
 _OF_KUBERNETES: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 """Types of node conditions that Kubernetes itself writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionSettings:
-    """The part of the controller's settings that decisions depend on.
-
-    Attributes:
-        tiers: what tiers in PodGroups of Volcano stand for.
-        closing_node_conditions: patterns of conditions that keep pods from a node while they are true.
-    """
-
-    tiers: Tiers = field(default_factory=dict)
-    closing_node_conditions: tuple[str, ...] = ()
 
 
 def settings_in(file: str) -> DecisionSettings | None:
@@ -47,7 +34,7 @@ def settings_in(file: str) -> DecisionSettings | None:
         text = Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise OperatorFault(f"cannot read the settings {file}: {error}") from error
-    return _decision_settings(settings_from(text, file).controller)
+    return decision_settings(settings_from(text, file).controller)
 
 
 def settings_of_cluster(api: Api, objects: Iterable[InputObject]) -> tuple[DecisionSettings, tuple[str, ...]]:
@@ -75,13 +62,9 @@ def settings_of_cluster(api: Api, objects: Iterable[InputObject]) -> tuple[Decis
     for one in maps:
         if text := (one.get("data") or {}).get(_FILE):
             where = f"ConfigMap {namespace}/{one['metadata']['name']}"
-            return _decision_settings(settings_from(text, where).controller), ()
+            return decision_settings(settings_from(text, where).controller), ()
     text = f"no controller is installed in namespace {namespace}, so tiers of Volcano stand for nothing"
     return DecisionSettings(), (f"{text}, and no condition closes a node; give its --settings",)
-
-
-def _decision_settings(settings: ControllerSettings) -> DecisionSettings:
-    return DecisionSettings(tiers_from(settings.volcano_tiers), tuple(settings.closing_node_conditions))
 
 
 def _can_matter(item: InputObject) -> bool:

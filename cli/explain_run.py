@@ -8,10 +8,11 @@ from typing import Final, Protocol
 
 from cli import live
 from cli.card_explanation import explain_card
-from cli.decision_settings import DecisionSettings, settings_in
+from cli.decision_settings import settings_in
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.explanation import Explainer
 from cli.namespace_explanation import explain_namespace
+from controller.state import DecisionSettings
 from driver.errors import LodeError, OperatorFault
 from driver.kube.api import Api
 from driver.names import Names

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cli.decision_settings import DecisionSettings, settings_of_cluster
+from cli.decision_settings import settings_of_cluster
 from cli.live import (
     DECIDING,
     MissingRight,
@@ -23,7 +23,7 @@ from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import since_text, table
 from controller.gangs import GangTerms
 from controller.reconcile import known_gang
-from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
+from controller.state import VOLUME_RESOURCES, Condition, DecisionSettings, PodView, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
 from driver.kube.api import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from cli import live
 from cli.allowance import UNLIMITED, Allowance
 from cli.checks import InputObject, check
-from cli.decision_settings import DecisionSettings, settings_in, settings_of_cluster
+from cli.decision_settings import settings_in, settings_of_cluster
 from cli.documents import BadInput, Documents, read_documents
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.outcomes import DEVICE_HEADER, Outcome, outcome_rows
@@ -18,6 +18,7 @@ from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import table
+from controller.state import DecisionSettings
 from driver.errors import LodeError
 from driver.kube.api import Api
 from driver.names import Names

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from cli.allowance import UNLIMITED, Allowance
 from cli.checks import WORKLOADS, InputKey, InputObject, damage
-from cli.decision_settings import DecisionSettings
 from cli.documents import LIVE, BadInput, InputFault
 from cli.doubts import doubts
 from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from cli.unoffered import unoffered
 from controller.allocation import Fleet
-from controller.state import VOLUME_RESOURCES, State
+from controller.state import VOLUME_RESOURCES, DecisionSettings, State
 from driver.adoption import is_on_demand, template_spec
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
@@ -107,7 +106,7 @@ def snapshot_of(
     _make_templates(tables, names)
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
-    state = State(Fleet(names=names), names, settings.tiers, closing_conditions=settings.closing_node_conditions)
+    state = State(Fleet(names=names), names, settings)
     state.follow_budgets()
     state.budgets.readable = True
     snapshot = ClusterSnapshot(state, notes, pods, allowance=allowance)

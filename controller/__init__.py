@@ -9,6 +9,7 @@ election      leader election with one Lease
 | policies    checks that the admission policies are in force
 | reconcile   decides about one pod, gang or claim
 | waiting     the pods that wait, and the order in which they are served
+| settings    reads the part of the settings that decisions depend on
 state         the state of the cluster, indexed
 | preemption  which pods have to go so that a pod of higher priority has a place
 | census      what the fleet has, who holds it and who waits, for monitoring

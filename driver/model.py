@@ -107,6 +107,9 @@ class Taint:
     effect: str = "NoSchedule"
     time_added: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
     @property
     def excludes(self) -> bool:
         """Whether it keeps its device from claims that do not tolerate it."""

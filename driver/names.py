@@ -7,6 +7,8 @@ from functools import lru_cache
 DEFAULT_DRIVER = "lode.dev"
 """Driver name and API group unless the settings say otherwise."""
 
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The profile of kube-scheduler that binds a pod which names no other (core/v1 PodSpec)."""
 CONTROLLER_NAMESPACE = "lode-system"
 """The namespace of the controller in the manifests."""
 PLUGIN_NAMESPACE = "lode-plugin"

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from driver.deviceplugins import DevicePluginSettings
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER, Backend, Offer, Severity
-from driver.names import DEFAULT_DRIVER, Names
+from driver.names import DEFAULT_DRIVER, DEFAULT_SCHEDULER, Names
 from driver.section import Section
 
 
@@ -203,6 +203,10 @@ class ControllerSettings(Section):
     lease_seconds: int = Field(default=15, ge=3)
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
+    scheduler_names: tuple[str, ...] = (DEFAULT_SCHEDULER,)
+    """The pods of which ``spec.schedulerName`` get devices: the profiles of kube-scheduler; none for any."""
+    max_unbound_seconds: float = Field(default=300, gt=0)
+    """After this time, devices are taken back from a pod that got them and was neither bound nor refused."""
     hold: HoldSettings = HoldSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
     preemption: PreemptionSettings = PreemptionSettings()

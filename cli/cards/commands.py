@@ -22,7 +22,8 @@ claims from the card, such as a rule of somebody else or its health, is printed 
 _DRAIN: Final = f"""\
 Cordon a card, or all cards of a node, and evict the pods whose claims hold it, and no other pods of the node. A
 PodDisruptionBudget is respected: the eviction is tried again until it is allowed. It waits until no claim holds the
-card. Interrupted, call it again. Claims with admin access, as monitoring has them, hold nothing, so their pods stay.
+card, for at most an hour unless --timeout says otherwise, and says then what it waits for. Interrupted, call it again.
+Claims with admin access, as monitoring has them, hold nothing, so their pods stay.
 {_HOW_TO_NAME}"""
 _RESET: Final = """\
 Print what remains to be done by hand to reset a card. Nothing is changed. Refused while a claim holds the card, or
@@ -33,6 +34,7 @@ Take a node from the device plugin that hands out its cards, while the pods that
 device plugin's DaemonSet leave the node; cards that none of its pods has are open to claims as soon as the kubelet has
 forgotten the device plugin, the others when these pods end. With --back, the device plugin gets the node again, once no
 claim holds a card. Interrupted, call it again."""
+_DRAIN_SECONDS: Final = 3600.0
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -118,7 +120,11 @@ example: kubectl lode drain node-1/gpu-3 --timeout 15m"""
         help="that pods get to end; default: what each says itself",
     )
     parser.add_argument(
-        "--timeout", type=seconds_of, default=0.0, metavar="TIME", help="such as 90s or 15m; default: 0, without an end"
+        "--timeout",
+        type=seconds_of,
+        default=_DRAIN_SECONDS,
+        metavar="TIME",
+        help="when it gives up and says what it waits for, such as 90s or 15m; default: 1h; 0: never",
     )
     parser.add_argument(
         "--wait",

@@ -8,14 +8,14 @@ card counts as free only some seconds after that.
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cli import live
 from cli.cards.card import CardTarget
 from cli.cards.evictable import gang_notes, obstacle
-from cli.cards.holders import CardHolder, pods_using
+from cli.cards.holders import CardHolder, is_at_gate, pods_using
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.work import make_cordon
 from cli.checks import InputObject
@@ -93,11 +93,13 @@ class _Pods:
         evicted: those that end by an eviction that was accepted.
         due: when an eviction that a budget has forbidden is tried again.
         said: what was printed about each.
+        refusals: why each was not evicted when it was tried last.
     """
 
     evicted: dict[str, str] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)
+    refusals: dict[str, str] = field(default_factory=dict)
     gangs: set[str] = field(default_factory=set)
 
 
@@ -151,20 +153,24 @@ class Drain:
                 )
                 return PLACED
             if self._options.timeout_seconds and self._now() - begun >= self._options.timeout_seconds:
-                return self._give_up(f"not within {self._options.timeout_seconds:.0f} s", self._left(holding, pending))
+                return self._give_up(f"not within {self._options.timeout_seconds:.0f} s", self._left(pods))
             self._sleep(_PAUSE_SECONDS)
 
     def _is_done(self, holding: Sequence[CardHolder], pending: Sequence[Object], settled: bool) -> bool:
         return settled and not pending and (not holding or not self._options.wait)
 
     def _read(self) -> tuple[list[CardHolder], dict[str, Object]]:
-        """Return the claims that hold the card, and the pods that use these and have not ended, by uid."""
+        """Return the claims that hold the card, and the pods that use these and have not ended, by uid.
+
+        Pods at our gate use nothing: they are not let go on a card that is cordoned, and get another one.
+        """
         holding = [one for one in read_holders(self._api, self._target, self._names) if not one.admin_access]
         found: dict[str, Object] = {}
         for namespace in dict.fromkeys(holder.namespace for holder in holding):
             pods = live.list_all(self._api, PODS, namespace)
             for holder in holding:
-                found.update((pod["metadata"]["uid"], pod) for pod in pods_using(holder, pods))
+                using = (pod for pod in pods_using(holder, pods) if not is_at_gate(pod, self._names))
+                found.update((pod["metadata"]["uid"], pod) for pod in using)
         return holding, dict(sorted(found.items(), key=lambda item: object_key(item[1])))
 
     def _still_holding(
@@ -241,16 +247,23 @@ class Drain:
 
     def _retry(self, uid: str, pod: Object, error: ApiError) -> None:
         self._pods.due[uid] = self._now() + max(_RETRY_SECONDS, error.retry_after)
+        self._pods.refusals[uid] = str(error)
         text = f"pod {object_key(pod)} is not evicted yet, and is tried again: {error}\n"
         if text not in self._pods.said:
             self._pods.said.add(text)
             sys.stderr.write(text)
 
-    def _left(self, holding: Sequence[CardHolder], pending: Sequence[Object]) -> list[str]:
-        return [
-            *(f"pod {object_key(pod)} is not evicted" for pod in pending),
-            *(f"held by {holder}" for holder in holding),
-        ]
+    def _left(self, pods: Mapping[str, Object]) -> list[str]:
+        """Return what the card is waited for, as it is now."""
+        lines = []
+        for uid, pod in pods.items():
+            if uid in self._pods.evicted or is_deleting(pod):
+                grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+                lines.append(f"pod {object_key(pod)} was told to end, with {grace} s for it, and has not ended")
+            else:
+                lines.append(f"pod {object_key(pod)} is not evicted: {self._pods.refusals.get(uid, 'not tried yet')}")
+        holding = [one for one in read_holders(self._api, self._target, self._names) if not one.admin_access]
+        return [*lines, *(f"held by {holder}" for holder in holding)]
 
     def _give_up(self, why: str, left: Sequence[str]) -> int:
         sys.stderr.write(f"lode drain: {why}; {self._target} stays cordoned\n")

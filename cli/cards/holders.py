@@ -50,6 +50,12 @@ def pods_using(holder: CardHolder, pods: Iterable[Object]) -> list[Object]:
     return sorted(found, key=object_key)
 
 
+def is_at_gate(pod: Object, names: Names) -> bool:
+    """Return whether the controller has not let the pod go: it uses no device of its claims yet."""
+    gates = pod["spec"].get("schedulingGates")
+    return any(isinstance(gate, dict) and gate.get("name") == names.gate for gate in gates or ())
+
+
 def _refers(pod: Object, holder: CardHolder) -> bool:
     namespace, _, name = holder.key.partition("/")
     try:

@@ -9,7 +9,8 @@ from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP
 from controller.allocation.devices.pools import PoolKey, PublishedPool
 from controller.allocation.devices.usage import DeviceUse, Usage, consuming
-from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule
+from controller.allocation.rules.taints import untolerated
+from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule, Toleration
 from driver.names import Names
 
 
@@ -174,6 +175,15 @@ class KnownDevices:
         """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""
         found = self._index.device(device)
         return found.taints if found else ()
+
+    def untolerated(self, device: DeviceId, tolerations: tuple[Toleration, ...]) -> Taint | None:
+        """The taint that keeps the device from a request with these tolerations; None if there is none."""
+        return untolerated(self.taints(device), tolerations)
+
+    def is_whole(self, device: DeviceId) -> bool:
+        """Whether all slices of the device's pool are there: only then, one that none of them has is gone for good."""
+        pool = self._index.pool_of(device)
+        return pool is not None and not pool.incomplete
 
     def published_device(self, device: DeviceId) -> Device | None:
         """The device as it is published; None if no slice publishes it."""

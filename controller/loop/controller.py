@@ -14,7 +14,6 @@ from controller.allocation import DeviceUse, Fleet
 from controller.allocation.metering import TURN_STEPS
 from controller.census import Snapshot
 from controller.election import Deposed
-from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.fitchecks import FitChecks
@@ -37,6 +36,7 @@ from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import Occupants, Reason, RefusalMemory
 from controller.reporting import QuotaUses, Reporter
+from controller.settings import decision_settings
 from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, WriteSequence, WritesOfTerm
@@ -93,10 +93,9 @@ class Controller:
         self._state = State(
             self._fleet,
             settings.names,
-            tiers=tiers_from(settings.controller.volcano_tiers),
+            decision_settings(settings.controller),
             at=Timeline(ports.clock).at,
             now=ports.clock.monotonic,
-            closing_conditions=settings.controller.closing_node_conditions,
         )
         self._occupants = Occupants(self._state, follow=settings.controller.preemption.enabled)
         if settings.controller.kueue.enabled:

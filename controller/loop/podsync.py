@@ -184,6 +184,8 @@ class PodSync:
         retry.event = event
         self._waits.end(pod.key, placed=isinstance(decision, PlacePod))
         if isinstance(decision, Idle):
+            if decision.after is not None:
+                self._queue.add(("pod", pod.key), self._clock.monotonic() + decision.after)
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
                 self._waits.settle(pod.key)
@@ -206,7 +208,7 @@ class PodSync:
         wishing = self._wishing(pod, updates)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
         if isinstance(decision, TakeBack) and not pod.node_name:
-            steps = (unbound_step(self._state, pod), *steps)
+            steps = (unbound_step(self._state, pod, silent=decision.unbound), *steps)
         elif isinstance(decision, PlacePod) and decision.outdates_verdict:
             steps = (verdict_step(pod, timestamp), *steps)
         steps = (*(end_wish_step(one, timestamp) for one in wishing), *steps)

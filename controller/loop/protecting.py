@@ -56,7 +56,7 @@ class Protecting:
         if not self._in_use or now < self._look_at:
             return False
         self._look_at = now + LOOK_SECONDS
-        self._since = {node: self._since.get(node, now) for node in sorted(awaited_nodes(self._state))}
+        self._since = {node: self._since.get(node, now) for node in sorted(awaited_nodes(self._state, now))}
         self._paused = {node: until for node, until in self._paused.items() if until > now}
         long = {node: self._enabled and now - since >= AWAITED_SECONDS for node, since in self._since.items()}
         changes = [

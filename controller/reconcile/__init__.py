@@ -15,6 +15,8 @@ occupants           keeps everybody who has a place up to date
 occupancy           everybody who has a place, as the choice of victims takes it
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
+lettinggo           whether a pod can be let go on the node and the devices that its claims hold
+| unbound           pods that were let go, and that nobody binds
 | claims            decides about a claim that nobody uses
 | messages          renders why no node takes a pod, as text and for JSON
 gangdecision        the decisions about all members of a gang, as a value

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_NOT_OWNED = "ClaimNotOwned"
     DEVICE_UNHEALTHY = "DeviceUnhealthy"
+    DEVICE_UNUSABLE = "DeviceUnusable"
     DOUBLE_USE = "DoubleUse"
     EVALUATING = "Evaluating"
     FIELDS_DROPPED = "FieldsDropped"
@@ -30,6 +31,7 @@ class Reason(StrEnum):
     INVALID_PARAMETERS = "InvalidParameters"
     MIXED_CLAIM = "MixedClaim"
     NODE_UNUSABLE = "NodeUnusable"
+    NOT_BOUND = "NotBound"
     OTHER_GATES = "OtherGates"
     PREEMPTING = "Preempting"
     QUOTA_EXCEEDED = "QuotaExceeded"
@@ -39,6 +41,7 @@ class Reason(StrEnum):
     TEMPLATE_REFUSED = "TemplateRefused"
     UNALLOCATABLE = "Unallocatable"
     UNKNOWN_CLASS = "UnknownClass"
+    UNKNOWN_SCHEDULER = "UnknownScheduler"
     UNREADABLE = "Unreadable"
     UNUSED = "Unused"
     WRITE_REFUSED = "WriteRefused"
@@ -47,6 +50,9 @@ class Reason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Nothing to do until something about the pod or its claims changes."""
+
+    after: float | None = None
+    """Seconds after which there may be something to do although nothing has changed; None if there is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,8 @@ class Release:
 
     claims: tuple[str, ...]
     node: str
+    unbound: bool = False
+    """True if nobody has bound the pod for long; then it gets no devices for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,8 @@ class TakeBack:
     """True if kube-scheduler does not bind the pod there; then the node counts as refused."""
     verdict: str = ""
     """kube-scheduler's message in that case."""
+    unbound: bool = False
+    """As of the ``Release`` that came before."""
     revision: Revision = ()
     """Revision of the node (``State.revision_of``)."""
 

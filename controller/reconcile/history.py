@@ -93,6 +93,10 @@ class PlacementHistory:
     """True if kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
     evictions: Evictions = NO_EVICTIONS
+    unbound: int = 0
+    """The number of times that nobody bound the pod when it had its devices, one after the other."""
+    unbound_at: float = NEVER
+    """Time at which its reservations were dropped for that."""
 
     def after_refusal(self, refusal: WriteRefusal, now: float, *, evicted: bool) -> "PlacementHistory":
         """Return the history once a write of a placement was refused at ``now``.
@@ -106,6 +110,10 @@ class PlacementHistory:
             pause = delay(in_vain, base=LAST_RESORT_SECONDS, bound=RAREST_RESORT_SECONDS)
             evictions = Evictions(in_vain=in_vain, again_at=now + pause)
         return replace(self, refusal=refusal, evictions=evictions)
+
+    def rests_until(self, base: float) -> float:
+        """Return until when the pod gets no devices: ``base`` seconds at first, and twice as long each time."""
+        return self.unbound_at + delay(max(1, self.unbound), base=base, bound=RAREST_RESORT_SECONDS)
 
     def until_visible(self, now: float) -> float:
         """Return the seconds until dropped reservations have been visible for long enough; not positive if they have.
@@ -147,8 +155,12 @@ class PlacementHistory:
                 return replace(self, evictions=replace(self.evictions, begun=True))
             case LetGo():
                 return replace(self, refusal=None)
+            case Release(unbound=True):
+                return replace(self, released=now, unbound=self.unbound + 1, unbound_at=now)
             case Release():
                 return replace(self, released=now)
+            case TakeBack(unbound=True):
+                return replace(self, released=None)
             case Wait(reason=Reason.PREEMPTING):
                 return replace(self, spared=now, preempting=True)
             case Wait(reason=Reason.REFUSED) if self.preempting:

@@ -7,6 +7,7 @@ from typing import Final
 from controller.gangs import GangTerms, SubGroups
 from controller.preemption import GangMember, Holder, Occupancy, RunningGang
 from controller.reconcile.gangprogress import known_gang
+from controller.reconcile.unbound import is_bound_by_nobody
 from controller.state import PodView, State, epoch_seconds
 from driver.model import Claim
 
@@ -107,7 +108,7 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
         kept = _OVERDUE
     elif late:
         kept = f"take longer than {limits.longest_grace:g} seconds to end"
-    elif not pod.node_name and not pod.deleting:
+    elif not pod.node_name and not pod.deleting and not is_bound_by_nobody(state, pod, now):
         kept = UNBOUND
     return Holder(
         pod=pod.key,

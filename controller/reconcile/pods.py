@@ -31,7 +31,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Placed, Plan, PodCheck, PodDemand, Refusal, plan
+from controller.placement import Placed, Plan, PodDemand, Refusal, plan
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import (
     Decision,
@@ -48,8 +48,10 @@ from controller.reconcile.double_allocation import double_use
 from controller.reconcile.examined import HasDevices, NeedsDevices
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
+from controller.reconcile.lettinggo import finish, full, unusable
 from controller.reconcile.nodes import NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.podclaims import (
+    ClaimsByDriver,
     claims_of,
     combine,
     exclusive,
@@ -60,11 +62,9 @@ from controller.reconcile.podclaims import (
     unreserved,
 )
 from controller.reconcile.quotas import quota_wait
+from controller.reconcile.unbound import bound_by_nobody, resting, unknown_scheduler
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
-
-MAX_CONSUMERS = 256
-"""Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
 
 
 def decide(
@@ -112,6 +112,8 @@ def examine(
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
+    if gated and ours and (foreign := unknown_scheduler(state, pod, ours)):
+        return foreign
     if pod.node_name and (settled := _bound(state, pod, ours, in_gang)):
         return settled
     problems += faults_of(state, ours)
@@ -124,18 +126,45 @@ def examine(
         return given_back
     if refused := _refused(state, pod, ours, now, history):
         return refused
+    found = _at_our_gate(state, pod, records, by_driver, now=now, history=history)
+    return found or _let_go(state, pod, ours, now, history=history, max_wait=max_wait)
+
+
+def _at_our_gate(
+    state: State,
+    pod: PodView,
+    records: Sequence[ClaimRecord],
+    by_driver: ClaimsByDriver,
+    now: float,
+    history: PlacementHistory,
+) -> NeedsDevices | HasDevices | TakeBack | Wait | None:
+    """Return the pod as one that is about to be placed, or what has to come first; None if it was let go."""
+    ours, gated = by_driver.ours, state.names.gate in pod.gates
     unallocated = tuple(record for record in ours if record.claim.allocation is None)
-    if unallocated or not ours:
-        allocated = [record for record in ours if record.claim.allocation is not None]
-        full = _full(state, unreserved(state, allocated, pod))
-        expected = as_expected(state, pod, records) if by_driver.others else records
-        still_open = tuple(record for record in by_driver.others if record in expected)
-        return full or NeedsDevices(pod, tuple(expected), unallocated, still_open)
-    if gated:
+    if ours and not unallocated and not gated:
+        return None
+    allocated = [record for record in ours if record.claim.allocation is not None]
+    if not pod.node_name and (moved := unusable(state, pod, allocated)):
+        return moved
+    if not unallocated and gated and ours:
         return HasDevices(pod, ours)
+    if not pod.node_name and (rest := resting(state, pod, now, history)):
+        return rest
+    expected = as_expected(state, pod, records) if by_driver.others else records
+    still_open = tuple(record for record in by_driver.others if record in expected)
+    needed = NeedsDevices(pod, tuple(expected), unallocated, still_open)
+    return full(state, unreserved(state, allocated, pod)) or needed
+
+
+def _let_go(
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, *, history: PlacementHistory, max_wait: float
+) -> Decision:
+    """Decide about a pod without our gate that has all its devices, and is not bound."""
     if pod.unschedulable:
         return _unschedulable(state, pod, ours, now, history=history, max_wait=max_wait)
-    return PlacePod(node_of(ours)) if _says_that_it_waits(pod) else Idle()
+    if _says_that_it_waits(pod):
+        return PlacePod(node_of(ours))
+    return bound_by_nobody(state, pod, ours, now, history)
 
 
 def _says_that_it_waits(pod: PodView) -> bool:
@@ -350,46 +379,6 @@ def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
         outdates_verdict=bool(found.pod.unschedulable),
         revision=state.revision_of(placed.node, found.pod.needs),
     )
-
-
-def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
-    """Let a pod go whose claims are all allocated, if it can run on their node."""
-    pod, ours = found.pod, found.ours
-    problem = _misplacement(state, pod, ours)
-    if problem:
-        if own := exclusive(state, ours, pod):
-            return TakeBack(tuple(record.claim.key for record in own), node_of(own), problem)
-        return Wait(Reason.NODE_UNUSABLE, problem)
-    reserve = unreserved(state, ours, pod)
-    return _full(state, reserve) or PlacePod(node_of(ours), (), reserve)
-
-
-def _full(state: State, reserve: Sequence[str]) -> Wait | None:
-    """Return a wait if one of these claims cannot take one more consumer; None if all can."""
-    full = tuple(key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS)
-    if not full:
-        return None
-    message = (
-        f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}; use another "
-        "claim, or wait until one of the pods that use it ends"
-    )
-    return Wait(Reason.CLAIM_FULL, message, full)
-
-
-def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:
-    """Return why the pod cannot run on the node of its claims; "" if it can."""
-    nodes = dict.fromkeys(record.claim.allocation.node_name for record in ours if record.claim.allocation)
-    names = [name for name in nodes if name]
-    if len(names) > 1:
-        return f"the pod's claims are allocated on different nodes: {', '.join(names)}"
-    if not names:
-        return ""
-    check = PodCheck(pod.key, pod.needs, state.nodes)
-    reasons = check.reasons(names[0])
-    if reasons and check.victims(names[0]) is not None:
-        # It was placed so that kube-scheduler evicts pods for it.
-        return ""
-    return f"the pod's claims are allocated on node {names[0]}: {'; '.join(reasons)}" if reasons else ""
 
 
 def _unschedulable(

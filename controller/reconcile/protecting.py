@@ -8,6 +8,7 @@ beside it our own, which says who set it. An annotation that somebody else has s
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from controller.reconcile.unbound import is_bound_by_nobody
 from controller.state import DO_NOT_DISRUPT, PROTECTED, State, ending_protection
 from driver.kube.api import NODES
 
@@ -26,9 +27,10 @@ class ProtectNode:
     annotations: Mapping[str, str | None]
 
 
-def awaited_nodes(state: State) -> frozenset[str]:
-    """Return the nodes where pods have a place that are not bound."""
-    return frozenset(state.unbound.values())
+def awaited_nodes(state: State, now: float) -> frozenset[str]:
+    """Return the nodes where pods have a place that are not bound, but may be yet at ``now`` (``State.at``)."""
+    awaited = state.unbound.items()
+    return frozenset(node for pod, node in awaited if not is_bound_by_nobody(state, state.pods[pod], now))
 
 
 def protection_changes(state: State, awaited: Mapping[str, bool]) -> Iterator[ProtectNode]:

@@ -6,6 +6,7 @@ them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fle
 state          the whole state, kept up to date change by change
 decoding       decodes reports of reflectors to values; may run in their threads
 | workloads    updates the indexes of gangs when an object changes that says something about them
+| devicehandlers  updates the indexes when slices or taint rules change
 handlers       updates the indexes when an object of another kind changes
 consumers      finds the consumer of a claim: a pod, or its PodGroup
 | gangs        groups pods into gangs, and finds the terms on which each starts
@@ -27,6 +28,7 @@ podview        the part of a pod that decisions depend on
 | kinds        the kind of each published device, for a metric
 | changes      collects what has to be looked at again after a change
 | revisions    counts the changes of each node by others than this controller
+| settings     the part of the controller's settings that decisions depend on
 | times        reads time stamps of objects
 unreadable     the objects that cannot be decoded
 """
@@ -54,6 +56,7 @@ from controller.state.queued import (
 )
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import KeptRoom
+from controller.state.settings import DecisionSettings
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.templates import is_made_on_demand, template_from
 from controller.state.times import NEVER, epoch_seconds
@@ -81,6 +84,7 @@ __all__ = [
     "Claims",
     "ClassRecord",
     "Condition",
+    "DecisionSettings",
     "Decoded",
     "Deleted",
     "DeviceClasses",

@@ -1,7 +1,7 @@
 """Claims by key. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from driver.errors import LodeError
@@ -155,7 +155,12 @@ class Claims(Mapping[str, ClaimRecord]):
         """Return the keys of the claims with a promise."""
         return tuple(self._promises)
 
-    def holding(self, driver: str, pool: str) -> Iterable[str]:
+    @property
+    def pools(self) -> Iterable[tuple[str, str]]:
+        """The pools (driver and name) of which claims hold devices."""
+        return self._by_pool.keys()
+
+    def holding(self, driver: str, pool: str) -> Collection[str]:
         """Return the keys of the claims that hold devices of the pool."""
         return self._by_pool.get((driver, pool), ())
 

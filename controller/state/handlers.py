@@ -18,7 +18,7 @@ from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions
 from controller.state.scheduling import PodsWithVolumes
 from controller.state.slices import SliceNodes
-from driver.model import Claim, Slice, TaintRule
+from driver.model import Claim
 from driver.names import Names
 
 V = TypeVar("V", contravariant=True)
@@ -303,42 +303,6 @@ class ClaimHandler:
             self._counter.recount(pod, changes)
 
 
-class SliceHandler:
-    """Resource slices: the devices that are published. The claims that hold some of them may hold too much now."""
-
-    def __init__(self, indexes: Indexes):
-        self._slices = indexes.slices
-        self._claims = indexes.claims
-        self._kinds = indexes.kinds
-        self._nodes = indexes.nodes
-        self._revisions = indexes.revisions
-        self._devices = indexes.devices
-        self._quotas = indexes.quotas
-
-    def on_update(self, part: Slice, changes: Changes) -> None:
-        """See ``Handler``."""
-        self._devices.upsert_slice(part)
-        holding = self._claims.holding(part.driver, part.pool)
-        changes.claims.update(dict.fromkeys(holding))
-        namespaces = dict.fromkeys(self._quotas.published(holding))
-        changes.quotas.update(namespaces)
-        changes.quota_uses.update(namespaces)
-        self._kinds.put(part)
-        self._mark_nodes(self._slices.put(part), changes)
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``Handler``."""
-        self._devices.remove_slice(key)
-        self._kinds.remove(key)
-        self._mark_nodes(self._slices.remove(key), changes)
-
-    def _mark_nodes(self, names: set[str], changes: Changes) -> None:
-        for name in sorted(names):
-            self._nodes.mark_changed(name)
-            self._revisions.advance(name)
-            changes.favour(name)
-
-
 class ClassHandler:
     """Device classes, and the extended resources that they stand for."""
 
@@ -384,29 +348,3 @@ class QuotaHandler:
         """See ``Handler``."""
         if self._quotas.remove(key):
             changes.quotas[key.partition("/")[0]] = None
-
-
-class TaintRuleHandler:
-    """Device taint rules, in one version of their API. A rule that is served in two versions counts in each, so that it
-    goes on counting when one of them is served no longer.
-    """
-
-    def __init__(self, nodes: Nodes, devices: Fleet, version: str):
-        self._nodes = nodes
-        self._devices = devices
-        self._version = version
-
-    def on_update(self, rule: TaintRule, changes: Changes) -> None:
-        """See ``Handler``."""
-        self._devices.upsert_taint_rule(replace(rule, name=self._name(rule.name)))
-        self._nodes.mark_changed("")
-        changes.favour("")
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``Handler``."""
-        self._devices.remove_taint_rule(self._name(key))
-        self._nodes.mark_changed("")
-        changes.favour("")
-
-    def _name(self, rule: str) -> str:
-        return f"{self._version}/{rule}"

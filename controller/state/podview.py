@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
-from driver.names import Names
+from driver.names import DEFAULT_SCHEDULER, Names
 from driver.wire import Json
 from driver.wire.fields import integer, text
 
@@ -91,6 +91,8 @@ class PodView:
     """The grace period that it got then; before, the one that it asks for (``spec.terminationGracePeriodSeconds``)."""
     priority_class: str = ""
     """``spec.priorityClassName``."""
+    scheduler: str = DEFAULT_SCHEDULER
+    """``spec.schedulerName``."""
     started: str = ""
     """``status.startTime`` of a pod with a deadline, which counts from then; "" if the kubelet has not accepted it."""
 
@@ -147,6 +149,7 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         asked_to_end=_asked_to_end(metadata),
         grace_seconds=_grace(metadata, spec),
         priority_class=text(spec.get("priorityClassName")),
+        scheduler=text(spec.get("schedulerName")) or DEFAULT_SCHEDULER,
         started=text(status.get("startTime")) if spec.get("activeDeadlineSeconds") else "",
     )
 

@@ -5,11 +5,10 @@ older version of an object never replaces a newer one, so a watch that lags behi
 make a device look free again.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
-from controller.gangs import Tiers
 from controller.placement import Needs, Nodes, volume_facts
 from controller.quotas import QuotaLedger
 from controller.state.budgets import BudgetHandler, Budgets
@@ -27,6 +26,7 @@ from controller.state.decoding import (
     number_of,
     version_of,
 )
+from controller.state.devicehandlers import SliceHandler, TaintRuleHandler
 from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
@@ -36,8 +36,6 @@ from controller.state.handlers import (
     PodCounter,
     PodHandler,
     QuotaHandler,
-    SliceHandler,
-    TaintRuleHandler,
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.knownnodes import NodeHandler, Protections
@@ -48,6 +46,7 @@ from controller.state.queued import AdmissionCheckHandler, Queued, QueuedHandler
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import KeptRoom, Rooms
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
+from controller.state.settings import DecisionSettings
 from controller.state.slices import SliceNodes
 from controller.state.templates import ClaimTemplates
 from controller.state.times import NEVER, epoch_seconds
@@ -96,16 +95,16 @@ OPTIONAL_RESOURCES: Final = (
     *GANG_RESOURCES,
 )
 """Kinds of objects that a cluster need not serve, or let this program read."""
+_NO_SETTINGS: Final = DecisionSettings()
 
 
 class State:
     """The state that decisions are made from. Only ``apply``, ``put``, ``drop`` and the methods of promises change it.
 
     Args:
-        tiers: the levels that tiers in PodGroups of Volcano stand for.
+        settings: what the operator has said.
         at: when an RFC 3339 time stamp of an object was, in the seconds of ``now``.
         now: the seconds that decisions are given; what is awaited since something was seen counts from these.
-        closing_conditions: patterns of conditions that keep pods from a node while they are true.
 
     Attributes:
         devices: pools of devices, and the use of each device.
@@ -128,12 +127,12 @@ class State:
         self,
         devices: Fleet,
         names: Names,
-        tiers: Tiers | None = None,
+        settings: DecisionSettings = _NO_SETTINGS,
         at: Callable[[str], float] = epoch_seconds,
         now: Callable[[], float] = lambda: NEVER,
-        closing_conditions: Collection[str] = (),
     ):
         self.at = at
+        self.settings = settings
         self.devices = devices
         self.names = names
         self.nodes = Nodes()
@@ -152,7 +151,7 @@ class State:
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
         self.unreadable = UnreadableObjects()
-        self._decoder = Decoder(names, self.condition_type, tiers, closing_conditions)
+        self._decoder = Decoder(names, self.condition_type, settings.tiers, settings.closing_node_conditions)
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
         self.unbound: Mapping[str, str] = counter.unbound
@@ -183,10 +182,7 @@ class State:
             RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.on_demand, self.gangs),
             RESOURCE_SLICES: SliceHandler(indexes),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
-            **{
-                kind: TaintRuleHandler(self.nodes, devices, kind.version)
-                for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
-            },
+            **{kind: TaintRuleHandler(indexes, kind.version) for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)},
             NAMESPACES: NamespaceHandler(self.nodes),
             RESOURCE_QUOTAS: QuotaHandler(self.quotas, self.claims),
             PERSISTENT_VOLUME_CLAIMS: VolumeClaimHandler(self.nodes, volumes),

@@ -215,10 +215,14 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
         yield EvictPod(Target(PODS, decision.victim.pod, decision.victim.uid))
 
 
-def unbound_step(state: State, pod: PodView) -> Step:
-    """Make sure that kube-scheduler is not binding the pod; before anything is taken from it."""
+def unbound_step(state: State, pod: PodView, *, silent: bool = False) -> Step:
+    """Make sure that kube-scheduler is not binding the pod; before anything is taken from it.
+
+    Args:
+        silent: whether it is taken because nobody has bound the pod for long, nor refused it.
+    """
     gate = state.names.gate
-    return ExpectUnbound(pod_target(pod), gate if gate in pod.gates else "")
+    return ExpectUnbound(pod_target(pod), gate if gate in pod.gates else "", silent)
 
 
 def condition(state: State, pod: PodView, timestamp: str, *, status: str, reason: str, message: str) -> Object:

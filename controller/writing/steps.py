@@ -119,6 +119,8 @@ class ExpectUnbound:
     target: Target
     gate: str
     """The pod has to have this gate; "" if it has to be one that kube-scheduler finds unschedulable."""
+    silent: bool = False
+    """True if nobody has said anything about the pod for long, so that no refusal is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

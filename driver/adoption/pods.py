@@ -6,7 +6,7 @@ The admission policies of ``manifests/adopt`` do the same in the API server; a c
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from driver.adoption.naming import LONGEST_NAME, AdoptedName, can_be_named
 from driver.adoption.rules import (
@@ -27,9 +27,8 @@ from driver.adoption.rules import (
 from driver.adoption.sources import AdoptionSource
 from driver.adoption.turns import AskingContainer, plan
 from driver.errors import InvalidInput
+from driver.names import DEFAULT_SCHEDULER
 from driver.quantity import NANO, Quantity
-
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,7 +299,8 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 
 def _protection_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """Exactly those nodes are kept from autoscalers where unbound pods have a place, and what others say stays."""
-    awaited = awaited_nodes(state) if cluster.settings.controller.autoscaling.enabled else frozenset[str]()
+    enabled = cluster.settings.controller.autoscaling.enabled
+    awaited = awaited_nodes(state, cluster.clock.now()) if enabled else frozenset[str]()
     for node in state.nodes:
         known = state.protections.of(node)
         if known.ours and node not in awaited:

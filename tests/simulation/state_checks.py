@@ -13,7 +13,7 @@ from typing import Any
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import CompiledSelectors
 from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
-from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, State
+from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State
 from controller.state.classes import class_record_from
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -46,7 +46,11 @@ def _selectors(driver: str) -> CompiledSelectors:
 def rebuilt_state(api: Api, settings: Settings) -> State:
     """The state of a controller that starts now."""
     names, closing = settings.names, settings.controller.closing_node_conditions
-    state = State(Fleet(names=names, selectors=_selectors(names.driver)), names, closing_conditions=closing)
+    state = State(
+        Fleet(names=names, selectors=_selectors(names.driver)),
+        names,
+        DecisionSettings(closing_node_conditions=tuple(closing)),
+    )
     for resource in state.resources:
         try:
             objects = api.list(resource, limit=0).items

@@ -191,10 +191,13 @@ class DeviceIndex:
 
     def device(self, name: DeviceId) -> PoolDevice | None:
         """The device; None if no slice publishes it."""
-        key = (name.driver, name.pool)
-        if key in self._members:
-            self._pool(key)
+        self.pool_of(name)
         return self._devices.get(name)
+
+    def pool_of(self, name: DeviceId) -> Pool | None:
+        """The device's pool, whether it has the device or not; None if it has no slices."""
+        key = (name.driver, name.pool)
+        return self._pool(key) if key in self._members else None
 
     def order(self, slot: NodeSlot) -> Order:
         """The pools that reach the node, in the order of allocation, each with those of its devices that do."""

@@ -100,6 +100,7 @@ class Pool:
     """The newest generation of one pool. Recreated when one of its slices changes; its usage is kept up to date.
 
     Attributes:
+        incomplete: how many of its slices are there, if some are missing; "" if none is.
         problem: the reason why no device of the pool can be allocated; "" if they can.
         counters: the counters in the order of ``free`` and ``total``.
         total, free: each counter's nanos, in all and not consumed.
@@ -124,6 +125,7 @@ class Pool:
         "devices",
         "exhausted",
         "free",
+        "incomplete",
         "key",
         "layout",
         "one_node",
@@ -145,7 +147,8 @@ class Pool:
         newest = max(part.generation for part in every)
         self.slices = sorted((part for part in every if part.generation == newest), key=attrgetter("name"))
         blueprint = blueprints.of(self.slices)
-        self.problem = self._incomplete() or self._scattered() or blueprint.problem
+        self.incomplete = self._incomplete()
+        self.problem = self.incomplete or self._scattered() or blueprint.problem
         self.counters: Sequence[CounterName] = blueprint.counters
         self.total: Sequence[int] = blueprint.total
         self.free = list(self.total)

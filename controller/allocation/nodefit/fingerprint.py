@@ -26,6 +26,7 @@ INCLUDED: Final[Mapping[str, str]] = {
 """Attributes of ``Pool`` in the fingerprint, and in which form."""
 IRRELEVANT: Final[Mapping[str, str]] = {
     "key": "a name",
+    "incomplete": "part of the problem",
     "slices": "devices are made from them",
     "counters": "names",
     "total": "follows from free, used and layout",

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from controller.allocation import Fleet
-from controller.state import State
+from controller.state import DecisionSettings, State
 from driver.clock import rfc3339
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.names import FINALIZER, Names
@@ -20,7 +20,7 @@ class FilledState:
     """A state filled by hand. Nodes have two cards and 8 CPUs."""
 
     def __init__(self, nodes: int = 2, *, host_labels: bool = False, closing: Collection[str] = ()):
-        self.state = State(Fleet(), NAMES, closing_conditions=closing)
+        self.state = State(Fleet(), NAMES, DecisionSettings(closing_node_conditions=tuple(closing)))
         self._version = 0
         self.put(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"'))
         self.put(DEVICE_CLASSES, device_class("nic.example.com", "device.driver == 'nic.example.com'"))

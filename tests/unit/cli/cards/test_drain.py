@@ -4,7 +4,7 @@ import pytest
 
 from cli.cards.commands import seconds_of
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden, Object, Unavailable
-from tests.unit.cli.cards.operator import Operator
+from tests.unit.cli.cards.operator import CONTROLLED, Operator
 from tests.unit.cli.cluster import pod
 
 ON_DISK = [{"name": "scratch", "emptyDir": {}}]
@@ -63,9 +63,47 @@ def test_a_budget_that_never_allows_it_ends_with_the_timeout(operator: Operator)
     status, _, err = operator.call("drain", "n/gpu-0", "--timeout", "90s")
     assert status == 1
     assert "lode drain: not within 90 s; card n/gpu-0 stays cordoned" in err
-    assert "  pod default/train is not evicted\n" in err
+    assert "  pod default/train is not evicted: Cannot evict pod as it would violate the pod's disruption budget" in err
     assert "  held by claim default/train (n/gpu-0), used by pods/train" in err
     assert operator.pods == ["train"]
+
+
+def test_it_ends_after_an_hour_and_says_which_pods_have_not_ended(operator: Operator) -> None:
+    operator.hold("train", "n/gpu-0", terminationGracePeriodSeconds=90)
+    operator.meanwhile = lambda: None
+    status, _, err = operator.call("drain", "n/gpu-0")
+    assert status == 1
+    assert 3600 <= operator.clock.monotonic() < 3700
+    assert "lode drain: not within 3600 s; card n/gpu-0 stays cordoned" in err
+    assert "  pod default/train was told to end, with 90 s for it, and has not ended\n" in err
+    assert "  held by claim default/train (n/gpu-0), used by pods/train" in err
+
+
+def test_without_an_end_it_waits_on(operator: Operator) -> None:
+    operator.hold("train", "n/gpu-0")
+
+    def meanwhile() -> None:
+        if operator.clock.monotonic() > 5000:
+            operator.pods_end()
+
+    operator.meanwhile = meanwhile
+    assert operator.call("drain", "n/gpu-0", "--timeout", "0")[0] == 0
+
+
+def test_a_pod_that_waits_at_the_gate_for_the_claim_is_left_alone(operator: Operator) -> None:
+    operator.hold("serve", "n/gpu-0")
+
+    def meanwhile() -> None:
+        if "next" not in operator.pods:
+            made = pod("next", "serve", schedulingGates=[{"name": "lode.dev/allocation"}])
+            made["metadata"]["ownerReferences"] = CONTROLLED
+            operator.stored.create(PODS, made, "default")
+        operator.pods_end()
+
+    operator.meanwhile = meanwhile
+    assert operator.call("drain", "n/gpu-0")[0] == 0
+    assert operator.evicted == ["serve"]
+    assert operator.pods == ["next"]
 
 
 def test_a_call_that_was_interrupted_is_continued(operator: Operator) -> None:

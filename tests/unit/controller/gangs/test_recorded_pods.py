@@ -8,7 +8,7 @@ import yaml
 
 from controller.allocation import Fleet
 from controller.gangs import GangTerms, Level
-from controller.state import GANG_RESOURCES, State
+from controller.state import GANG_RESOURCES, DecisionSettings, State
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.names import Names
 from tests.unit.controller.filled_state import claim, placement_config
@@ -37,7 +37,7 @@ def objects_of(recorded: Any) -> list[tuple[Resource, Object]]:
 
 
 def state_of(recorded: Any, *, reverse: bool) -> State:
-    state = State(Fleet(), Names(), tiers_of(recorded))
+    state = State(Fleet(), Names(), DecisionSettings(tiers_of(recorded)))
     objects = objects_of(recorded)
     for version, (kind, obj) in enumerate(reversed(objects) if reverse else objects, 1):
         stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}

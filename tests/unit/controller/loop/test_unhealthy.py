@@ -1,5 +1,7 @@
 """A pod is told by an Event that a device that it uses does not work any more."""
 
+from typing import Any
+
 from structlog.testing import capture_logs
 
 from driver.kube.api import RESOURCE_SLICES
@@ -18,10 +20,10 @@ def mark(world: ControllerWorld, *unhealthy: int, key: str = "lode.dev/unhealthy
     world.settle(1)
 
 
-def running(cards: int = 2, count: int = 1) -> ControllerWorld:
+def running(cards: int = 2, count: int = 1, **devices: Any) -> ControllerWorld:
     """The pod ``p`` runs with the first cards of ``n1``."""
     world = ControllerWorld(nodes=1, cards=cards)
-    world.add_claim("c", count=count)
+    world.add_claim("c", count=count, **devices)
     world.add_pod("p", "c")
     world.settle(1)
     world.bind("p", "n1")
@@ -83,7 +85,8 @@ def test_every_pod_that_shares_the_claim_is_told() -> None:
 
 
 def test_a_pod_that_joins_is_told_and_the_others_are_not_told_again() -> None:
-    world = running()
+    tolerant = {"deviceClassName": "gpu.lode.dev", "tolerations": [{"operator": "Exists"}]}
+    world = running(requests=[{"name": "gpu", "exactly": tolerant}])
     mark(world, 0)
     world.add_pod("q", "c")
     world.settle(5)

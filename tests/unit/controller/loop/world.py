@@ -67,6 +67,8 @@ class ControllerWorld:
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock, custom=self.custom)
         self.api.meets_removal = lambda call: True
+        # The test is kube-scheduler, and may bind a pod as late as it likes.
+        settings = {"maxUnboundSeconds": 1e9, **settings}
         self.settings = Settings.model_validate({"controller": settings})
         self.add_class("gpu.lode.dev", 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "gpu"')
         for number in range(1, nodes + 1):

@@ -96,7 +96,7 @@ def refused_on(scene: FilledState, *nodes: str) -> PlacementHistory:
     history = PlacementHistory()
     for number, name in enumerate(nodes):
         verdict = f"0/3 nodes are available: 1 not {name}, 2 cannot allocate all claims."
-        back = TakeBack((), name, "", True, verdict, revision_of(scene, name))
+        back = TakeBack((), name, "", unschedulable=True, verdict=verdict, revision=revision_of(scene, name))
         history = history.after(back, NOW - len(nodes) + number)
     return history
 

@@ -11,7 +11,7 @@ from controller.allocation import Fleet
 from controller.gangs import Group, JobSet, Workload
 from controller.placement import StorageClass, Volume, VolumeClaim, VolumeLimits
 from controller.quotas import Quota
-from controller.state import DEVICE_TAINT_RULES_BETA, PodView, State
+from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView, State
 from controller.state.budgets import Budget
 from controller.state.claims import ClaimRecord
 from controller.state.classes import ClassRecord
@@ -97,7 +97,7 @@ OBJECTS: Final = tuple((resource, _identified(resource, obj)) for resource, obj 
 
 def following_all() -> State:
     """A state that follows every kind."""
-    state = State(Fleet(), Names(), closing_conditions=["Closed"])
+    state = State(Fleet(), Names(), DecisionSettings(closing_node_conditions=("Closed",)))
     state.follow_budgets()
     state.follow_queues()
     return state

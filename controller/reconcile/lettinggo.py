@@ -1,0 +1,129 @@
+"""Whether a pod can be let go on what its claims hold: the node of the allocations, and their devices. Pure.
+
+What keeps a pod from a device
+    A taint that the claim does not tolerate, with either effect, from a slice or from a rule; the tolerations are in
+    the allocation. That its pool does not have it any more. kube-scheduler looks at neither once a claim is allocated,
+    and the kubelet prepares what it is told to.
+
+What is done about it
+    A claim that only gated pods use, or nobody, is taken back, and gets another device. One that others use stays with
+    them, and the gated pod waits until it is free. Nothing moves while slices of the pool are missing: they are being
+    replaced, or the plugin is away for a moment. The pod waits until they are there.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controller.placement import PodCheck
+from controller.reconcile.decisions import PlacePod, Reason, TakeBack, Wait
+from controller.reconcile.examined import HasDevices
+from controller.reconcile.podclaims import exclusive, node_of, reserved_only_for, unreserved
+from controller.state import ClaimRecord, PodView, State
+from driver.limits import listed
+from driver.model import Claim, DeviceId, Result
+
+MAX_CONSUMERS = 256
+"""Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
+
+
+def finish(state: State, found: HasDevices) -> PlacePod | TakeBack | Wait:
+    """Let a pod go whose claims are all allocated, if it can run on their node. ``unusable`` was asked before."""
+    pod, ours = found.pod, found.ours
+    problem = _misplacement(state, pod, ours)
+    if problem:
+        if own := exclusive(state, ours, pod):
+            return TakeBack(_keys(own), node_of(own), problem)
+        return Wait(Reason.NODE_UNUSABLE, problem)
+    if unseen := [(record.claim.key, device) for record in ours for device in _unseen(state, record.claim)]:
+        texts = (f"ResourceClaim {key}: device {_name(device)} is in no slice now" for key, device in unseen)
+        message = f"{listed(tuple(texts))}; the pod waits until all slices of the pool are there"
+        return Wait(Reason.DEVICE_UNUSABLE, message, tuple(dict.fromkeys(key for key, _ in unseen)))
+    reserve = unreserved(state, ours, pod)
+    return full(state, reserve) or PlacePod(node_of(ours), (), reserve)
+
+
+def full(state: State, reserve: Sequence[str]) -> Wait | None:
+    """Return a wait if one of these claims cannot take one more consumer; None if all can."""
+    keys = tuple(key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS)
+    if not keys:
+        return None
+    message = (
+        f"ResourceClaim {', '.join(keys)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}; use another "
+        "claim, or wait until one of the pods that use it ends"
+    )
+    return Wait(Reason.CLAIM_FULL, message, keys)
+
+
+def unusable(state: State, pod: PodView, held: Sequence[ClaimRecord]) -> TakeBack | Wait | None:
+    """Take back what the pod must not be let go on, or wait until others have done with it; None if there is nothing.
+
+    Args:
+        pod: is not bound, and kube-scheduler cannot bind it as it is.
+        held: the pod's claims with devices of ours.
+    """
+    faults = {record.claim.key: texts for record in held if (texts := tuple(_faults(state, record.claim)))}
+    if not faults:
+        return None
+    bad = [record for record in held if record.claim.key in faults]
+    movable = [record for record in bad if _is_unused(state, record.claim, pod)]
+    if len(movable) == len(bad):
+        return TakeBack(_keys(bad), node_of(bad), listed([text for texts in faults.values() for text in texts]))
+    stuck = [record for record in bad if record not in movable]
+    message = listed([text for key in _keys(stuck) for text in faults[key]])
+    if own := exclusive(state, held, pod):
+        # It would hold these for as long as it waits.
+        return TakeBack(_keys(own), node_of(own), message)
+    rest = "other pods still use it, so this one waits until the claim is free, and then gets another device"
+    return Wait(Reason.DEVICE_UNUSABLE, f"{message}; {rest}", _keys(stuck))
+
+
+def _is_unused(state: State, claim: Claim, pod: PodView) -> bool:
+    """Return whether the claim is reserved for nobody but pods that are not let go."""
+    users = (state.pods[key] for key in state.pods.using(claim.key))
+    return reserved_only_for(state, claim, (pod, *(user for user in users if state.names.gate in user.gates)))
+
+
+def _faults(state: State, claim: Claim) -> Iterator[str]:
+    """Yield what keeps pods from devices of the claim for certain."""
+    for result in _results(state, claim):
+        device = result.device
+        where = f"ResourceClaim {claim.key}: device {_name(device)}"
+        if taint := state.devices.untolerated(device, result.tolerations):
+            yield f"{where} has the taint {taint}, which the claim does not tolerate"
+        elif state.devices.published_device(device) is None and state.devices.is_whole(device):
+            yield f"{where} is published no longer"
+
+
+def _unseen(state: State, claim: Claim) -> Iterator[DeviceId]:
+    """Yield the devices of which nobody can say whether they are there, because slices of their pool are missing."""
+    found = (result.device for result in _results(state, claim))
+    return (device for device in found if state.devices.published_device(device) is None)
+
+
+def _results(state: State, claim: Claim) -> Iterator[Result]:
+    """Yield what the claim holds of our driver."""
+    results = claim.allocation.results if claim.allocation else ()
+    return (result for result in results if result.device.driver == state.names.driver)
+
+
+def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:
+    """Return why the pod cannot run on the node of its claims; "" if it can."""
+    nodes = dict.fromkeys(record.claim.allocation.node_name for record in ours if record.claim.allocation)
+    names = [name for name in nodes if name]
+    if len(names) > 1:
+        return f"the pod's claims are allocated on different nodes: {', '.join(names)}"
+    if not names:
+        return ""
+    check = PodCheck(pod.key, pod.needs, state.nodes)
+    reasons = check.reasons(names[0])
+    if reasons and check.victims(names[0]) is not None:
+        # It was placed so that kube-scheduler evicts pods for it.
+        return ""
+    return f"the pod's claims are allocated on node {names[0]}: {'; '.join(reasons)}" if reasons else ""
+
+
+def _name(device: DeviceId) -> str:
+    return f"{device.pool}/{device.device}"
+
+
+def _keys(records: Iterable[ClaimRecord]) -> tuple[str, ...]:
+    return tuple(record.claim.key for record in records)
