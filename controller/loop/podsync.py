@@ -287,6 +287,9 @@ class PodSync:
             return DecisionOutcome.REFUSED
         if isinstance(error, NotEvicted):
             pause = self._preempting.refused(error, pause)
+            if error.victim.key.partition("/")[0] != key.partition("/")[0]:
+                # The answer names the pod and its namespace; the log has it.
+                message = "the API server refused to evict a pod in another namespace"
         if pod := self._state.pods.get(key):
             self._reporter.report_wait(pod, Wait(reason, message))
         self._retry(key, retry, error, pause, changes)

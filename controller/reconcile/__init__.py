@@ -34,6 +34,7 @@ history             the nodes where kube-scheduler refused a pod, and the evicti
 | verdicts          reads the messages of kube-scheduler about pods that it does not bind
 ondemand            the templates whose names say what they ask for: when they are made and removed
 decisions           decisions, as values
+| othernames        what a text on an object says of objects in other namespaces
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim
@@ -89,6 +90,7 @@ from controller.reconcile.ondemand import (
     decide_template,
     wait_for_template,
 )
+from controller.reconcile.othernames import named_within
 from controller.reconcile.pods import decide
 from controller.reconcile.prospects import (
     could_take,
@@ -187,6 +189,7 @@ __all__ = [
     "latest_end_of_new",
     "make_room",
     "make_room_for_gang",
+    "named_within",
     "node_to_hold",
     "occupancy_of",
     "overdue_at",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from controller.reconcile.othernames import named_within
 from controller.state import State, epoch_seconds
 from driver.model import Claim
 
@@ -27,10 +28,8 @@ class DoubleUse:
         """Return the text for the author of the claim ``reader``. Claims of other namespaces are not named."""
         namespace = reader.split("/")[0]
         others = [key for key in (self.claim, *self.rivals) if key != reader]
-        named = [key for key in others if key.split("/")[0] == namespace]
-        if len(named) < len(others):
-            named.append(f"{len(others) - len(named)} of other namespaces")
-        return f"{self.what} is also held by ResourceClaims: {', '.join(named)}; another program has allocated it"
+        named = ", ".join(named_within(others, {namespace}, "claim"))
+        return f"{self.what} is also held by ResourceClaims: {named}; another program has allocated it"
 
 
 def double_use(state: State, key: str) -> DoubleUse | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.reconcile.decisions import Reason
+from controller.reconcile.othernames import named_within
 from controller.reconcile.refusals import HELD_BACK, NodeRefusal
 from controller.state import State
 from driver.limits import MAX_EVENT_MESSAGE
@@ -128,7 +129,7 @@ def _with_names(summary: Summary, names: Mapping[str, str], namespaces: Collecti
     groups = tuple(replace(group, reasons=_reasons_with(group.reasons, names, namespaces)) for group in summary.groups)
     closest = summary.closest
     if closest is not None:
-        closest = replace(closest, freeing=_named_within(closest.freeing, namespaces))
+        closest = replace(closest, freeing=named_within(closest.freeing, namespaces, "claim"))
     return replace(summary, faults=_faults_with(summary.faults, names), groups=groups, closest=closest)
 
 
@@ -143,8 +144,8 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
         replace(
             one,
             claim=names.get(one.claim, one.claim),
-            holders=_named_within(one.holders, namespaces),
-            freeing=_named_within(one.freeing, namespaces),
+            holders=named_within(one.holders, namespaces, "claim"),
+            freeing=named_within(one.freeing, namespaces, "claim"),
         )
         for one in reasons.devices.shortages
     )
@@ -156,22 +157,11 @@ def in_use(state: State, claims: Sequence[Claim], namespace: str) -> str:
     matching, used, holders = state.devices.in_use(claims)
     if not used:
         return ""
-    named = _named_within(holders, {namespace})
+    named = named_within(holders, {namespace}, "claim")
     own = [key for key in named if key.startswith(f"{namespace}/")]
     shown = [*own[:_MOST_HOLDERS], *([f"{len(own) - _MOST_HOLDERS} more"] if len(own) > _MOST_HOLDERS else [])]
     text = ", ".join([*shown, *named[len(own) :]])
     return f"; {used} of {matching} such {'devices are' if matching > 1 else 'device is'} in use, by {text}"
-
-
-def _named_within(claims: Sequence[str], namespaces: Collection[str]) -> tuple[str, ...]:
-    own = tuple(key for key in claims if key.partition("/")[0] in namespaces)
-    match len(claims) - len(own):
-        case 0:
-            return own
-        case 1:
-            return (*own, "a claim in another namespace")
-        case count:
-            return (*own, f"{count} claims in other namespaces")
 
 
 def refusal_summary(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:

@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.preemption import Victim
 from controller.quotas import Quota, Unusable
-from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
+from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait, named_within
 from controller.reporting.events import Note, event_of
 from controller.reporting.last_reports import LastReports
 from controller.reporting.reminders import Reminders
@@ -142,7 +142,8 @@ class Reporter:
         """Report on a pod that was evicted, in the words of kube-scheduler, and on the pod that it was evicted for."""
         text = f"Preempted by pod {preemptor.uid} on node {node}"
         self._say(Note(PODS, victim.pod, victim.uid, "Preempted", text, type="Normal"))
-        text = f"evicted pod {victim.pod} from node {node}"
+        (who,) = named_within([victim.pod], {preemptor.namespace}, "pod")
+        text = f"evicted {who if who != victim.pod else f'pod {who}'} from node {node}"
         self._say(Note(PODS, preemptor.key, preemptor.uid, Reason.PREEMPTING.value, text, type="Normal"))
 
     def report_double_use(self, double: DoubleUse) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import small_amounts
-from controller.reconcile import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reason, Reserve, is_recorded
+from controller.reconcile import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reason, Reserve, is_recorded, named_within
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,
@@ -204,7 +204,8 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
     if not is_recorded(state, pod, node):
         pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))
         where = f"gang {gang} makes room, for this member on node {node}" if gang else f"makes room on node {node}"
-        said = bounded(f"{where}: {len(pods)} pods have to end before: {listed(pods)}")
+        named = listed(named_within(pods, {pod.namespace}, "pod"))
+        said = bounded(f"{where}: {'1 pod has' if len(pods) == 1 else f'{len(pods)} pods have'} to end before: {named}")
         conditions = [condition(state, pod, timestamp, status="False", reason=Reason.PREEMPTING.value, message=said)]
         yield PatchPodStatus(pod_target(pod), {"conditions": conditions, "nominatedNodeName": node})
     elif decision.victim is not None:

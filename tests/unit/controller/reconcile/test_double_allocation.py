@@ -51,8 +51,8 @@ def test_claims_of_other_namespaces_are_counted_but_not_named() -> None:
     scene.put(RESOURCE_CLAIMS, other)
     found = double_use(scene.state, "other/z")
     assert found is not None
-    assert "ResourceClaims: 2 of other namespaces;" in found.message("other/z")
-    assert "ResourceClaims: default/b, 1 of other namespaces;" in found.message("default/a")
+    assert "ResourceClaims: 2 claims in other namespaces;" in found.message("other/z")
+    assert "ResourceClaims: default/b, a claim in another namespace;" in found.message("default/a")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""What a text on an object says of objects in other namespaces: how many they are, and no name. Pure.
+
+Whoever may read a pod need not be allowed to list the pods and claims of other namespaces. The log has all names.
+"""
+
+from collections.abc import Collection, Sequence
+
+
+def named_within(keys: Sequence[str], namespaces: Collection[str], noun: str) -> tuple[str, ...]:
+    """Return the keys (``namespace/name``) of these namespaces, and at the end how many others there are.
+
+    Args:
+        noun: what they are, in the singular: "pod".
+    """
+    own = tuple(key for key in keys if key.partition("/")[0] in namespaces)
+    match len(keys) - len(own):
+        case 0:
+            return own
+        case 1:
+            return (*own, f"a {noun} in another namespace")
+        case count:
+            return (*own, f"{count} {noun}s in other namespaces")
