@@ -1,12 +1,21 @@
 """A node as hardware and disk, which outlives the programs on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
+from driver.kube.api import Object
 from driver.model import Result
 from driver.settings import Settings
 from simulation.files import MemoryFiles
+
+
+def registered_node(name: str, labels: Mapping[str, str]) -> Object:
+    """The Node object as the kubelet creates it."""
+    ready = {"type": "Ready", "status": "True"}
+    status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+    return {"metadata": metadata, "status": status}
 
 
 @dataclass(slots=True)

@@ -1,14 +1,14 @@
 """What an API server answers to writes besides: any status, any shape, once, for a while, or for ever."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
 from driver.clock import Clock
-from driver.kube.api import Api, ApiCall, Unavailable
+from driver.kube.api import Api, ApiCall
 from driver.kube.client import error_from
 from driver.kube.decorator import ApiDecorator
+from simulation.faults import Hang, TimedOut
 
 T = TypeVar("T")
 Answer = int | Literal["too large", "without a version", "lost", "made", "late"]
@@ -25,8 +25,13 @@ WRITES: Final = (
     "evict pods",
     "create events",
     "patch events",
+    "update leases",
+    "patch nodes",
+    "create resourceclaimtemplates",
+    "delete resourceclaimtemplates",
+    "patch resourcequotas/status",
 )
-"""The kinds of writes that every controller makes."""
+"""The kinds of writes that controllers make."""
 FOR_EVER: Final = float("inf")
 
 
@@ -50,41 +55,27 @@ class Trouble:
     """Whether it concerns a write about an object of this name."""
 
 
-@dataclass(slots=True)
 class Answers:
     """The troubles with the API server; they may be changed at any time.
 
     Args:
-        longest: seconds after which a write without an answer cannot take effect any more.
+        hang: takes over the writes that are made late, or never (``simulation.faults.Hang``).
     """
 
-    clock: Clock
-    longest: float
-    random: Random = field(default_factory=lambda: Random(0))
-    troubles: list[Trouble] = field(default_factory=list)
-    late: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
-    """Writes that are made later, and when."""
+    def __init__(self, clock: Clock, hang: Hang):
+        self.troubles: list[Trouble] = []
+        self.hang = hang
+        self._clock = clock
 
     def trouble_with(self, call: ApiCall) -> Trouble | None:
         """The trouble that the call meets."""
-        now = self.clock.monotonic()
+        now = self._clock.monotonic()
         self.troubles = [one for one in self.troubles if one.until > now and one.times > 0]
         kind = kind_of(call)
         found = next((one for one in self.troubles if one.write == kind and one.about(call.name)), None)
         if found is not None:
             found.times -= 1
         return found
-
-    def make_late_writes(self) -> None:
-        """Make the writes whose time has come, as the API server does for whom nobody waits any more."""
-        now = self.clock.monotonic()
-        due = [write for at, write in self.late if at <= now]
-        self.late = [one for one in self.late if one[0] > now]
-        for write in due:
-            try:
-                write()
-            except Exception:  # noqa: BLE001 - nobody hears of it, whatever it is
-                continue
 
 
 class AnsweringApi(ApiDecorator):
@@ -96,23 +87,21 @@ class AnsweringApi(ApiDecorator):
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer that the trouble gives, if the call meets one."""
-        self._answers.make_late_writes()
         trouble = self._answers.trouble_with(call) if call.is_write else None
         if trouble is None:
             return proceed()
         match trouble.answer:
             case int() as code:
-                raise error_from(code, {"message": f"{call}: answered with {code}", "reason": ""})
+                raise error_from(code, {"message": f"{call}: answered with {code}"})
             case "too large":
                 raise error_from(500, {"message": "etcdserver: request is too large"})
+            case "without a version":
+                return _unversioned(proceed())
             case "made":
                 proceed()
             case "late":
-                at = self._answers.clock.monotonic() + self._answers.random.random() * self._answers.longest
-                self._answers.late.append((at, proceed))
-            case "without a version":
-                return _unversioned(proceed())
-        raise Unavailable(f"{call}: timed out")
+                self._answers.hang(call, proceed)
+        raise TimedOut(f"{call}: timed out")
 
 
 def _unversioned(answer: T) -> T:

@@ -28,7 +28,7 @@ from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
-from simulation.node import SimulatedNode
+from simulation.node import SimulatedNode, registered_node
 from simulation.programs import (
     NAMESPACE,
     PluginConnection,
@@ -39,6 +39,7 @@ from simulation.programs import (
 )
 from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
+from tests.simulation.answers import AnsweringApi, Answers
 from tests.simulation.binding import Binding
 from tests.simulation.bridged_node import BridgedNode
 from tests.simulation.device_plugins import VendorPlugin
@@ -51,6 +52,7 @@ from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlots
+from tests.simulation.promise_checks import PromiseChecks
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -111,10 +113,13 @@ class SimulatedCluster:
         self._device_plugins = device_plugins
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.evictions = EvictionChecks(self.api.sharing(), self.names)
+        self._promises = PromiseChecks(self.api.sharing(), self.clock, self.found)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
         longest = self.settings.controller.longest_write_seconds
         self.late = LateWrites(self.clock, self.random, self.log, longest, self.found)
         """The writes that hang now."""
+        self.answers = Answers(self.clock, self.late.hang)
+        """What else is answered to controllers' writes; may be changed at any time."""
         self._networks: dict[str, FaultyApi] = {}
         self._checked_writes = -1
         self.user = self._api(Process("user", lambda _: None), "kubectl")
@@ -161,10 +166,7 @@ class SimulatedCluster:
 
     def register(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """The kubelet of a node creates the Node object."""
-        ready = {"type": "Ready", "status": "True"}
-        status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
-        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
-        self.user.create(NODES, {"metadata": metadata, "status": status})
+        self.user.create(NODES, registered_node(name, labels or {}))
 
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
         hang = self.late.hang if user == CONTROLLER else None
@@ -182,7 +184,7 @@ class SimulatedCluster:
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
         if controls:
-            admitted = HostileApi(EvictionWatch(admitted, self.evictions), self.hostile)
+            admitted = HostileApi(AnsweringApi(EvictionWatch(admitted, self.evictions), self.answers), self.hostile)
         if controls and self.older_controllers:
             admitted = SilentAllocations(admitted)
         if ours:
@@ -268,9 +270,8 @@ class SimulatedCluster:
         longest = self.settings.controller.write_seconds
         if result is not None and isinstance(result.error, TimedOut):
             return longest
-        if self.random.random() < self.faults.network.slow:
-            return self.random.uniform(0, longest)
-        return 0.0
+        slow = self.random.random() < self.faults.network.slow
+        return self.random.uniform(0, longest) if slow else 0.0
 
     @property
     def faults(self) -> FaultProfile:
@@ -365,6 +366,7 @@ class SimulatedCluster:
             holders = [slot.name for slot in self._controllers if getattr(slot.program, "holds_lease", False)]
             if len(holders) > 1:
                 self.found.append(f"{holders} hold the Lease at once")
+        self._promises.look(self.controllers())
         if self.found:
             raise Violation("\n".join(self.found))
         if self._checked_writes != self.log.total_writes:

@@ -28,6 +28,7 @@ from tests.simulation.settled_checks import (
 )
 from tests.simulation.template_checks import check_unused_templates
 from tests.system.access_incidents import AccessIncidents, kinds_change
+from tests.system.answer_incidents import AnswerIncidents
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.class_incidents import ClassIncidents
 from tests.system.condition_incidents import ConditionIncidents, conditions_close
@@ -242,10 +243,8 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     namesakes, quotas = NamesakeIncidents(seed, cluster, start.faults), QuotaIncidents(seed, cluster, restores)
     conditions, templates = ConditionIncidents(seed, cluster), TemplateIncidents(seed, cluster)
-    protections, classes = (
-        ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed)),
-        ClassIncidents(seed, cluster),
-    )
+    protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
+    classes, answers = ClassIncidents(seed, cluster), AnswerIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -259,6 +258,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
             disks.undo()
             access.undo()
             plugins.undo()
+            answers.undo()
             _rest(cluster, faults)
         workload.act()
         disks.act()
@@ -273,12 +273,14 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         classes.act()
         threads.act()
         plugins.act()
+        answers.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
         if chance.random() < QUESTIONED:
             check_knowledge(cluster, chance.sample(sorted(REQUESTS), QUESTIONS))
     access.undo()
+    answers.undo()
     if faults.network.silence:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS

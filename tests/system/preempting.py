@@ -4,6 +4,7 @@ import random
 from contextlib import suppress
 from typing import Final
 
+from controller.reconcile.history import RAREST_RESORT_SECONDS
 from driver.kube.api import (
     EVENTS,
     POD_DISRUPTION_BUDGETS,
@@ -22,6 +23,7 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.eviction_checks import GANG, LEAST
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
+from tests.system.answer_incidents import AnswerIncidents
 from tests.system.gangs import gang_template
 from tests.system.history import cards, reproducible
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
@@ -65,6 +67,7 @@ class PreemptingHistory:
     """The history of one seed."""
 
     def __init__(self, seed: int):
+        self._seed = seed
         self._random = random.Random(f"preempting {seed}")
         self._faults = self._random.choice(FAULTS)
         layout = self._random.choice(LAYOUTS)
@@ -88,7 +91,7 @@ class PreemptingHistory:
         Raises:
             Violation: an invariant does not hold.
         """
-        cluster, chance = self.cluster, self._random
+        cluster, chance, answers = self.cluster, self._random, AnswerIncidents(self._seed, self.cluster)
         cluster.settle()
         published = cluster.invariants.pools()
         for _ in range(chance.randint(3, 8)):
@@ -111,10 +114,16 @@ class PreemptingHistory:
                 chance.choice(actions)()
             except (NotFound, AlreadyExists):
                 continue
+            answers.act()
             cluster.run(chance.choice((0, 3, 10, 40, 200)))
             self._check_evictions()
         cluster.faults = NO_FAULTS
+        answers.undo()
         cluster.settle()
+        if answers.happen:
+            # Nobody is evicted for a while for a pod whose placement was refused.
+            cluster.idle(RAREST_RESORT_SECONDS)
+            cluster.settle()
         check_settled(cluster)
         check_gangs(cluster)
         self._check_evictions()

@@ -1,6 +1,8 @@
 """Whatever the API server answers to writes, for however long: no device is in use for nobody, nobody else waits."""
 
 import random
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from controller.loop.writes_in_flight import MOST_TRIES
 from driver.backoff import delay
-from driver.kube.api import RESOURCE_CLAIMS, Api
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall, ApiError
+from simulation.clock import VirtualClock
 from tests.simulation.answers import ANSWERS, WRITES, Answer, AnsweringApi, Answers, Trouble
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 from tests.unit.controller.loop.world import GATE
@@ -27,19 +30,22 @@ class AnsweredWorld(PreemptingWorld):
     no claim has."""
 
     def __init__(self, nodes: int = 1, cards: int = 1, seed: int = 0, **more: Any):
-        self.answers: Answers | None = None
-        self._seed = seed
+        self._random = random.Random(seed)
+        self._late: list[tuple[float, Callable[[], object]]] = []
+        self.answers = Answers(VirtualClock(), self._hang)
         self._since: dict[str, float] = {}
         self.longest_held = 0.0
         super().__init__(nodes, cards, **more)
 
     def network(self) -> Api:
-        longest = self.settings.controller.longest_write_seconds
-        self.answers = self.answers or Answers(self.clock, longest, random.Random(self._seed))
+        self.answers = Answers(self.clock, self._hang)
         return AnsweringApi(self.api, self.answers)
 
+    def _hang(self, call: ApiCall, proceed: Callable[[], object]) -> None:
+        after = self._random.uniform(0, self.settings.controller.longest_write_seconds)
+        self._late.append((self.clock.monotonic() + after, proceed))
+
     def trouble(self, trouble: Trouble) -> None:
-        assert self.answers is not None
         self.answers.troubles.append(trouble)
 
     @property
@@ -47,6 +53,11 @@ class AnsweredWorld(PreemptingWorld):
         return TRYING_SECONDS + self.settings.controller.longest_write_seconds + MARGIN_SECONDS
 
     def observe(self) -> None:
+        due = [write for at, write in self._late if at <= self.clock.monotonic()]
+        self._late = [one for one in self._late if one[1] not in due]
+        for write in due:
+            with suppress(ApiError):
+                write()
         super().observe()
         claims = {f"default/{one['metadata']['name']}": one for one in self.api.list(RESOURCE_CLAIMS).items}
         # What is kept for a preemptor has an object that says so: the pod.
@@ -62,7 +73,7 @@ def evil(name: str) -> bool:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("write", [write for write in WRITES if "events" not in write and "evict" not in write])
+@pytest.mark.parametrize("write", [write for write in WRITES if "claims" in write or "patch pods" in write])
 def test_a_claim_whose_writes_fail_for_ever_keeps_nobody_elses_devices(write: str, answer: Answer) -> None:
     world = AnsweredWorld()
     world.trouble(Trouble(write, answer, about=evil))
@@ -87,6 +98,31 @@ def test_a_pod_whose_claim_cannot_be_written_is_told_why(answer: Answer) -> None
     else:
         assert world.condition("evil")[:2] == ("False", "WriteRefused")
         assert world.gates("evil") == [GATE]
+
+
+class AsLateAsPossible(random.Random):
+    """Chance by which a write that hangs is made in the last moment in which it can be."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return b - 0.01
+
+
+@pytest.mark.parametrize("goes", [False, True], ids=["the pod stays", "the pod goes"])
+def test_what_is_made_in_the_last_moment_is_not_given_to_somebody_else(goes: bool) -> None:
+    world = AnsweredWorld()
+    world._random = AsLateAsPossible()
+    world.trouble(Trouble("patch resourceclaims/status", "late", about=evil))
+    world.wanting("evil", HIGH)
+    world.settle(1)
+    world._late.clear()  # The first write is never made, and those after it are late.
+    if goes:
+        world.settle(2)
+        world.api.delete(PODS, "evil", "default", grace_period_seconds=0)
+    world.wanting("good")
+    for _ in range(200):
+        world.settle(0.5)
+        world.check()
+    assert (world.devices("evil"), world.devices("good")) == (["n1/gpu-0"], [])
 
 
 @pytest.mark.parametrize("answer", NEVER_ANSWERED)
