@@ -30,4 +30,4 @@ NVIDIA_REQUESTS: Final[Mapping[str, Object]] = {
 
 def has_nvidia_names(seed: int) -> bool:
     """Whether the names are offered in the history of ``seed``; all other histories stay the same."""
-    return random.Random(f"names of NVIDIA's driver in {seed}").random() < HISTORIES
+    return random.Random(f"NVIDIA's names are offered in {seed}").random() < HISTORIES
