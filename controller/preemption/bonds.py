@@ -12,6 +12,7 @@ from driver.model import Claim
 MOST_REASONS: Final = 8
 """Most reasons that are told."""
 _MOST_NAMED: Final = 3
+_NOT_LOWER: Final = "do not have a lower priority"
 _PODS: Final = "pods"
 _POD_GROUPS: Final = "podgroups"
 
@@ -52,7 +53,9 @@ class Bonds:
         known = self._alone.get(uid)
         if known is None:
             holder = self.holders[uid]
-            if self.is_bound(holder):
+            if not holder.claims and holder.priority >= self.priority:
+                known = CannotGo(_NOT_LOWER)
+            elif self.is_bound(holder):
                 known = self.closure((uid,))
             else:
                 reason = self._obstacle(holder)
@@ -97,7 +100,9 @@ class Bonds:
         return [
             claim
             for claim in claims.values()
-            if all(user in gone for user in self._occupancy.users(claim.uid)) and not self._stranger(claim)
+            if all(user in gone for user in self._occupancy.users(claim.uid))
+            and not self._stranger(claim)
+            and not _is_of_group(claim)
         ]
 
     def kept(self, forbidden: Mapping[str, Collection[str]]) -> Sequence[KeptPods]:
@@ -121,8 +126,9 @@ class Bonds:
 
     def _obstacle(self, holder: Holder) -> str:
         """Why the pod itself cannot go; "" if it can."""
-        if holder.priority >= self.priority:
-            return "do not have a lower priority"
+        if holder.priority >= self.priority and (holder.claims or not holder.gang):
+            # A member without devices goes with the others, but keeps none of them from going.
+            return _NOT_LOWER
         if holder.kept or (spared := self.spared.get(holder.pod, "")):
             return holder.kept or spared
         if len(holder.budgets) > 1:
@@ -134,6 +140,8 @@ class Bonds:
 
     def claims_obstacle(self, holder: Holder) -> str:
         """Why the claims of a pod keep it from going, whoever asks; "" if they do not."""
+        if holder.claims and all(map(_is_of_group, holder.claims)):
+            return "use only claims of PodGroups, which last as long as these"
         return next(filter(None, map(self._claim_obstacle, holder.claims)), "")
 
     def _claim_obstacle(self, claim: Claim) -> str:
@@ -181,3 +189,8 @@ class Bonds:
             and all(number[kind] >= gang.sub_groups[kind].minimum for kind, _ in broken)
         )
         return {member.uid for member in members if not enough or member.sub_group in broken}
+
+
+def _is_of_group(claim: Claim) -> bool:
+    """Return whether the claim is reserved for a PodGroup: the end of its pods does not free it."""
+    return any(consumer.resource == _POD_GROUPS for consumer in claim.reserved_for)

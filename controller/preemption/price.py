@@ -8,8 +8,8 @@ from controller.preemption.bonds import Bonds
 from driver.model import Claim
 
 Price = tuple[float, ...]
-"""Compared part by part; less is better: the highest priority, the parts of cards that are lost, the number of pods,
-and then the ages, that of the oldest pod first."""
+"""Compared part by part; less is better: the highest priority of those with devices, the parts of cards that are lost,
+the number of pods, and then the ages, that of the oldest pod first."""
 RANK: Final = 3
 """The parts of a price without the ages."""
 
@@ -32,7 +32,7 @@ class Prices:
         holders = [self._bonds.holders[uid] for uid in uids]
         claims = {claim.uid: claim for holder in holders for claim in holder.claims}
         return (
-            max([holder.priority for holder in holders]),
+            max([holder.priority for holder in holders if holder.claims] or [holder.priority for holder in holders]),
             sum([self._parts_of(claim) for claim in claims.values()]),
             len(holders),
             *[-created for created in sorted([holder.created for holder in holders])],

@@ -14,6 +14,8 @@ from driver.model import Claim
 OVERDUE_SECONDS: Final = 60.0
 """Time after the end of its grace period from which a pod that still exists is not counted on any more."""
 _OVERDUE: Final = "outlast their grace period"
+_RANK_SECONDS: Final = 1e-6
+_MOST_RANKS: Final = 500_000
 UNBOUND: Final = "have not started yet"
 """Why a pod is no victim that kube-scheduler may be binding."""
 
@@ -104,7 +106,9 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
     records = (state.claims.get(key) for key in pod.claim_keys)
     overdue, late = is_overdue(state, pod, now), _is_late(state, pod, now, limits.longest_grace)
     kept = limits.spared.get(pod.uid, "")
-    if overdue:
+    if pod.is_static:
+        kept = "are static pods, which no eviction ends"
+    elif overdue:
         kept = _OVERDUE
     elif late:
         kept = f"take longer than {limits.longest_grace:g} seconds to end"
@@ -115,13 +119,33 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
         uid=pod.uid,
         node=state.nodes.node_of(pod.key),
         priority=pod.priority,
-        created=epoch_seconds(pod.created),
+        created=epoch_seconds(pod.created) + _younger(state, pod.key),
         claims=tuple([one.claim for one in records if one is not None and one.claim.allocation is not None]),
         gang=state.gangs.of(pod.key),
-        budgets=state.budgets.of(pod.namespace, dict(pod.needs.pod.labels)),
+        budgets=budgets_of(state, pod),
         kept=kept,
         going=pod.deleting and not overdue and not late,
     )
+
+
+def _younger(state: State, pod: str) -> float:
+    """Return by how much less than a second a member of a gang counts as younger: of one age, the last rank goes first,
+    and the leader last."""
+    if not state.gangs.of(pod) or state.gangs.leads(pod):
+        return 0
+    return min(state.gangs.rank(pod) + 1, _MOST_RANKS) * _RANK_SECONDS
+
+
+def budgets_of(state: State, pod: PodView) -> tuple[str, ...]:
+    """Return the budgets that count for the eviction of the pod, as the Eviction API reads them.
+
+    They do not count for a pod that has not started. One for which ``unhealthyPodEvictionPolicy`` lets it go counts
+    only beside others: several refuse every eviction.
+    """
+    if pod.starting:
+        return ()
+    found = state.budgets.of(pod.namespace, dict(pod.needs.pod.labels))
+    return () if len(found) == 1 and not pod.ready and state.budgets.lets_unhealthy_go(found[0]) else found
 
 
 def running_gang(state: State, key: str) -> RunningGang:

@@ -16,11 +16,13 @@ class Budget:
         key: ``namespace/name``.
         selector: selects pods of its namespace; None selects none.
         allowed: number of disruptions that it allows now.
+        lets_unhealthy_go: whether pods that are not ready go without using it up: always, or while enough others are.
     """
 
     key: str
     selector: LabelSelector | None
     allowed: int
+    lets_unhealthy_go: bool = False
 
 
 def budget_from(obj: Object) -> Budget:
@@ -33,7 +35,9 @@ def budget_from(obj: Object) -> Budget:
     is_current = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     allowed = int(status.get("disruptionsAllowed") or 0) if is_current else 0
     key = f"{metadata['namespace']}/{metadata['name']}"
-    return Budget(key, label_selector_from(spec.get("selector")), max(0, allowed))
+    healthy, desired = int(status.get("currentHealthy") or 0), int(status.get("desiredHealthy") or 0)
+    unhealthy = spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= desired > 0
+    return Budget(key, label_selector_from(spec.get("selector")), max(0, allowed), unhealthy)
 
 
 class Budgets:
@@ -42,7 +46,7 @@ class Budgets:
     Attributes:
         readable: whether they are known: otherwise nobody can tell which pods may go.
         changes: number of changes so far.
-        selections: number of those that may have changed which budgets select a pod.
+        selections: number of those that may have changed which budgets count for a pod.
     """
 
     def __init__(self) -> None:
@@ -56,7 +60,7 @@ class Budgets:
         before = namespace.get(budget.key)
         namespace[budget.key] = budget
         self.changes += before != budget
-        self.selections += before is None or before.selector != budget.selector
+        self.selections += before is None or _selection(before) != _selection(budget)
         return before
 
     def remove(self, key: str) -> bool:
@@ -75,6 +79,10 @@ class Budgets:
         found = self._budgets.get(namespace, {}).values()
         return tuple(one.key for one in found if one.selector is not None and one.selector.selects(labels))
 
+    def lets_unhealthy_go(self, key: str) -> bool:
+        """Return whether pods that are not ready go without using up this budget."""
+        return self._budgets[key.partition("/")[0]][key].lets_unhealthy_go
+
     @property
     def allowed(self) -> Mapping[str, int]:
         """The number of disruptions that each budget allows now."""
@@ -83,6 +91,11 @@ class Budgets:
     def _all(self) -> Iterator[Budget]:
         for namespace in self._budgets.values():
             yield from namespace.values()
+
+
+def _selection(budget: Budget) -> object:
+    """Return what decides for which pods the budget counts."""
+    return budget.selector, budget.lets_unhealthy_go
 
 
 class BudgetHandler:
@@ -94,7 +107,7 @@ class BudgetHandler:
     def on_update(self, budget: Budget, changes: Changes) -> None:
         """See ``Handler``."""
         before = self._budgets.put(budget)
-        if before is not None and (budget.allowed > before.allowed or budget.selector != before.selector):
+        if before is not None and (budget.allowed > before.allowed or _selection(budget) != _selection(before)):
             changes.favour("")
 
     def on_delete(self, key: str, changes: Changes) -> None:

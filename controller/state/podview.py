@@ -93,6 +93,12 @@ class PodView:
     """``spec.priorityClassName``."""
     scheduler: str = DEFAULT_SCHEDULER
     """``spec.schedulerName``."""
+    is_static: bool = False
+    """True if it stands for a static pod of its node (``kubernetes.io/config.mirror``)."""
+    starting: bool = False
+    """True in the phase Pending: budgets do not count for its eviction."""
+    ready: bool = True
+    """Its condition Ready, which budgets depend on."""
     started: str = ""
     """``status.startTime`` of a pod with a deadline, which counts from then; "" if the kubelet has not accepted it."""
 
@@ -149,6 +155,9 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         asked_to_end=_asked_to_end(metadata),
         grace_seconds=_grace(metadata, spec),
         priority_class=text(spec.get("priorityClassName")),
+        is_static="kubernetes.io/config.mirror" in (metadata.get("annotations") or {}),
+        starting=status.get("phase") == "Pending",
+        ready=(conditions.get("Ready") or {}).get("status") == "True",
         scheduler=text(spec.get("schedulerName")) or DEFAULT_SCHEDULER,
         started=text(status.get("startTime")) if spec.get("activeDeadlineSeconds") else "",
     )

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
+from controller.allocation import Fleet
+from controller.reconcile.occupancy import budgets_of
+from controller.state import State
+from controller.state.budgets import budget_from
 from driver.kube.api import POD_DISRUPTION_BUDGETS, PODS, Api, Conflict, Invalid, NotFound, Object, OverBudget
+from driver.names import Names
 from memoryapi import MemoryApi
 from tests.contract.conftest import eventually
 from tests.contract.test_pods import bind, unscheduled
@@ -127,6 +132,36 @@ def test_a_pod_that_is_not_ready_uses_no_budget(api: Api, namespace: str, policy
     else:
         with pytest.raises(OverBudget):
             api.evict("p", namespace)
+
+
+@pytest.mark.parametrize("policy", ["AlwaysAllow", "IfHealthyBudget", None])
+@pytest.mark.parametrize("wanted", [0, 1])
+@pytest.mark.parametrize("state", ["ready", "unready", "pending"])
+def test_what_is_foreseen_of_an_eviction_is_what_the_api_server_answers(
+    api: Api, namespace: str, policy: str | None, wanted: int, state: str
+) -> None:
+    """``wanted`` pods have to be healthy; one other is. Nobody asks about pods that have ended."""
+    running(api, "other", namespace)
+    if state == "pending":
+        waiting = unscheduled("p", namespace)
+        waiting["metadata"]["labels"] = APP
+        api.create(PODS, waiting)
+    else:
+        running(api, "p", namespace, ready=state == "ready")
+    healthy = 2 if state == "ready" else 1
+    more = {} if policy is None else {"unhealthyPodEvictionPolicy": policy}
+    budget(api, namespace, healthy=healthy, allowed=healthy - wanted, **more)
+    known = State(Fleet(), Names())
+    known.budgets.put(budget_from(api.get(POD_DISRUPTION_BUDGETS, "b", namespace)))
+    known.put(PODS, api.get(PODS, "p", namespace))
+    pod = known.pods[f"{namespace}/p"]
+    foreseen = all(known.budgets.allowed[one] > 0 for one in budgets_of(known, pod))
+    try:
+        api.evict("p", namespace, dry_run=True)
+        answered = True
+    except OverBudget:
+        answered = False
+    assert foreseen == answered
 
 
 def test_a_pod_of_two_budgets_cannot_be_evicted(api: Api, namespace: str) -> None:

@@ -1,5 +1,6 @@
 """How much of a card an allocated device takes, as one number for every kind of device."""
 
+import re
 from typing import Final
 
 from controller.allocation.devices.layout import NO_GROUP
@@ -13,6 +14,10 @@ Card = tuple[PoolKey, int | str]
 _SHARED: Final = ("memory", "cores")
 """Capacities of a shareable device that tell how much of its card a share takes."""
 _SLOTS: Final = ("slots",)
+_SIZES: Final = ("memory-slice", "aicore")
+"""Counters that tell how large a partition is, if its card has them: a MIG partition has memory slices, each a counter
+of its own, and a vNPU has cores."""
+_NUMBER: Final = re.compile(r"-\d+$")
 
 
 def card_of(device: PoolDevice | None, result: Result) -> Card:
@@ -26,17 +31,36 @@ def card_parts(device: PoolDevice | None, result: Result) -> int:
     """The part of a card that the result takes: of ``CARD``, rounded to the nearest number.
 
     A share takes the larger one of its parts of memory and cores, or if it has neither, as of a device plugin that says
-    nothing of memory, its part of the slots; a partition, the largest of its parts of the card's counters. Any other
-    device is a whole card. One that no slice publishes any more is taken for one, too.
+    nothing of memory, its part of the slots; a partition, its part of the memory slices (MIG) or cores (vNPU), or of a
+    card that has neither, the largest of its parts of the counters. Any other device is a whole card. One that no slice
+    publishes any more is taken for one, too.
     """
     if device is None:
         return CARD
     if result.share_id:
         amounts = _consumed(device, result, _SHARED) or _consumed(device, result, _SLOTS)
     else:
-        amounts = [(drawn, device.pool.total[index]) for index, drawn in device.draws]
+        amounts = _drawn(device)
     parts = [_part(amount, total) for amount, total in amounts if amount > 0]
     return max(parts) if parts else CARD
+
+
+def _drawn(device: PoolDevice) -> list[tuple[int, int]]:
+    """How much the partition draws of each counter of its card, and how much there is; of its size alone, if it can.
+
+    Counters that differ by a number at the end, as slices of memory do, are one.
+    """
+    pool, drawn, total = device.pool, dict[str, int](), dict[str, int]()
+    sets = {pool.counters[index].counter_set for index, _ in device.draws}
+    for index, counter in enumerate(pool.counters):
+        if counter.counter_set in sets:
+            name = _NUMBER.sub("", counter.counter)
+            total[name] = total.get(name, 0) + pool.total[index]
+    for index, amount in device.draws:
+        name = _NUMBER.sub("", pool.counters[index].counter)
+        drawn[name] = drawn.get(name, 0) + amount
+    names = [name for name in _SIZES if drawn.get(name)][:1] or [*drawn]
+    return [(drawn[name], total[name]) for name in names]
 
 
 def _consumed(device: PoolDevice, result: Result, names: tuple[str, ...]) -> list[tuple[int, int]]:

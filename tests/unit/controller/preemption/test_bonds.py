@@ -117,6 +117,39 @@ def test_a_claim_with_users_that_are_not_known_is_kept(user: Consumer, reason: s
     assert answer.kept == (KeptPods(reason, 1, ("ns/low",)),)
 
 
+def test_the_claim_of_a_pod_group_outlasts_its_pods() -> None:
+    group = Consumer("podgroups", "g", "uid-g", "scheduling.k8s.io")
+    cluster = Cluster([1])
+    cluster.hold("low", WHOLE)
+    (held,) = cluster.holders["low"].claims
+    cluster.change("low", claims=(replace(held, reserved_for=(group,)),))
+    answer = cluster.preempt(pod(WHOLE))
+    assert isinstance(answer, NoPreemption)
+    assert answer.kept == (KeptPods("use only claims of PodGroups, which last as long as these", 1, ("ns/low",)),)
+    cluster = Cluster([2])
+    cluster.hold("both", WHOLE)
+    cluster.hold("other", WHOLE)
+    (held,), (own,) = cluster.holders["both"].claims, cluster.holders.pop("other").claims
+    cluster.change("both", claims=(replace(held, reserved_for=(group,)), replace(own, reserved_for=())))
+    answer = cluster.preempt(pod(WHOLE))
+    assert victims(answer) == ["both"]
+    assert isinstance(answer, Preemption)
+    assert answer.victims[0].claims == (own.key,)
+
+
+def test_a_member_without_devices_keeps_nobody_of_its_gang_and_goes_only_with_it() -> None:
+    cluster = Cluster([1])
+    cluster.hold("low", WHOLE, gang="g")
+    cluster.hold("boss", gang="g", priority=10**6)
+    members = (GangMember("uid-low"), GangMember("uid-boss"))
+    cluster.gangs["g"] = RunningGang("g", members, minimum=2)
+    assert sorted(victims(cluster.preempt(pod(WHOLE)))) == ["boss", "low"]
+    cluster = Cluster([1], cpus=2)
+    cluster.hold("boss", gang="g", priority=10**6, cpus=2)
+    cluster.gangs["g"] = RunningGang("g", (GangMember("uid-boss"),))
+    assert isinstance(cluster.preempt(pod(WHOLE, cpus=1)), NoPreemption)
+
+
 def test_a_claim_with_devices_of_others_or_admin_access_is_kept() -> None:
     for change, reason in (
         ({"driver": "other.example.com"}, "hold devices of other drivers in a claim of ours"),

@@ -6,7 +6,9 @@ import pytest
 
 from controller.allocation import CARD
 from driver.model import Claim
+from driver.wire import allocation_from, slice_from
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, names, pool, want
+from tests.unit.kubeletplugin.publish.publishing_node import running
 
 CARD_DRAWS = {"c.memory": 8, "c.compute": 7}
 SLICES = pool(
@@ -45,6 +47,28 @@ def test_a_device_is_part_of_a_card(wanted: object, part: int) -> None:
     answer = built.allocate("n1", {}, [claim(wanted)])  # type: ignore[arg-type]
     assert isinstance(answer, tuple)
     assert sum(built.card_parts(answer[0]).values()) == part
+
+
+@pytest.mark.parametrize(
+    ("cards", "eighths"),
+    [
+        ("h100x8", {"": 8, "1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}),
+        ("a100x4", {"": 8, "1g.5gb": 1, "1g.10gb": 2, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8}),
+        ("ascend310px4", {"": 8, "vir01": 1, "vir02_1c": 2, "vir02": 2, "vir04_3c": 4, "vir04": 4}),
+    ],
+)
+def test_a_partition_that_the_plugin_publishes_is_its_part_of_the_card(cards: str, eighths: dict[str, int]) -> None:
+    node, publishers = running(cards)
+    publishers.run(5)
+    built, found = fleet(), dict[str, int]()
+    for part in node.slices():
+        built.upsert_slice(slice_from(part))
+    for part in node.slices():
+        for one in part["spec"].get("devices", ()):
+            result = {"request": "r", "driver": "lode.dev", "pool": part["spec"]["pool"]["name"], "device": one["name"]}
+            its = sum(built.card_parts(allocation_from({"devices": {"results": [result]}})).values())
+            assert found.setdefault(one["attributes"]["profile"]["string"], its) == its
+    assert {name: found[name] for name in eighths} == {name: CARD * size // 8 for name, size in eighths.items()}
 
 
 def test_a_claim_that_is_lifted_does_not_count_until_it_is_put_back() -> None:
