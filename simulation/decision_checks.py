@@ -1,4 +1,5 @@
 """Invariants of every allocation, checked against the claim, classes, slices, rules and nodes that the controller knew.
+So is what a pod holds already when it is let go.
 
 A controller may act on its last events although the cluster has changed since. So its allocations are checked against
 the objects that its reflectors delivered, not against those in the API.
@@ -8,13 +9,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, PodView, StateDelta
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
-from controller.writing.steps import PatchClaimStatus
+from controller.writing.steps import PatchClaimStatus, RemoveGate, Target
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kinds import KIND_ATTRIBUTE
-from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.kube.reflector import Missing, Reflector, Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
 from driver.names import NVIDIA_DRA_DRIVER, Names
@@ -38,10 +39,12 @@ class DecisionChecks:
     def __init__(self, found: list[str], reflectors: Callable[[], Iterable[Reflector]], names: Names = _NAMES):
         self._found = found
         self._reflectors = reflectors
-        self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in (*_KINDS, NODES)}
+        self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in (*_KINDS, NODES, PODS)}
         self._rules = AllocationRules(self._told, names)
         self._looked_at: dict[str, Allocation] = {}
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
+        self._let_go: dict[str, WriteSequence] = {}
+        """The last sequence by which each pod was let go, by uid, for the same reason."""
 
     def tell(self, delta: StateDelta) -> None:
         """Apply an event of a reflector."""
@@ -57,8 +60,10 @@ class DecisionChecks:
                 self._told[resource] = {}
 
     def look(self, sequence: WriteSequence) -> None:
-        """Check the allocations of a decision."""
+        """Check the allocations of a decision, and what a pod has that is let go."""
         for step in sequence.steps:
+            if isinstance(step, RemoveGate):
+                self._look_at_gate(step.target, sequence)
             if isinstance(step, PatchClaimStatus) and step.allocation is not None:
                 if self._looked_at.get(step.target.uid) == step.allocation:
                     continue
@@ -73,6 +78,22 @@ class DecisionChecks:
                 if record is not None and record.claim.uid == step.target.uid:
                     problems = self._rules.problems(record.claim, step.allocation)
                     self._found += [f"{step.target.key} is to be allocated: {problem}" for problem in problems]
+
+    def _look_at_gate(self, target: Target, sequence: WriteSequence) -> None:
+        """Check that no pod is let go on a device that is tainted for it or not published."""
+        pod: PodView | None = self._told[PODS].get(target.key)
+        if pod is None or pod.uid != target.uid:
+            return
+        known = self._let_go.get(pod.uid)
+        if known is not None and known.steps[-len(sequence.steps) :] == sequence.steps:
+            # What is left of it is repeated.
+            return
+        self._let_go[pod.uid] = sequence
+        records = (self._told[RESOURCE_CLAIMS].get(key) for key in pod.claim_keys)
+        held = (one.claim.allocation for one in records if one is not None and one.claim.allocation is not None)
+        results = (result for allocation in held for result in allocation.results)
+        for problem in (problem for result in results for problem in self._rules.unusable(result)):
+            self._found.append(f"{target.key} is let go: {problem}")
 
 
 def _is_out_of_contact(reflector: Reflector) -> bool:
@@ -109,6 +130,18 @@ class AllocationRules:
             for result in results:
                 yield from self._device_problems(want, result)
         yield from self._constraint_problems(claim, allocation)
+
+    def unusable(self, result: Result) -> Iterator[str]:
+        """What keeps pods from a device of ours that was allocated before."""
+        if result.device.driver != self._names.driver:
+            return
+        device = self._device(result.device)
+        if device is None:
+            yield f"{result.device} is not published"
+            return
+        for taint in (*device.taints, *self._rule_taints(result.device)):
+            if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, result.tolerations):
+                yield f"{result.device} has the taint {taint}, which the claim does not tolerate"
 
     def _device_problems(self, want: Want, result: Result) -> Iterator[str]:
         device = self._device(result.device)

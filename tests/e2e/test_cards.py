@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.e2e.client import Client, eventually
+from tests.e2e.client import Client, Object, eventually
 from tests.e2e.pods import pod, request, template
 
 UUID = 'device.attributes["lode.dev"].uuid'
@@ -54,5 +54,52 @@ def test_a_card_is_drained_reset_and_put_back_while_its_neighbours_run_on(client
         eventually("the pod is told that the card is cordoned", waits)
         assert lode(client, "uncordon", card).returncode == 0
         client.wait_until_ready(namespace, "again", "neighbour")
+    finally:
+        lode(client, "uncordon", card)
+
+
+@pytest.mark.release
+def test_a_card_under_a_deployment_is_drained_with_one_eviction(client: Client, namespace: str) -> None:
+    template_of_pod = pod("serve", "unused")["spec"]
+    entry = {**template_of_pod["resourceClaims"][0], "resourceClaimName": "shared"}
+    entry.pop("resourceClaimTemplateName")
+    labels = {"app": "serve"}
+    deployment: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {**template_of_pod, "resourceClaims": [entry]}},
+        },
+    }
+    deployment["spec"]["template"]["spec"].pop("restartPolicy", None)
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "shared"},
+        "spec": template("unused", request())["spec"]["spec"],
+    }
+
+    def serving() -> bool:
+        pods = client.list("pods", namespace)
+        (only,) = [one for one in pods if not one["metadata"].get("deletionTimestamp")]
+        return bool(only["status"]["phase"] == "Running")
+
+    def card_of_claim() -> str:
+        (stored,) = client.list("resourceclaims", namespace)
+        (result,) = stored["status"]["allocation"]["devices"]["results"]
+        return f"{result['pool'].partition('/')[0]}/{result['device']}"
+
+    client.create(namespace, claim, deployment)
+    eventually("the pod runs", serving)
+    card = card_of_claim()
+    try:
+        drained = lode(client, "drain", card, "--delete-emptydir-data", "--timeout=90s")
+        assert drained.returncode == 0, drained.stderr
+        assert drained.stdout.count(f"evicting pod {namespace}/serve-") == 1
+        eventually("the next pod runs", serving)
+        assert card_of_claim() != card
     finally:
         lode(client, "uncordon", card)

@@ -35,6 +35,7 @@ from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.gang_write_checks import GangWriteChecks
 from tests.simulation.node_write_checks import node_problems
 from tests.simulation.quota_write_checks import QuotaWriteChecks
+from tests.simulation.said_checks import said_problems
 from tests.simulation.template_write_checks import template_problems
 
 T = TypeVar("T")
@@ -111,6 +112,7 @@ class WriteChecks(ApiDecorator):
         match call.resource:
             case _ if call.resource == EVENTS:
                 yield from _event_problems(answer)
+                yield from said_problems(answer.get("message") or "", call.namespace, self._namespaces())
             case _ if call.resource == NODES:
                 yield from node_problems(before, answer, self._names)
             case _ if call.resource == RESOURCE_CLAIM_TEMPLATES:
@@ -146,6 +148,7 @@ class WriteChecks(ApiDecorator):
         own = {f"{namespace}/{claim_name(pod, entry)}" for entry in pod["spec"].get("resourceClaims") or []}
         for condition in status.get("conditions") or []:
             message = condition.get("message") or ""
+            yield from said_problems(message, namespace, self._namespaces())
             if len(message) > MAX_CONDITION_MESSAGE:
                 yield f"a message has {len(message)} characters"
             # A claim that was deleted, and created from the template again, had such a name before.
@@ -280,6 +283,10 @@ class WriteChecks(ApiDecorator):
     def _is_gated(self, pod: Object) -> bool:
         """Whether the pod has not been let go, or has its gate again because a backup was restored."""
         return self._names.gate in [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+
+    def _namespaces(self) -> frozenset[str]:
+        """The namespaces that have pods."""
+        return frozenset(pod["metadata"]["namespace"] for pod in self._reader.list(PODS, limit=0).items)
 
     def _read(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:

@@ -1,0 +1,49 @@
+"""The checks of decisions find a pod that is let go on a device which is tainted for it, or which nobody publishes."""
+
+from typing import Any
+
+import pytest
+
+from controller.allocation import Fleet
+from controller.state import State
+from controller.writing import WriteSequence
+from controller.writing.steps import RemoveGate, Target
+from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
+from driver.kube.reflector import Upserted
+from simulation.decision_checks import DecisionChecks
+from tests.unit.controller.filled_state import GATE, NAMES, claim, pod, slice_on, taint_rule
+
+
+def look(*objects: tuple[Any, Object]) -> list[str]:
+    """What is found wrong when the pod ``p`` is let go, by a controller that knows these objects."""
+    found: list[str] = []
+    checks, state = DecisionChecks(found, list), State(Fleet(), NAMES)
+    for number, (kind, obj) in enumerate(objects, 1):
+        metadata = {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"], "resourceVersion": str(number)}
+        checks.tell(state.decode(Upserted(kind, {**obj, "metadata": metadata})))
+    gate = RemoveGate(Target(PODS, "default/p", "uid-p"), GATE, 0)
+    sequence = WriteSequence(("pod", "default/p"), (gate,))
+    checks.look(sequence)
+    # What is repeated is not judged again.
+    checks.look(sequence)
+    return found
+
+
+HELD = ((RESOURCE_CLAIMS, claim("a", at="n1/gpu-0", by=("p",))), (PODS, pod("p", "a")))
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([(RESOURCE_SLICES, slice_on("n1"))], ""),
+        ([], "is not published"),
+        ([(RESOURCE_SLICES, slice_on("n1", 0))], "is not published"),
+        (
+            [(RESOURCE_SLICES, slice_on("n1")), (DEVICE_TAINT_RULES, taint_rule("r", "n1", whole_pool=False))],
+            "has the taint t:NoSchedule, which the claim does not tolerate",
+        ),
+    ],
+)
+def test_what_a_pod_holds_is_judged_when_it_is_let_go(others: list[tuple[Any, Object]], expected: str) -> None:
+    found = look(*others, *HELD)
+    assert found == ([f"default/p is let go: lode.dev/n1/lode.dev/gpu-0 {expected}"] if expected else [])
