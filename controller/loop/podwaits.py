@@ -314,8 +314,9 @@ class PodWaits:
             return False
         if node in self._held_from(view):
             return False
-        with self._state.rooms.open_to(*self._preempting.party_of(view)):
-            return could_take(self._state, answer, node)
+        party, priority = self._preempting.party_of(view)
+        with self._state.rooms.open_to(party, priority):
+            return could_take(self._state, answer, node) or self._preempting.could_make_room(answer, node, priority)
 
     def _depends_on_others(self, key: str) -> bool:
         pod = self._state.pods.get(key)

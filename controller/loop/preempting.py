@@ -24,6 +24,7 @@ from controller.reconcile import (
     VictimLimits,
     Wait,
     decide_gang,
+    fits_without_later_pods,
     is_recorded,
     known_gang,
     make_room,
@@ -139,6 +140,14 @@ class Preempting:
         """Return by what name those are known that are given room together: the gang of the pod, or the pod."""
         return self._state.gangs.of(pod) or pod
 
+    def could_make_room(self, answer: Unallocatable, node: str, priority: int) -> bool:
+        """Return whether the node might take the pod if pods below this priority were evicted there. Its rooms are
+        open."""
+        pod = self._state.pods.get(answer.pod)
+        if pod is None or not self._may_preempt(pod):
+            return False
+        return fits_without_later_pods(self._state, answer, node, lambda other: other.priority < priority)
+
     def _may_look(self, pods: Collection[PodView], shape: Hashable, now: float) -> bool:
         """Return whether others may be evicted for all of these pods now, as far as that is known without looking."""
         if not all(map(self._may_preempt, pods)):
@@ -147,7 +156,10 @@ class Preempting:
             self._queue.add(("pod", next(iter(pods)).key), self._paused_until)
             return False
         self._spared.at(now)
-        return shape is None or self._in_vain.get(shape) != self._version
+        if shape is None or self._in_vain.get(shape) != self._version:
+            return True
+        self._await_spared(next(iter(pods)), now)
+        return False
 
     def _found_none(self, pod: PodView, found: NobodyToEvict, shape: Hashable) -> None:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
@@ -157,11 +169,15 @@ class Preempting:
             self._unpublished[pod.key] = self._state.devices.published
         if self._state.rooms:
             self._behind[pod.key] = None
-        lapse = self._spared.next_change(self._clock.monotonic())
-        if lapse is not None:
-            self._queue.add(("pod", pod.key), lapse)
+        self._await_spared(pod, self._clock.monotonic())
         if shape is not None:
             self._in_vain[shape] = self._version
+
+    def _await_spared(self, pod: PodView, now: float) -> None:
+        """Have the pod decided again when the next victim is spared no longer."""
+        lapse = self._spared.next_change(now)
+        if lapse is not None:
+            self._queue.add(("pod", pod.key), lapse)
 
     @property
     def _version(self) -> tuple[int, ...]:

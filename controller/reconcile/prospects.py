@@ -70,7 +70,7 @@ def start_without(
     with ExitStack() as ended:
         for name in sorted(state.nodes if among is None else among):
             if name in state.nodes and (pods := _pods_after(state, name, ends)):
-                ended.enter_context(_without(state, name, pods))
+                ended.enter_context(_without(state, pods))
         return decide().plan
 
 
@@ -79,7 +79,7 @@ def fits_without_later_pods(state: State, decision: Unallocatable, node: str, co
     pod, claims = state.pods.get(decision.pod), _claims(state, decision)
     if pod is None or claims is None or node not in state.nodes:
         return False
-    with _without(state, node, _pods_after(state, node, comes_after)):
+    with _without(state, _pods_after(state, node, comes_after)):
         return _takes(state, pod, claims, node)
 
 
@@ -114,7 +114,7 @@ def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[Po
 
 
 @contextmanager
-def _without(state: State, node: str, pods: Sequence[PodView]) -> Iterator[None]:
+def _without(state: State, pods: Sequence[PodView]) -> Iterator[None]:
     """Change the state as if these pods, and the claims that only they use, had ended."""
     ending = []
     for key in dict.fromkeys(key for pod in pods for key in pod.claim_keys):
@@ -123,14 +123,10 @@ def _without(state: State, node: str, pods: Sequence[PodView]) -> Iterator[None]
             continue
         if reserved_only_for(state, record.claim, pods):
             ending.append(record.claim)
-    for claim in ending:
-        state.devices.remove_claim(claim.uid)
-    for pod in pods:
-        state.nodes.discount(pod.key)
+    lifted = [one for pod in pods if (one := state.nodes.lift(pod.key)) is not None]
     try:
-        yield
+        with state.devices.without([claim.uid for claim in ending]):
+            yield
     finally:
-        for pod in pods:
-            state.nodes.count(pod.key, pod.needs, node)
-        for claim in ending:
-            state.devices.upsert_claim(claim)
+        for one in reversed(lifted):
+            state.nodes.put_back(one)
