@@ -23,6 +23,7 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.eviction_checks import GANG, LEAST
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
+from tests.simulation.unserved_checks import check_all_are_served
 from tests.system.answer_incidents import AnswerIncidents
 from tests.system.gangs import gang_template
 from tests.system.history import cards, reproducible
@@ -34,6 +35,10 @@ LAYOUTS: Final = (
     {"n1": ("t4x2", 2), "n2": ("t4x2", 2)},
     {"n1": ("a100x4", 2), "n2": ("t4x2", 1), "n3": ("t4x2", 2)},
 )
+ALIKE: Final = {"n1": ("t4x2", 1), "n2": ("t4x2", 1), "n3": ("t4x2", 1)}
+BURSTS: Final = 0.1
+"""The part of the histories that begin with equal preemptors on nodes that are alike and full; all others stay the
+same."""
 FAULTS: Final = (
     NO_FAULTS,
     NO_FAULTS,
@@ -49,6 +54,8 @@ GRACES: Final = (1, 1, 30, 120, 600, 1800)
 WANTED: Final = ("gpu-1", "gpu-1", "gpu-2", "gpu-4", "share-small", "share-large", "share-all", "mig-large")
 WANTED_BY_GANGS: Final = ("gpu-1", "gpu-1", "gpu-2", "share-large")
 MOST_PODS: Final = 12
+BURST_SECONDS: Final = 10.0
+"""In which pods are placed, and in which victims end and their preemptors are served."""
 APPS: Final = ("a", "b")
 
 
@@ -71,6 +78,9 @@ class PreemptingHistory:
         self._random = random.Random(f"preempting {seed}")
         self._faults = self._random.choice(FAULTS)
         layout = self._random.choice(LAYOUTS)
+        self._begins_with_burst = random.Random(f"a burst in {seed}").random() < BURSTS
+        if self._begins_with_burst:
+            layout = ALIKE
         section = ControllerSettings(lease_seconds=100, preemption=PreemptionSettings(enabled=True))
         self.cluster = SimulatedCluster(
             seed,
@@ -94,6 +104,8 @@ class PreemptingHistory:
         cluster, chance, answers = self.cluster, self._random, AnswerIncidents(self._seed, self.cluster)
         cluster.settle()
         published = cluster.invariants.pools()
+        if self._begins_with_burst:
+            self._burst()
         for _ in range(chance.randint(3, 8)):
             self._new_pod(most=0)
         cluster.advance(chance.choice((5, 30)))
@@ -129,6 +141,7 @@ class PreemptingHistory:
         self._check_evictions()
         if in_vain := [*cluster.evictions.in_vain()]:
             raise Violation("\n".join(in_vain))
+        check_all_are_served(cluster, refused=self._faults is not NO_FAULTS)
         check_no_writes_without_news(cluster)
         self._delete_everything()
         cluster.settle()
@@ -164,6 +177,17 @@ class PreemptingHistory:
         if chance.random() < 0.15:
             made["spec"]["preemptionPolicy"] = "Never"
         self._api.create(PODS, made)
+
+    def _burst(self) -> None:
+        """Equal pods preempt others at once: within a grace period and a few seconds, all of them are served."""
+        for priority in (0, max(PRIORITIES)):
+            for _ in ALIKE:
+                self._count += 1
+                made = pod(f"gpu-1-{self._count}", template_name="gpu-1", grace=1, priority=priority)
+                made["metadata"]["labels"] = {"app": "burst"}
+                self._api.create(PODS, made)
+            self.cluster.advance(BURST_SECONDS)
+        check_all_are_served(self.cluster, refused=False)
 
     def _new_gang(self) -> None:
         """Pods without an owner that start together, at least some of them."""
