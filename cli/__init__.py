@@ -41,8 +41,7 @@ doubts             notes on claims that are allowed and hardly meant so
 | live             reads a cluster with the rights of the user
 checks             which kinds are supported, and everything that is wrong with the objects
 documents          objects in YAML and JSON files
-yaml_values        YAML as kubectl reads it, bounded
-| durations        durations as people write them
+durations          durations as people write them
 | allowance        what one simulation may cost
 | wanted           which names of objects a word on the command line may be
 | exitcodes        exit statuses of ``simulate`` and ``explain``

@@ -11,8 +11,8 @@ from typing import Any, Final, TextIO
 
 import yaml
 
-from cli.yaml_values import MAX_DEPTH, InvalidDocument, one_line, yaml_values
 from driver.errors import LodeError
+from driver.yaml_values import MAX_DEPTH, InvalidDocument, one_line, yaml_values
 
 _ENDINGS = (".yaml", ".yml", ".json")
 

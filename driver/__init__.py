@@ -27,5 +27,6 @@ backoff            exponential back-off
 | section          what all sections of the settings have in common
 | semver           semantic versions
 | threads          threads whose failure is reported
+| yaml_values      YAML that others wrote, as kubectl reads it, bounded
 limits             limits of Kubernetes' API, and the syntax of names
 """

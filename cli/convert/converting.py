@@ -12,8 +12,8 @@ from cli.convert.places import Path, PodPlace, objects_of, old_names, pod_places
 from cli.convert.templates import OwnTemplates, TemplateNames
 from cli.convert.texts import TextPart, parts_of, read_back, written
 from cli.expand import SENSELESS
-from cli.yaml_values import InvalidDocument
 from driver.errors import Fault, InvalidInput
+from driver.yaml_values import InvalidDocument
 
 _VOLCANO_JOBS: Final = "batch.volcano.sh/"
 _NO_POD: Final = "is in no pod template that is known here: move it into one, or write a claim"

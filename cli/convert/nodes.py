@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from cli.yaml_values import InvalidDocument, ValueReader, key_of, one_line, yaml_events
+from driver.yaml_values import InvalidDocument, ValueReader, key_of, one_line, yaml_events
 
 
 @dataclass(slots=True)

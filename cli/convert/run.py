@@ -16,11 +16,11 @@ from cli.convert.templates import TemplateNames
 from cli.convert.texts import read_back
 from cli.documents import Documents, read_texts
 from cli.exitcodes import FAILED
-from cli.yaml_values import InvalidDocument
 from driver.adoption import PLAIN
 from driver.files import SystemFiles
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES
 from driver.names import Names
+from driver.yaml_values import InvalidDocument
 
 DONE: Final = 0
 WOULD_CHANGE: Final = 1

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.convert.edits import TextEdits, block_text
 from cli.convert.nodes import PlacedDocument, read_placed
-from cli.yaml_values import MAX_DEPTH, InvalidDocument
+from driver.yaml_values import MAX_DEPTH, InvalidDocument
 
 _SPACE: Final = re.compile(r"\s*")
 

@@ -10,7 +10,7 @@ from driver.observe import logger
 from driver.settings import Settings
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.mapping import fits_pattern
-from kubeletplugin.hardware.deviceplugin.registry import Known
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import card_reports
 from kubeletplugin.sockets import has_listener, is_socket
 

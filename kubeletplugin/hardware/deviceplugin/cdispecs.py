@@ -2,15 +2,20 @@
 
 They are copied into the claim's own spec: a device plugin may remove its specs when it stops, and a container of the
 claim could not be restarted then.
+
+Everybody's specs are in the same folders. What is wrong with one that does not name the vendor and the class of a
+device keeps nobody from it; one that does is left out if it makes no sense, as runtimes leave it out.
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
 from driver.errors import SENSELESS
+from driver.limits import listed
+from driver.yaml_values import InvalidDocument, one_line, yaml_values
 from kubeletplugin.hardware.deviceplugin.hostfiles import HostTree
 from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 from kubeletplugin.hardware.port import HardwareRefusal, Unsupported
@@ -19,6 +24,8 @@ FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 """Where runtimes look for specs; the last one that has a device counts."""
 _MOST_SPECS: Final = 512
 _MOST_BYTES: Final = 4 * 1024 * 1024
+_MOST_SAID: Final = 500
+"""Characters about specs that cannot be read."""
 _NOT_COPIED: Final = ("intelRdt", "netDevices")
 
 
@@ -33,18 +40,27 @@ def edits_of(names: Iterable[str], resource: str, files: HostTree) -> tuple[Edit
     if not wanted:
         return ()
     found: dict[str, tuple[Edits, ...]] = {}
+    left_out: list[str] = []
     kinds = {name.partition("=")[0] for name in wanted}
     try:
         for path in _paths(files):
-            spec = _spec(files.read(path, _MOST_BYTES))
-            if spec.get("kind") in kinds:
-                found |= _devices(spec, frozenset(wanted), files, path)
+            try:
+                spec = _spec(files.read(path, _MOST_BYTES), kinds)
+                if spec.get("kind") in kinds:
+                    found |= _devices(spec, frozenset(wanted), files)
+            except OSError as error:
+                left_out.append(f"{path}: {error.strerror or error}")
+            except ValueError as error:
+                left_out.append(f"{path}: {error}")
+            except SENSELESS as error:
+                left_out.append(f"{path}: cannot be decoded: {error!r}")
     except OSError as error:
         raise HardwareRefusal(f"CDI specs of the node cannot be read: {error}; correct that on the node") from error
     if missing := [name for name in wanted if name not in found]:
+        unread = f"; these cannot be read: {listed(left_out, _MOST_SAID)}" if left_out else ""
         raise HardwareRefusal(
             f"device plugin of {resource}: answers {', '.join(missing)}, which no CDI spec in {' or '.join(FOLDERS)} "
-            "has; mount one of these folders of the host in its pod, at the path to which it writes its specs"
+            f"has; mount one of these folders of the host in its pod, at the path to which it writes its specs{unread}"
         )
     return tuple(edits for name in wanted for edits in found[name])
 
@@ -55,27 +71,34 @@ def _paths(files: HostTree) -> Iterator[str]:
         yield from (posixpath.join(folder, name) for name in names[:_MOST_SPECS])
 
 
-def _spec(content: bytes) -> Mapping[str, Any]:
-    """A spec; {} if the file is none, as runtimes leave it out."""
-    try:
-        raw = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # JSON is YAML
-    except (yaml.YAMLError, *SENSELESS):
+def _spec(content: bytes, kinds: Collection[str]) -> Mapping[str, Any]:
+    """A spec; {} if it is that of another vendor, or none, which runtimes leave out, too.
+
+    Raises:
+        ValueError: it names one of the kinds, and cannot be read; the message says why.
+    """
+    # A slash may be written in several ways. Most files are those of others, which need not be read as YAML at all.
+    if not any(all(part.encode() in content for part in kind.split("/")) for kind in kinds):
         return {}
-    return raw if isinstance(raw, Mapping) else {}
-
-
-def _devices(
-    spec: Mapping[str, Any], wanted: frozenset[str], files: HostTree, path: str
-) -> dict[str, tuple[Edits, ...]]:
     try:
-        devices = {f"{spec['kind']}={device['name']}": device for device in spec.get("devices") or ()}
-        common = spec.get("containerEdits") or {}
-        return {
-            name: tuple(_edits(raw, files, name) for raw in (common, devices[name].get("containerEdits") or {}) if raw)
-            for name in sorted(wanted & devices.keys())
-        }
-    except SENSELESS as error:
-        raise HardwareRefusal(f"CDI spec {path}: cannot be decoded: {error!r}; correct the device plugin") from error
+        raw, *more = yaml_values(content.decode())  # JSON is YAML
+    except InvalidDocument as error:
+        raise ValueError(str(error)) from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not YAML: {one_line(error)}") from error
+    if more:
+        raise ValueError("has several documents")
+    return raw if isinstance(raw, dict) and isinstance(raw.get("kind"), str) else {}
+
+
+def _devices(spec: Mapping[str, Any], wanted: frozenset[str], files: HostTree) -> dict[str, tuple[Edits, ...]]:
+    """Those of the wanted devices that a spec has. Raises one of SENSELESS if it makes no sense."""
+    devices = {f"{spec['kind']}={device['name']}": device for device in spec.get("devices") or ()}
+    common = spec.get("containerEdits") or {}
+    return {
+        name: tuple(_edits(raw, files, name) for raw in (common, devices[name].get("containerEdits") or {}) if raw)
+        for name in sorted(wanted & devices.keys())
+    }
 
 
 def _edits(raw: Mapping[str, Any], files: HostTree, name: str) -> Edits:

@@ -1,5 +1,6 @@
 """The files of the host that answers of device plugins name: device nodes behind links and in folders, CDI specs."""
 
+import errno
 import os
 import posixpath
 import stat
@@ -43,7 +44,7 @@ class HostTree(Protocol):
         ...
 
     def read(self, path: str, most: int) -> bytes:
-        """The first ``most`` bytes of a file."""
+        """The content of a file. OSError also if it has more than ``most`` bytes, or is none that has a content."""
         ...
 
 
@@ -77,8 +78,14 @@ class SystemHostTree(HostTree):
 
     def read(self, path: str, most: int) -> bytes:
         """See ``HostTree``."""
-        with self._seen(self._resolved(path)).open("rb") as file:
-            return file.read(most)
+        seen = self._seen(self._resolved(path))
+        if not stat.S_ISREG(seen.lstat().st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", path)
+        with seen.open("rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise OSError(errno.EFBIG, f"has more than {most} bytes", path)
+        return content
 
     def _nodes(self, path: str, below: str) -> Iterator[HostNode]:
         status = self._seen(path).lstat()

@@ -1,5 +1,6 @@
 """The files of a host without a disk."""
 
+import errno
 from collections.abc import Mapping, Sequence
 
 from kubeletplugin.hardware.deviceplugin.hostfiles import HostNode, HostTree
@@ -38,4 +39,6 @@ class FakeHostTree(HostTree):
         return tuple(sorted(path.rpartition("/")[2] for path in self.contents if path.rpartition("/")[0] == folder))
 
     def read(self, path: str, most: int) -> bytes:
-        return self.contents[path][:most]
+        if len(self.contents[path]) > most:
+            raise OSError(errno.EFBIG, f"has more than {most} bytes", path)
+        return self.contents[path]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.documents import Documents, Origin, parse, read_documents
-from cli.yaml_values import MAX_DEPTH
+from driver.yaml_values import MAX_DEPTH
 
 
 def parsed(text: str) -> Documents:

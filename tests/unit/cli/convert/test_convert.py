@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli import convert
-from cli.yaml_values import MAX_DEPTH
+from driver.yaml_values import MAX_DEPTH
 from tests.unit.cli.cluster import Answer
 from tests.unit.cli.convert.converted import converted, given
 

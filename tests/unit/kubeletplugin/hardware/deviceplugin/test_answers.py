@@ -106,6 +106,67 @@ def test_cdi_devices_are_copied_whether_a_field_or_an_annotation_names_them(answ
     assert found.additional_gids == (44,)
 
 
+KIND = "kind: amd.com/gpu\n"
+OTHERS: dict[str, bytes] = {
+    "no kind": b"devices: []\n",
+    "a kind that is a list": b"kind: [amd.com/gpu]\n",
+    "a kind that is a mapping": b"kind: {amd.com/gpu: 1}\n",
+    "a kind that is null": b"kind: ~ # amd.com/gpu\n",
+    "a list": b"[amd.com/gpu]\n",
+    "devices that are a number": f"{KIND}devices: 3\n".encode(),
+    "a device without a name": f"{KIND}devices: [{{}}]\n".encode(),
+    "a device whose name is a list": f"{KIND}devices: [{{name: [0]}}]\n".encode(),
+    "a device that is a number": f"{KIND}devices: [3]\n".encode(),
+    "a key that is a list": b"? [amd.com/gpu]\n: 1\n",
+    "several documents": f"{KIND}---\n{KIND}".encode(),
+    "nothing": b"",
+    "no text": b"amd.com/gpu \xff",
+    "a tag": b"kind: !other amd.com/gpu\n",
+    "a merge key": f"a: &a {{x: 1}}\nb: {{<<: *a}}\n{KIND}".encode(),
+    "deep nesting": f"{KIND}a: {'[' * 200}{']' * 200}\n".encode(),
+    "too many bytes": f"{KIND}# ".encode() + b"x" * 4 * 1024 * 1024,
+}
+
+
+@pytest.mark.parametrize("content", OTHERS.values(), ids=OTHERS.keys())
+@pytest.mark.parametrize("path", ["/etc/cdi/other.yaml", "/var/run/cdi/aaa.yaml", "/var/run/cdi/zzz.json"])
+def test_a_cdi_spec_of_others_keeps_nobody_from_a_device(path: str, content: bytes) -> None:
+    files = FakeHostTree(["/dev/kfd"], {**FILES.contents, path: content})
+    assert edits(files, cdi_devices=(CARD,)) == edits(cdi_devices=(CARD,))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (OTHERS["a merge key"], "merge keys (<<) are not supported (line 2); write the fields out"),
+        (OTHERS["deep nesting"], "nested more than 100 levels deep"),
+        (OTHERS["several documents"], "has several documents"),
+        (OTHERS["too many bytes"], "has more than 4194304 bytes"),
+        (OTHERS["a device without a name"], "cannot be decoded: KeyError('name')"),
+        (f"{KIND}kind: x\n".encode(), "duplicate key: 'kind'"),
+        (f"{KIND}a: {{".encode(), "is not YAML"),
+    ],
+)
+def test_why_the_spec_of_a_device_cannot_be_read_is_said(content: bytes, said: str) -> None:
+    with pytest.raises(HardwareRefusal) as refused:
+        edits(FakeHostTree([], {"/etc/cdi/amd.yaml": content}), cdi_devices=(CARD,))
+    assert f"these cannot be read: /etc/cdi/amd.yaml: {said}" in str(refused.value)
+
+
+def test_the_specs_of_other_vendors_are_not_even_decoded() -> None:
+    """What they are made of takes no time and no memory."""
+    spec = b"kind: other.com/nic\na: &a [1]\nb: {<<: *a}\n"
+    with pytest.raises(HardwareRefusal) as refused:
+        edits(FakeHostTree([], {"/etc/cdi/other.yaml": spec}), cdi_devices=(CARD,))
+    assert "other.yaml" not in str(refused.value)
+
+
+def test_a_slash_may_be_written_as_json_allows() -> None:
+    written = json.dumps(SPEC).replace("/", "\\/").encode()
+    files = FakeHostTree(["/dev/kfd"], {"/etc/cdi/amd.json": written})
+    assert edits(files, cdi_devices=(CARD,)) == edits(cdi_devices=(CARD,))
+
+
 def test_annotations_of_another_prefix_name_cdi_devices_if_the_setting_says_so() -> None:
     settings = ResourceSettings(cdi_annotations=("cdi.vendor/",))
     assert edits(settings=settings, annotations={"cdi.vendor/a": "amd.com/gpu=0"}).env

@@ -23,7 +23,7 @@ def test_an_absolute_link_leads_below_the_same_root(host: Path) -> None:
     files = SystemHostTree(str(host))
     assert files.exists("/opt/link/lib.so")
     assert files.exists("/opt/up"), "no link leads above the root"
-    assert files.read("/opt/link/lib.so", 4) == b"cont"
+    assert files.read("/opt/link/lib.so", 7) == b"content"
     assert files.names("/opt/link") == ("lib.so",)
 
 
@@ -33,6 +33,15 @@ def test_what_is_not_there_is_no_error(host: Path) -> None:
     assert not files.exists("/opt/loop")
     assert (files.names("/opt/missing"), files.nodes("/dev/missing")) == ((), ())
     assert files.names("/opt/amd/lib.so") == ()
+
+
+@pytest.mark.timeout(20)
+def test_what_is_too_long_or_no_file_is_not_read_and_not_waited_for(host: Path) -> None:
+    os.mkfifo(host / "etc/cdi/pipe.yaml")
+    files = SystemHostTree(str(host))
+    for path, said in (("/opt/amd/lib.so", "more than 6 bytes"), ("/etc/cdi/pipe.yaml", "no regular file")):
+        with pytest.raises(OSError, match=said):
+            files.read(path, 6)
 
 
 def test_a_file_is_no_device_node(host: Path) -> None:
