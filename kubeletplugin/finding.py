@@ -155,7 +155,8 @@ def _device_plugins(
     from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
     from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
     from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
-    from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+    from kubeletplugin.hardware.deviceplugin.registry import Registry
+    from kubeletplugin.hardware.deviceplugin.remembered import Known
 
     section, sysfs = settings.kubeletplugin, Sysfs(settings.kubeletplugin.sys_root)
     own = section.deviceplugin

@@ -42,6 +42,11 @@ class BootFile(Generic[T]):
             self._log.warning("file of before cannot be read", path=self._path, reason=repr(error))
             return None
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether the value chosen last is still to be written."""
+        return self._chosen is not self._saved
+
     def choose(self, value: T | None) -> None:
         """Set the value that ``save`` writes; None removes the file."""
         self._chosen = [value]
@@ -52,7 +57,7 @@ class BootFile(Generic[T]):
 
         Returns at once while another thread saves: that thread also writes values chosen meanwhile.
         """
-        while self._chosen is not self._saved and self._saving.acquire(blocking=False):
+        while self.unsaved and self._saving.acquire(blocking=False):
             try:
                 chosen = self._chosen
                 self._write(chosen[0])

@@ -11,7 +11,8 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from simulation.node import SimulatedNode
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.simulation.device_plugin_checks import HandChecks, question_violations

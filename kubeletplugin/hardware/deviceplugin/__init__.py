@@ -9,7 +9,9 @@ answers         their answers as edits of containers
 mapping         cards from what they report and what the settings say
 | cdispecs      the edits of CDI devices that they name
 | kept_answers  answers that are in use, as files
-hostfiles       the host's files that answers name
+remembered      what is remembered of a resource, and what a list changes in it
+hostfolder      the folder in which it plays the kubelet
+| hostfiles     the host's files that answers name
 | reported      devices as they are reported, and which of them are one card
 | metrics       who is connected, what they report, and how they answer, for monitoring
 """

@@ -80,9 +80,8 @@ class DevicePluginHardware(Hardware):
     def cards(self) -> tuple[Card, ...]:
         """See ``CardSource``; those included that their device plugins do not report any more."""
         self._plugins.tend()
-        answers = self._look()
-        held = {(action.resource, name) for kept in answers.values() for action, _ in kept for name in action.ids}
-        cards = self._registry.cards(held)
+        self._look()
+        cards = self._registry.cards()
         with self._lock:
             self._cards = {card.uuid: card for card in cards}
         return cards
@@ -228,6 +227,7 @@ class DevicePluginHardware(Hardware):
         except OSError as error:
             raise TransientFault(f"answers of device plugins cannot be read: {error}") from error
         answers = {uuid: tuple(kept) for uuid, kept in found.items()}
+        self._registry.hold({(one.resource, name) for kept in answers.values() for one, _ in kept for name in one.ids})
         with self._lock:
             self._answers = answers
         return answers

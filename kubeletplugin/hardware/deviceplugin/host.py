@@ -9,7 +9,6 @@ and a second stream would take reports of faults from the first. During a rollin
 
 import os
 import secrets
-import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -29,9 +28,10 @@ from driver.threads import start_thread
 from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
 from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
+from kubeletplugin.hardware.deviceplugin.hostfolder import make_folder
 from kubeletplugin.hardware.deviceplugin.metrics import RefusalReason
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
-from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
+from kubeletplugin.hardware.deviceplugin.registry import MOST_RESOURCES, Registration, Registry
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc as stubs
@@ -43,8 +43,8 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 """The longest message of a device plugin, as for the kubelet."""
 _MOST_REGISTER_BYTES: Final = 64 * 1024
 _WORKERS: Final = 8
-_LABEL: Final = "security.selinux"
-_SHARED: Final = b"system_u:object_r:container_file_t:s0\0"
+_MOST_REGISTERING: Final = 2 * MOST_RESOURCES
+"""Registrations that are answered or wait for it; one more is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,11 @@ class PluginHost(DevicePlugins):
             raise OperatorFault(
                 f"{aside}: too long for a socket; set kubeletplugin.deviceplugin.folder to a shorter path"
             )
-        self._make_folder()
+        make_folder(self._folder)
         server = grpc.server(
             futures.ThreadPoolExecutor(_WORKERS, thread_name_prefix="device plugins"),
             options=[("grpc.max_receive_message_length", _MOST_REGISTER_BYTES)],
+            maximum_concurrent_rpcs=_MOST_REGISTERING,
         )
         add: Any = stubs.add_RegistrationServicer_to_server
         add(_Registrar(self._register), server)
@@ -151,8 +152,10 @@ class PluginHost(DevicePlugins):
         """Stop serving, as at the end of the program: all sockets stay, and the next program takes over."""
         with self._lock:
             server, self._server = self._server, None
-            plugins = list(self._plugins.values())
+            plugins, own = list(self._plugins.values()), self._is_own()
         self._registry.freeze(frozen=True)
+        if own:
+            self._registry.save()
         if server is not None:
             server.stop(grace=None).wait()
         for plugin in plugins:
@@ -278,15 +281,37 @@ class PluginHost(DevicePlugins):
         if not self._registry.has_room(resource):
             message = "this node serves as many resources as it can"
             raise RefusedError("full", message, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self._leave_time_to_list(resource, endpoint)
         registration = self._registry.begin(resource, endpoint)
         self._unlinked.discard(resource)
         plugin = self._dialled(registration)
         with self._lock:
+            before = [each.registration.number for each in self._unlisted(resource)]
             self._plugins[registration.number] = plugin
-        registration = plugin.registration
+        # So there are two connections to the device plugins of a resource at most: this one, and the one that counts.
+        for number in before:
+            self._close(number)
         name = f"device plugin {resource}"
         start_thread(name, partial(self._watch, plugin), partial(self._lose, plugin))
         self._log.info("device plugin registered", resource=resource, endpoint=endpoint)
+
+    def _leave_time_to_list(self, resource: str, endpoint: str) -> None:
+        """Refuse another device plugin of a resource while one has just registered. One may register again itself."""
+        now = self._clock.monotonic()
+        with self._lock:
+            for each in self._unlisted(resource):
+                if each.registration.endpoint != endpoint and now - each.began < self._times.dial:
+                    message = (
+                        f"the device plugin of {resource} at {each.registration.endpoint} has registered and not "
+                        f"listed its devices yet; run one of them, or register again in {self._times.dial:g} s"
+                    )
+                    raise RefusedError("unlisted", message, grpc.StatusCode.UNAVAILABLE)
+
+    def _unlisted(self, resource: str) -> "list[_Plugin]":
+        """The connections of a resource over which no list has come; call it with the lock."""
+        return [
+            each for each in self._plugins.values() if each.registration.resource == resource and not each.has_listed
+        ]
 
     def _was_removed(self, endpoint: str) -> bool:
         """Whether our start has removed the socket while its device plugin waited for us. True only once: a device
@@ -311,7 +336,7 @@ class PluginHost(DevicePlugins):
         started = Registration(
             registration.resource, registration.endpoint, registration.number, options.pre_start_required
         )
-        return _Plugin(started, channel, stub)
+        return _Plugin(started, channel, stub, self._clock.monotonic())
 
     def _reachable(self, endpoint: str) -> str:
         path = self._folder / endpoint
@@ -324,6 +349,7 @@ class PluginHost(DevicePlugins):
         reason = "the stream ended"
         try:
             for answer in plugin.stub.ListAndWatch(messages.Empty()):
+                plugin.has_listed = True
                 replaced = self._registry.listed(plugin.registration, reported_in(answer))
                 if replaced is not None:
                     self._close(replaced.number)
@@ -353,21 +379,6 @@ class PluginHost(DevicePlugins):
             return (self._folder / SOCKET).lstat().st_ino == self._inode
         return False
 
-    def _make_folder(self) -> None:
-        self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        status = self._folder.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            raise OperatorFault(f"{self._folder}: is no folder; remove it, or set kubeletplugin.deviceplugin.folder")
-        if status.st_uid != os.geteuid():
-            raise OperatorFault(
-                f"{self._folder}: belongs to user {status.st_uid}; remove it: its owner could pretend to be one"
-            )
-        if stat.S_IMODE(status.st_mode) != 0o750:
-            self._folder.chmod(0o750)
-        with suppress(OSError):  # there is no SELinux
-            if os.getxattr(self._folder, _LABEL) != _SHARED:
-                os.setxattr(self._folder, _LABEL, _SHARED)
-
     def _sockets_of_plugins(self) -> Iterator[str]:
         """Sockets of device plugins that have registered, and those on which nobody listens. Any other belongs to a
         device plugin that is about to register."""
@@ -380,8 +391,11 @@ class PluginHost(DevicePlugins):
 class _Plugin:
     """A connection to a device plugin."""
 
-    def __init__(self, registration: Registration, channel: grpc.Channel, stub: Any):
+    def __init__(self, registration: Registration, channel: grpc.Channel, stub: Any, began: float):
         self.registration = registration
+        self.began = began
+        """When it was reached (``Clock.monotonic``)."""
+        self.has_listed = False
         self.channel = channel
         self.stub = stub
         self.turn = threading.Lock()

@@ -5,9 +5,12 @@ from typing import Final, Literal
 
 from driver.observe import Metrics
 
-RefusalReason = Literal["version", "name", "other-backend", "endpoint", "full", "unreachable", "looks-for-pod"]
+RefusalReason = Literal[
+    "version", "name", "other-backend", "endpoint", "full", "unlisted", "unreachable", "looks-for-pod"
+]
 """Why a device plugin is not served: the version of the API; the name of the resource; another backend has these cards;
-the endpoint is no file name; too many resources; it does not answer at its endpoint; it looks for its pod."""
+the endpoint is no file name; too many resources; another one of the resource is about to list; it does not answer at
+its endpoint; it looks for its pod."""
 FailureReason = Literal["not-connected", "busy", "timeout", "refused", "looks-for-pod", "answer"]
 """Why a claim got nothing from a device plugin; ``answer``: what it answered cannot be given to containers."""
 OTHERS: Final = "others"

@@ -4,13 +4,14 @@ A device plugin registers a resource, and then sends its whole list with each ch
 socket, and forget which cards had failed. All of that is remembered here, also for the next program of the same boot.
 """
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from driver.clock import Clock
 from driver.deviceplugins import DevicePluginSettings, ResourceSettings
@@ -20,17 +21,26 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, fits_pattern
 from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
+from kubeletplugin.hardware.deviceplugin.remembered import (
+    MOST_ID,
+    MOST_IDS,
+    Known,
+    KnownResource,
+    after_list,
+    without,
+)
 from kubeletplugin.hardware.deviceplugin.reported import Reported, ReportedCard, card_reports
 from kubeletplugin.hardware.port import Health
 
 MOST_RESOURCES: Final = 64
-MOST_IDS: Final = 8192
-"""IDs of a resource that are read; a longer list is cut."""
-MOST_ID: Final = 253
-"""Characters of an ID."""
 GRACE_SECONDS: Final = 30.0
 """How long after the start of this program a device plugin may take to register again, before its devices count as
 failed."""
+SAVE_SECONDS: Final = 1.0
+"""Between two times that what is known is written for lists; and between two for registrations of one resource, or for
+losses of it."""
+Cause = tuple[Literal["registration", "loss", "lists"], str]
+"""Why what is known has changed, and the resource; "" for lists of any."""
 KEPT_SECONDS: Final = 300.0
 """How long a device stays published that is not reported any more, or whose device plugin is not connected, if no claim
 has it; as long as the kubelet keeps a resource."""
@@ -48,28 +58,9 @@ class Registration:
     """Whether it wants to be told before containers start."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownResource:
-    """What is remembered of a resource. Times are seconds of ``Clock.monotonic``, which programs of a boot share."""
-
-    endpoint: str = ""
-    devices: tuple[Reported, ...] = ()
-    """The last list."""
-    gone: Mapping[str, float] = field(default_factory=dict)
-    """When IDs were missing in a list for the first time."""
-    failed: Mapping[str, float] = field(default_factory=dict)
-    """When IDs were last reported as unhealthy, until they count as healthy again."""
-    lost: float | None = None
-    """When the connection was lost; None while there is one, and if the program ended before it."""
-
-
-Known = dict[str, KnownResource]
-"""By the name of the resource."""
-
-
 @dataclass(slots=True)
 class _Resource:
-    known: KnownResource = KnownResource()
+    known: KnownResource = field(default_factory=KnownResource)
     registration: Registration | None = None
     """The one whose list counts; None while no device plugin is connected."""
     begun_at: float | None = None
@@ -84,28 +75,6 @@ class _Resource:
     """The cards of the list and of what is gone, by their IDs; None if they have to be found again."""
     cards: tuple[Mapping[str, str], tuple[Card, ...]] | None = None
     """The cards, and the labels of the node that they were made with."""
-
-
-def after_list(
-    known: KnownResource, devices: tuple[Reported, ...], now: float, *, own: Collection[str], remember: float
-) -> KnownResource:
-    """Update what is remembered by a complete list.
-
-    Args:
-        own: IDs that the same registration reported as unhealthy. It knows when they work again.
-        remember: for how many seconds an ID that another registration reported so counts as unhealthy.
-    """
-    present, healthy = {device.id for device in devices}, {device.id for device in devices if device.healthy}
-    gone = {name: known.gone.get(name, now) for name in (*known.gone, *(one.id for one in known.devices))}
-    was_unhealthy = {device.id for device in known.devices if not device.healthy}
-    failed: dict[str, float] = {}
-    for name, at in known.failed.items():
-        since = now if name in was_unhealthy else at
-        if name not in healthy or (name not in own and now - since < remember):
-            failed[name] = since
-    failed |= {device.id: now for device in devices if not device.healthy}
-    left = {name: at for name, at in gone.items() if name not in present}
-    return replace(known, devices=devices, gone=left, failed=failed)
 
 
 class Registry:
@@ -140,7 +109,15 @@ class Registry:
         self._frozen = False
         self._resources = {name: _Resource(known) for name, known in (record.load() or {}).items()}
         self._held: Counter[str] = Counter()
-        """IDs that claims had when the cards were last asked for, by resource."""
+        """IDs that claims have, by resource."""
+        self._spared: Collection[tuple[str, str]] = {
+            (name, each)
+            for name, one in self._resources.items()
+            for each in (*one.known.gone, *(device.id for device in one.known.devices))
+        }
+        """IDs that claims have, with their resources; before these are known, all that could be such."""
+        self._written: dict[Cause, float] = {}
+        """When what is known was last written, by what had changed."""
         for name in self._resources:
             self._follow(name)
 
@@ -164,18 +141,23 @@ class Registry:
             return resource in self._resources or len(self._resources) < MOST_RESOURCES
 
     def begin(self, resource: str, endpoint: str) -> Registration:
-        """Note that a device plugin registers. Its socket is on record before it has the answer."""
+        """Note that a device plugin registers. Its socket is on record before it has the answer.
+
+        Waits for at most ``SAVE_SECONDS`` if another one of the resource, at another socket, did a moment ago.
+        """
         with self._lock:
             self._numbers += 1
             if resource not in self._resources:
                 self._resources[resource] = _Resource()
                 self._follow(resource)
             one = self._resources[resource]
-            one.known = replace(one.known, endpoint=endpoint)
+            is_known, one.known = one.known.endpoint == endpoint, replace(one.known, endpoint=endpoint)
             one.begun_at = self._clock.monotonic()
-            self._choose()
             number = self._numbers
-        self._record.save()
+            if not is_known:
+                self._choose()
+        if self._record.unsaved:
+            self._save_after_pause(("registration", resource))
         return Registration(resource, endpoint, number)
 
     def listed(self, registration: Registration, devices: Iterable[Reported]) -> Registration | None:
@@ -196,7 +178,9 @@ class Registry:
 
             own = {name for name, number in one.failed_in.items() if number == registration.number}
             remember = self._settings.remember_seconds
-            known = replace(after_list(one.known, readable, now, own=own, remember=remember), lost=None)
+            held = {each for resource, each in self._spared if resource == registration.resource}
+            known = after_list(one.known, readable, now, own=own, remember=remember, held=held)
+            known = replace(known, lost=None)
             one.failed_in = {name: number for name, number in one.failed_in.items() if name in known.failed}
             one.failed_in |= {device.id: registration.number for device in readable if not device.healthy}
             if known != one.known:
@@ -207,13 +191,16 @@ class Registry:
             age=lambda: self._clock.monotonic() - one.listed_at,
             count=partial(self._count, registration.resource),
         )
-        self._record.save()
+        self._save_in_time()
         if before is None or before.number == registration.number:
             return None
         return before
 
     def lost(self, registration: Registration) -> bool:
-        """Note that the connection of a registration is lost; whether that was the one that counts."""
+        """Note that the connection of a registration is lost; whether that was the one that counts.
+
+        May wait as ``begin`` does.
+        """
         with self._lock:
             one = self._resources[registration.resource]
             if one.registration is None or one.registration.number != registration.number or self._frozen:
@@ -221,7 +208,7 @@ class Registry:
             one.registration = None
             one.known = replace(one.known, lost=self._clock.monotonic())
             self._choose()
-        self._record.save()
+        self._save_after_pause(("loss", registration.resource))
         return True
 
     def refuse(self, resource: str, reason: str) -> None:
@@ -263,16 +250,21 @@ class Registry:
             devices = one.known.devices if one else ()
         return {device.id: device for device in devices if device.id in ids}
 
-    def cards(self, held: Collection[tuple[str, str]] = ()) -> tuple[Card, ...]:
-        """The cards of all resources, those included that are gone and that stay published.
+    def save(self) -> None:
+        """Write what is known for the next program, unless it is written."""
+        self._record.save()
 
-        Args:
-            held: IDs that claims have, with their resources; they stay published.
-        """
-        node = self._node()
+    def hold(self, held: Collection[tuple[str, str]]) -> None:
+        """Note the IDs that claims have, with their resources; they stay published."""
         with self._lock:
-            self._held = Counter(resource for resource, _ in held)
-            self._forget(held)
+            self._held, self._spared = Counter(resource for resource, _ in held), held
+
+    def cards(self) -> tuple[Card, ...]:
+        """The cards of all resources, those included that are gone and that stay published."""
+        node = self._node()
+        self._save_in_time()
+        with self._lock:
+            self._forget(self._spared)
             found: list[Card] = []
             for name, one in self._resources.items():
                 if self.is_ignored(name):
@@ -356,9 +348,24 @@ class Registry:
                 old |= {each.id for each in one.known.devices}
             old -= {each for resource, each in held if resource == name}
             if old and not self._frozen:
-                one.known = _without(one.known, old)
+                one.known = without(one.known, old)
                 one.reports = one.cards = None
                 self._choose()
+
+    def _save_in_time(self) -> None:
+        """Write what lists say, but not twice in a moment: the next list or question for the cards writes the rest."""
+        if self._record.unsaved and not self._frozen and self._pause(("lists", "")) == 0:
+            self._save_after_pause(("lists", ""))
+
+    def _save_after_pause(self, cause: Cause) -> None:
+        if (pause := self._pause(cause)) > 0:
+            self._clock.sleep(pause)
+        self._written[cause] = self._clock.monotonic()
+        self.save()
+
+    def _pause(self, cause: Cause) -> float:
+        """The seconds until there may be another write for this reason."""
+        return max(0.0, self._written.get(cause, -math.inf) + SAVE_SECONDS - self._clock.monotonic())
 
     def _lost_at(self, one: _Resource) -> float:
         """The time since which a resource waits for a connection, or for its first list (``Clock.monotonic``)."""
@@ -384,12 +391,6 @@ class Registry:
     def _choose(self) -> None:
         if not self._frozen:
             self._record.choose({name: one.known for name, one in self._resources.items()})
-
-
-def _without(known: KnownResource, ids: Collection[str]) -> KnownResource:
-    gone = {each: at for each, at in known.gone.items() if each not in ids}
-    failed = {each: at for each, at in known.failed.items() if each not in ids}
-    return replace(known, devices=tuple(each for each in known.devices if each.id not in ids), gone=gone, failed=failed)
 
 
 def _is_gone(report: ReportedCard, one: _Resource) -> bool:

@@ -83,6 +83,8 @@ class ScriptedPlugin:
         """The calls of the host, in order, over all processes."""
         self.registrations: list[str] = []
         """The answers to its registrations, in order: "" for success, else the host's error."""
+        self.streams = 0
+        """Streams of lists that the host has open."""
         self._own = own
         self._lock = threading.RLock()
         self._instance: _Instance | None = None
@@ -221,8 +223,8 @@ class ScriptedPlugin:
 
     def _register(self, script: Script, endpoint: str, ending: threading.Event) -> bool:
         request = pb.RegisterRequest(version=script.version, endpoint=endpoint, resource_name=script.resource)
-        times = 2 if script.registers_twice else 1
-        return all(self._ask_host(request, script.host_seconds, ending) == "" for _ in range(times))
+        times = range(script.registers_times)
+        return all(self._ask_host(request, script.host_seconds, ending) == "" for _ in times)
 
     def _ask_host(self, request: pb.RegisterRequest, seconds: float, ending: threading.Event) -> str:
         """The host's refusal; "" if it has registered the plugin."""
@@ -326,7 +328,9 @@ class ScriptedPlugin:
         ended = threading.Event()
         if not context.add_callback(lambda: self._note_end(instance, ended)):
             return
-        instance.stopped.wait(self.script.first_list_after_seconds)
+        with self._changed:
+            self.streams += 1
+        ended.wait(self.script.first_list_after_seconds)
         told, sent = -1, 0
         while context.is_active() and not instance.stopped.is_set():
             with self._changed:
@@ -345,6 +349,7 @@ class ScriptedPlugin:
     def _note_end(self, instance: _Instance, ended: threading.Event) -> None:
         ended.set()
         with self._changed:
+            self.streams -= 1
             self._changed.notify_all()
         if not instance.stopped.is_set():
             self._happened.put(instance)

@@ -119,8 +119,8 @@ class Script:
 
     registers_after_seconds: float = 0.0
     """The pause between serving and registering."""
-    registers_twice: bool = False
-    """Whether it registers a second time while it is healthy (NVIDIA, 30 s after a failed start)."""
+    registers_times: int = 1
+    """How often it registers while it is healthy (NVIDIA twice, 30 s after a failed start)."""
     register_again_seconds: float = 0.1
     """The pause after a refused registration."""
     host_seconds: float = 5.0

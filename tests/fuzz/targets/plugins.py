@@ -11,10 +11,12 @@ from driver.names import Names
 from driver.observe import logger
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.answers import edits_from, from_text, to_text
+from kubeletplugin.hardware.deviceplugin.cdispecs import edits_of
 from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
 from kubeletplugin.hardware.deviceplugin.refusals import refusal_of
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.inventory import NO_RESTRICTIONS, Fabric, build_inventory
@@ -56,7 +58,10 @@ def _lists(data: bytes) -> None:
     resource = source.choice(("example.com/odd", _GOOD + "-2", source.text()))
     if refusal_of(resource) or resource == _GOOD or not (answer := _decoded(_LIST.FromString, source.rest())):
         return
-    registry.listed(registry.begin(resource, "odd.sock"), reported_in(answer))
+    devices, registration = [*reported_in(answer)], registry.begin(resource, "odd.sock")
+    for listed in (devices, devices[::2], devices[1::2]):
+        registry.listed(registration, listed)
+    registry.save()
     for each in (registry, start()):  # the next program of the boot reads what this one has recorded
         found = build_inventory(each.cards(), Fabric(), EVERY_OFFER, 100, _NAMES, NO_RESTRICTIONS)
         assert faults(build_slices(found.devices, (), "node", _NAMES)) == ()
@@ -75,6 +80,25 @@ def _answers(data: bytes) -> None:
     assert from_text(to_text(edits)) == edits
 
 
+def _specs(data: bytes) -> None:
+    """Whatever the CDI spec of another device plugin has in it, the devices of this one have their edits."""
+    source = Source(data)
+    name = source.choice(("/etc/cdi/odd.yaml", "/var/run/cdi/odd.json"))
+    odd = source.rest()
+    if b"own" in odd:  # it may be a later one of the same device, which counts
+        return
+    files = FakeHostTree((), {"/etc/cdi/own.yaml": _OWN_SPEC, name: odd})
+    (found,) = edits_of([f"{_GOOD}=own"], _GOOD, files)
+    assert found.env == (("OWN", "1"),)
+
+
+_OWN_SPEC: Final = b"kind: example.com/good\ndevices: [{name: own, containerEdits: {env: [OWN=1]}}]\n"
+_ODD_SPECS: Final = (
+    b"kind: [example.com/good]",
+    b"kind: example.com/good\ndevices: [{name: [x]}]",
+    b'{"kind": "example.com/good", "devices": [{"name": "x", "containerEdits": {"env": [1]}}]}',
+    b"a: &a {x: 1}\nb: {<<: [*a, *a]}\nkind: example.com/good",
+)
 _LIST: Final = messages.ListAndWatchResponse
 _SEEDS: Final = [
     _LIST(devices=[messages.Device(ID=name, health="Healthy") for name in names])
@@ -89,4 +113,5 @@ _ANSWER: Final = messages.ContainerAllocateResponse(
 TARGETS: Final = (
     Target("lists", _lists, tuple(b"\0" + seed.SerializeToString() for seed in _SEEDS)),
     Target("answers", _answers, (_ANSWER.SerializeToString(),)),
+    Target("specs", _specs, tuple(b"\0" + spec for spec in _ODD_SPECS)),
 )

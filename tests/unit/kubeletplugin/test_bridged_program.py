@@ -19,7 +19,8 @@ from kubeletplugin.__main__ import PluginProcess
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.host import PluginHost
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, device_name
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from memoryapi import MemoryApi
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient

@@ -10,7 +10,7 @@ from cli.doctor.bridge_checks import ObservedBridge, check_bridge
 from cli.doctor.bridge_look import look_at_bridge
 from driver.kube.codec import encode_object
 from driver.settings import settings_from
-from kubeletplugin.hardware.deviceplugin.registry import KnownResource
+from kubeletplugin.hardware.deviceplugin.remembered import KnownResource
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 
 BOOT = "boot-1"

@@ -14,7 +14,8 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, device_name
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.prepare import ClaimRef
 from tests.fakes.deviceplugin.host_tree import FakeHostTree

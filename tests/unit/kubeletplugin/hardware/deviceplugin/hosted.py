@@ -17,7 +17,8 @@ from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
 from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
-from kubeletplugin.hardware.deviceplugin.registry import Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.plugin import ScriptedPlugin
 from tests.fakes.deviceplugin.script import Script
@@ -162,7 +163,7 @@ class HostedNode:
         self.host.close()
         for plugin in self.plugins:
             streams = [call.start for call in plugin.called("ListAndWatch")]
-            allowed = 2 if plugin.script.registers_twice else 1
+            allowed = plugin.script.registers_times
             assert all(streams.count(start) <= allowed for start in streams), "a stream was opened again"
             assert not plugin.called("GetPreferredAllocation"), "the options do not name this call"
 

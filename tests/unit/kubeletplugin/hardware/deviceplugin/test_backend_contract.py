@@ -13,7 +13,8 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
-from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Known, Registry
+from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Registry
+from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles

@@ -7,7 +7,7 @@ import pytest
 from driver.deviceplugins import DevicePluginSettings, ResourceSettings
 from driver.limits import MAX_HEALTH_MESSAGE
 from kubeletplugin.hardware.deviceplugin.host import HostTimes
-from kubeletplugin.hardware.deviceplugin.registry import MOST_IDS
+from kubeletplugin.hardware.deviceplugin.remembered import MOST_IDS
 from tests.fakes.deviceplugin.script import TOO_LARGE, UNHEALTHY, Listed, Reaction, many, shares_of
 from tests.unit.kubeletplugin.hardware.deviceplugin.conftest import MakeNode
 from tests.unit.kubeletplugin.hardware.deviceplugin.hosted import HostedNode, comes_true
@@ -92,6 +92,15 @@ def test_a_plugin_that_tells_nothing_has_no_devices_and_harms_no_other(node: Hos
     assert comes_true(lambda: silent.registrations == [""])
     assert node.cards() == []
     assert comes_true(lambda: node.ids() == BOTH)
+
+
+def test_what_a_plugin_listed_a_moment_before_our_end_is_known_to_the_next_program(node: HostedNode) -> None:
+    plugin = node.served()
+    plugin.report(Listed("card-a"), Listed("card-b", UNHEALTHY), Listed("card-c"))
+    assert comes_true(lambda: node.ids() == {"card-a", "card-c"})
+    plugin.kill()
+    node.restart()
+    assert {card.bridged.device_id for card in node.cards() if card.bridged} == {"card-a", "card-b", "card-c"}
 
 
 def test_an_empty_list_is_a_resource_without_devices(node: HostedNode) -> None:

@@ -1,5 +1,6 @@
 """Device plugins register with us as with the kubelet, and again whenever one of both starts anew."""
 
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -87,7 +88,7 @@ def test_another_name_of_the_socket_at_each_start_is_the_same_resource(node: Hos
 
 
 def test_a_plugin_that_registers_twice_has_one_set_of_devices(node: HostedNode) -> None:
-    plugin = node.served(registers_twice=True)
+    plugin = node.served(registers_times=2)
     assert comes_true(lambda: plugin.registrations == ["", ""])
     plugin.fail("card-a")
     assert comes_true(lambda: node.ids() == {"card-b"})
@@ -110,6 +111,32 @@ def test_plugins_stand_side_by_side_and_the_death_of_one_is_its_own(node: Hosted
     assert comes_true(lambda: not node.ids("other.com/fpga"))
     assert node.ids() == BOTH
     assert "not connected" in node.health_of("card-a", "other.com/fpga").message
+
+
+def test_a_plugin_that_registers_again_and_again_and_never_lists_has_one_connection(node: HostedNode) -> None:
+    silent = node.plugin(first_list_after_seconds=60.0, registers_times=20)
+    assert comes_true(lambda: silent.registrations == [""] * 20)
+    assert comes_true(lambda: silent.streams == 1)
+    assert comes_true(lambda: threads_of("example.com/card") == 1)
+
+
+def test_a_second_plugin_of_a_resource_comes_when_the_first_has_listed_or_its_time_is_over(
+    make_node: MakeNode,
+) -> None:
+    node = make_node(times=replace(SHORT, dial=1.0))
+    silent = node.plugin(first_list_after_seconds=60.0)
+    assert comes_true(lambda: silent.registrations == [""])
+    second = node.plugin(endpoint="second.sock")
+    assert comes_true(lambda: second.registrations)
+    assert "at example.sock has registered and not listed its devices yet" in second.registrations[0]
+    assert comes_true(lambda: node.ids() == BOTH), "it is served when it registers again"
+    assert comes_true(lambda: silent.streams == 0), "the connection to the first one is closed"
+    node.served(endpoint="third.sock", devices=(Listed("card-c"),))
+    assert node.shows("lode_device_plugin_refusals_total", reason="unlisted")
+
+
+def threads_of(resource: str) -> int:
+    return sum(thread.name == f"device plugin {resource}" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,18 @@ from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
 from kubeletplugin.hardware.deviceplugin.registry import (
     GRACE_SECONDS,
     KEPT_SECONDS,
-    MOST_ID,
-    MOST_IDS,
     MOST_RESOURCES,
-    Known,
-    KnownResource,
+    SAVE_SECONDS,
     Registration,
     Registry,
-    after_list,
 )
+from kubeletplugin.hardware.deviceplugin.remembered import MOST_ID, MOST_IDS, Known, KnownResource, after_list
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
 GPU = "amd.com/gpu"
+KNOWN = "/state/known.json"
 REMEMBER = 600
 
 
@@ -41,18 +39,24 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        record = BootFile(self.files, "/state/known.json", self.boot, Known, logger("test"))
-
         def facts() -> LabelledNode:
             return LabelledNode(dict(self.labels), lambda address: PciFacts())
 
-        self.registry = Registry(self.settings, record, facts, self.clock, logger("test"))
+        self.registry = Registry(self.settings, self._record(), facts, self.clock, logger("test"))
 
     def lists(self, *devices: str, to: Registration | None = None) -> Registration:
         """A list of IDs; ``!`` in front of one that is unhealthy."""
         to = to or self.registry.begin(GPU, "amd.sock")
         self.registry.listed(to, [Reported(it.lstrip("!"), not it.startswith("!")) for it in devices])
         return to
+
+    def _record(self) -> BootFile[Known]:
+        return BootFile(self.files, KNOWN, self.boot, Known, logger("test"))
+
+    @property
+    def known(self) -> Known:
+        """What the next program will know."""
+        return self._record().load() or {}
 
     @property
     def cards(self) -> list[str]:
@@ -81,7 +85,8 @@ def test_each_list_is_complete_and_what_is_missing_is_gone(node: Node) -> None:
 def test_what_a_claim_has_stays_although_it_is_gone(node: Node) -> None:
     node.lists(to=node.lists("a"))
     node.clock.sleep(KEPT_SECONDS)
-    assert [card.uuid for card in node.registry.cards({(GPU, "a")})] == [f"{GPU}/a"]
+    node.registry.hold({(GPU, "a")})
+    assert node.cards == ["a"]
 
 
 def test_the_devices_of_a_device_plugin_that_was_removed_go_unless_a_claim_has_them(node: Node) -> None:
@@ -89,7 +94,8 @@ def test_the_devices_of_a_device_plugin_that_was_removed_go_unless_a_claim_has_t
     node.clock.sleep(KEPT_SECONDS - 1)
     assert node.cards == ["a", "b"]
     node.clock.sleep(1)
-    assert [card.uuid for card in node.registry.cards({(GPU, "b")})] == [f"{GPU}/b"]
+    node.registry.hold({(GPU, "b")})
+    assert node.cards == ["b"]
     node.lists("a", "b")
     assert (node.cards, node.health) == (["a", "b"], {"a": "", "b": ""})
 
@@ -237,6 +243,63 @@ def test_resources_ids_and_their_length_have_bounds(node: Node) -> None:
         node.registry.begin(f"x/{number}", "x.sock")
     assert node.registry.has_room(GPU)
     assert not node.registry.has_room("x/another")
+
+
+def test_a_device_plugin_that_makes_up_ids_is_remembered_in_bounds(node: Node) -> None:
+    """What is known does not grow with the number of its lists; what claims have stays."""
+    registration = node.lists(*(f"!{number}-0" for number in range(MOST_IDS)))
+    node.registry.hold({(GPU, "0-0"), (GPU, "1-0")})
+    for name in (1, 2, 3):
+        node.clock.sleep(SAVE_SECONDS)
+        node.lists(*(f"{number}-{name}" for number in range(MOST_IDS)), to=registration)
+    cards = set(node.cards)
+    assert len(cards) == 2 * MOST_IDS + 2
+    assert {"0-0", "1-0"} <= cards
+    assert {name.partition("-")[2] for name in cards} == {"0", "2", "3"}, "what went first is forgotten first"
+    known = node.known[GPU]
+    assert (len(known.devices), len(known.gone), set(known.failed)) == (MOST_IDS, MOST_IDS + 2, {"0-0", "1-0"})
+
+
+def test_what_claims_may_have_had_stays_until_it_is_known_what_they_have(node: Node) -> None:
+    node.lists("a")
+    node.start()
+    registration = node.lists(*(f"{number}-1" for number in range(MOST_IDS)))
+    for name in (2, 3):
+        node.lists(*(f"{number}-{name}" for number in range(MOST_IDS)), to=registration)
+    assert "a" in node.cards
+    node.registry.hold(())
+    node.clock.sleep(KEPT_SECONDS)
+    assert "a" not in node.cards
+
+
+def test_lists_are_written_once_a_second_and_nothing_is_lost(node: Node) -> None:
+    registration = node.lists("0")
+    written = {node.files.read(KNOWN)}
+    for number in range(1, 100):
+        node.lists(str(number), to=registration)
+        node.cards  # noqa: B018
+        written.add(node.files.read(KNOWN))
+    assert len(written) == 1
+    node.clock.sleep(SAVE_SECONDS)
+    assert len(node.cards) == 100
+    node.start()
+    assert len(node.cards) == 100
+
+
+def test_the_socket_of_a_device_plugin_is_on_record_before_it_has_an_answer(node: Node) -> None:
+    """One that changes its socket again and again has an answer once a second."""
+    began = node.clock.monotonic()
+    for resource, endpoint, seconds in (
+        ("x/a", "1.sock", 0),
+        ("x/b", "2.sock", 0),
+        ("x/a", "3.sock", 1),
+        ("x/a", "3.sock", 1),
+        ("x/a", "4.sock", 2),
+        ("x/b", "2.sock", 2),
+    ):
+        node.registry.begin(resource, endpoint)
+        assert node.known[resource].endpoint == endpoint
+        assert node.clock.monotonic() == began + seconds * SAVE_SECONDS
 
 
 def test_a_resource_that_has_just_registered_has_time_for_its_list(node: Node) -> None:

@@ -183,7 +183,7 @@ def test_a_plugin_may_end_without_a_host(start: Start) -> None:
 
 def test_one_registers_twice_and_late(host: SmallHost, start: Start) -> None:
     host.start()
-    start(registers_twice=True, registers_after_seconds=0.1)
+    start(registers_times=2, registers_after_seconds=0.1)
     assert comes_true(lambda: host.endpoints() == ["example.sock"] * 2)
 
 
