@@ -39,10 +39,12 @@ class Sandbox:
         self.claim_spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": self.driver}}]}}
         api.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "card"}, "spec": {"spec": self.claim_spec}}, name)
 
-    def pod(self, name: str) -> Object:
-        """A gated pod that requests a card, returned after the resource-claim-controller has created its claim."""
+    def pod(self, name: str, *gates: str) -> Object:
+        """A pod at our gate, and at others, that requests a card, returned after the resource-claim-controller has
+        created its claim.
+        """
         entry = {"name": "t", "resourceClaimTemplateName": "card"}
-        self.api.create(PODS, pod(name, self.name, gates=(f"{self.driver}/allocation",), resourceClaims=[entry]))
+        self.api.create(PODS, pod(name, self.name, gates=(f"{self.driver}/allocation", *gates), resourceClaims=[entry]))
 
         def with_claim() -> Object | None:
             read = self.api.get(PODS, name, self.name)

@@ -34,11 +34,13 @@ class _Operator:
         return [rule["metadata"]["name"] for rule in found if rule["metadata"]["name"].endswith(self.sandbox.driver)]
 
     def run_pod(self, name: str, card: str) -> Object:
-        """A pod that holds a card and counts as running."""
-        made = self.sandbox.pod(name)
+        """A pod that holds a card and counts as running. A gate of others keeps kube-scheduler from it: no kubelet
+        would end it.
+        """
+        made = self.sandbox.pod(name, "example.com/unbound")
         self.sandbox.hold(made, card)
-        labels = {"metadata": {"labels": {"app": name}}}
-        self.sandbox.api.patch(PODS, name, labels, namespace=self.sandbox.name)
+        let_go = {"metadata": {"labels": {"app": name}}, "spec": {"schedulingGates": [{"name": "example.com/unbound"}]}}
+        self.sandbox.api.patch(PODS, name, let_go, namespace=self.sandbox.name)
         status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
         return self.sandbox.api.patch(PODS, name, status, namespace=self.sandbox.name, subresource="status")
 
