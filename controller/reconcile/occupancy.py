@@ -12,7 +12,8 @@ from controller.state import PodView, State, epoch_seconds
 from driver.model import Claim
 
 OVERDUE_SECONDS: Final = 60.0
-"""Time after the end of its grace period from which a pod that still exists is not counted on any more."""
+"""Time after the end of its grace period from which a pod that still exists is not counted on any more, and after which
+one that nobody binds should have given its devices back."""
 _OVERDUE: Final = "outlast their grace period"
 _RANK_SECONDS: Final = 1e-6
 _MOST_RANKS: Final = 500_000
@@ -112,7 +113,8 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
         kept = _OVERDUE
     elif late:
         kept = f"take longer than {limits.longest_grace:g} seconds to end"
-    elif not pod.node_name and not pod.deleting and not is_bound_by_nobody(state, pod, now):
+    elif not pod.node_name and not pod.deleting and not is_bound_by_nobody(state, pod, now - OVERDUE_SECONDS):
+        # What nobody binds gives its devices back by itself: nobody has to be evicted for them.
         kept = UNBOUND
     return Holder(
         pod=pod.key,

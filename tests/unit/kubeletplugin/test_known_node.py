@@ -7,7 +7,7 @@ from kubeletplugin.known_node import KnownNode
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 
-WATCHED: dict[str, Any] = {"metadata": {"name": "n1", "labels": {"from": "watch"}}}
+WATCHED: dict[str, Any] = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"from": "watch"}}}
 
 
 def labels(known: KnownNode, name: str) -> Any:
