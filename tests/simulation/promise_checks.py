@@ -29,12 +29,16 @@ class PromiseChecks:
         self._since: dict[Promised, float] = {}
 
     def look(self, controllers: Iterable[SimulatedController]) -> None:
-        """Look at the promises of controllers that may decide: others may neither write nor read."""
+        """Look at the promises of controllers that may decide: others may neither write nor read.
+
+        Those of a process that stood still until its lease ran out keep devices from nobody: another one decides, and
+        they end with the term as soon as it goes on.
+        """
         now = self._clock.monotonic()
         promised = {
             (id(one), key): one.controller
             for one in controllers
-            if one.controller.decides
+            if one.leads and one.controller.decides
             for key in one.controller.state.claims.promised
             if key in one.controller.state.claims and not self._is_written(key)
         }

@@ -5,6 +5,7 @@ import pytest
 import controller.loop.podsync
 from driver.kube.api import PODS
 from simulation.invariants import Violation
+from simulation.programs import SimulatedController
 from tests.simulation.answers import Answer, Trouble
 from tests.system.objects import NAMESPACE
 from tests.system.scenario import Scenario
@@ -47,3 +48,22 @@ def test_a_write_that_is_tried_for_ever_is_caught(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(controller.loop.podsync, "MOST_TRIES", 10**6)
     with pytest.raises(Violation, match=r"has had devices for .* and does not say so"):
         scenario_in_trouble(503).cluster.advance(HOUR)
+
+
+def test_a_leader_that_stands_still_keeps_devices_from_nobody() -> None:
+    scenario = Scenario(profile="t4x2", count=1, controllers=2)
+    scenario.cluster.advance(60)
+    leader = next(slot for slot in scenario.cluster.slots.values() if getattr(slot.program, "leads", False))
+    trouble = Trouble(STATUS_OF_CLAIMS, 503, about=lambda name: name.startswith("evil"))
+    scenario.cluster.answers.troubles.append(trouble)
+    scenario.create("evil", "gpu-1")
+    scenario.cluster.advance(5)
+    assert isinstance(leader.program, SimulatedController)
+    assert leader.program.controller.state.claims.promised
+    scenario.cluster.slots.stall(leader.name, HOUR)
+    scenario.cluster.user.delete(PODS, "evil", NAMESPACE)
+    scenario.create("good", "gpu-1")
+    scenario.cluster.advance(HOUR - 60)
+    assert scenario.running("good")
+    scenario.settle()
+    assert not leader.program.controller.state.claims.promised
