@@ -26,6 +26,7 @@ device_plugins           device plugins that fail, lie, hang and come back with 
 process                  one run of a program, which may crash, stall or be interleaved
 access                   which kinds the API serves, and which rights programs have
 older_controller         allocations that do not say which cards they have
+closed_devices           devices that nobody else is let go on
 closed_nodes             nodes that a condition closes
 device_status_checks     what the status of an allocated claim says about its devices
 hostile                  objects with hostile values, which programs read beside the stored ones

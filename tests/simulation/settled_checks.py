@@ -20,6 +20,7 @@ from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
+from tests.simulation.closed_devices import waits_for_other_users
 from tests.simulation.closed_nodes import closing_conditions, closing_violations
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.fleet_checks import fleet_differences
@@ -352,6 +353,8 @@ def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str
             held = {node for one in domains if one.rank < rank for node in one.nodes}
             possible = [one for one in nodes if one["metadata"]["name"] not in held and _can_be_on(pod, one, pods)]
             own = _claims_of(pod, claims)
+            if waits_for_other_users(rebuilt, pod, [claim for claim in own if claim], pods):
+                continue
             if (node := _feasible_node(rebuilt.devices, own, possible)) and not _is_limited(rebuilt, own):
                 found["/".join(name_key(pod))] = node
     return found

@@ -1,11 +1,12 @@
-"""The check of lost cards: it passes while a pod waits for one of them, and finds a controller that tells nobody."""
+"""The checks of lost and broken cards: they pass while pods wait for one, and find who tells or wakes nobody."""
 
 import pytest
 
-from driver.kube.api import EVENTS, PODS
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS
+from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.invariants import Violation
-from tests.system.card_incidents import check_lost_cards
-from tests.system.objects import pod
+from tests.system.card_incidents import RECOVERED_SECONDS, check_lost_cards
+from tests.system.objects import REQUESTS, claim, pod
 from tests.system.scenario import Scenario
 
 SECONDS = 100
@@ -41,3 +42,36 @@ def test_a_controller_that_tells_no_pod_of_its_lost_card_is_caught(monkeypatch: 
     monkeypatch.setattr("controller.loop.claimsync.unhealthy_use", lambda state, key: None)
     with pytest.raises(Violation, match="pod default/next is not told that its card is lost"):
         check_lost_cards(scenario.cluster)
+
+
+def a_card_fails_between_two_pods_of_a_claim() -> Scenario:
+    """The pod ``first`` runs with the claim ``serve`` on a card that fails then; the pod ``next`` shares the claim."""
+    scenario = Scenario(count=1)
+    user = scenario.cluster.user
+    user.create(RESOURCE_CLAIMS, claim("serve", REQUESTS["gpu-1"]))
+    user.create(PODS, pod("first", claim_name="serve"))
+    scenario.settle()
+    scenario.cluster.hardware["n1"].faults["gpu-0"] = "Xid 79"
+    scenario.cluster.idle(2 * HEALTH_SECONDS)
+    user.create(PODS, pod("next", claim_name="serve"))
+    scenario.settle()
+    assert scenario.running("first")
+    assert "gpu-0 has the taint lode.dev/unhealthy:NoSchedule" in scenario.why_pending("next")
+    return scenario
+
+
+def test_a_pod_waits_while_others_use_its_claim_on_a_broken_card_until_the_card_works() -> None:
+    scenario = a_card_fails_between_two_pods_of_a_claim()
+    scenario.cluster.hardware["n1"].faults.clear()
+    scenario.cluster.idle(RECOVERED_SECONDS)
+    scenario.settle()
+    assert scenario.running("first", "next")
+
+
+def test_a_controller_that_wakes_nobody_when_the_card_works_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = a_card_fails_between_two_pods_of_a_claim()
+    monkeypatch.setattr("controller.state.devicehandlers._note_gated_users", lambda indexes, claims, changes: None)
+    scenario.cluster.hardware["n1"].faults.clear()
+    scenario.cluster.idle(RECOVERED_SECONDS)
+    with pytest.raises(Violation, match=r"pods were not woken, though they could run: .*default/next"):
+        scenario.settle()
