@@ -8,7 +8,7 @@ import os
 import pytest
 
 from controller.reporting.reminders import REMIND_SECONDS
-from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
+from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
 from simulation.faults import FaultProfile, NetworkFaults
@@ -18,7 +18,7 @@ from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 WAITING = int(os.environ.get("LODE_WAITING", "120"))
-NODES = 2
+NODE_COUNT = 2
 CARDS = 2
 FAULTS = {
     "no faults": FaultProfile(),
@@ -30,14 +30,14 @@ def crowded_cluster() -> SimulatedCluster:
     """Cards for a few pods, all of which are taken, and a crowd of two shapes that waits."""
     cluster = SimulatedCluster(
         0,
-        {f"n{number}": cards("h100x8", CARDS) for number in range(1, NODES + 1)},
+        {f"n{number}": cards("h100x8", CARDS) for number in range(1, NODE_COUNT + 1)},
         classes=device_classes(),
         settings=Settings(controller=ControllerSettings(lease_seconds=100)),
     )
     for name in ("gpu-1", "gpu-2"):
         cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, REQUESTS[name]))
     cluster.settle()
-    for number in range(NODES):
+    for number in range(NODE_COUNT):
         cluster.user.create(PODS, pod(f"first-{number}", template_name="gpu-2"))
     cluster.settle()
     for number in range(WAITING):
@@ -70,6 +70,29 @@ def test_a_settled_crowd_writes_nothing() -> None:
     cluster.settle()
     check_settled(cluster)
     check_no_writes_without_news(cluster)
+
+
+def test_a_pod_that_gets_devices_within_its_quota_later_is_news_for_the_others() -> None:
+    """It is tried every five minutes: by then, only nodes with smaller cards are open."""
+    layout = {"n1": cards("a100x4", 2), "n2": cards("t4x2", 2), "n3": cards("t4x2", 2)}
+    cluster = SimulatedCluster(0, layout, classes=device_classes())
+    for name in ("gpu-1", "gpu-2"):
+        cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, REQUESTS[name]))
+    quota = {"metadata": {"name": "cards", "namespace": NAMESPACE}, "spec": {"hard": {"lode.dev/memory": "20Gi"}}}
+    cluster.user.create(RESOURCE_QUOTAS, quota)
+    for node in ("n2", "n3"):
+        cluster.user.patch(NODES, node, {"spec": {"unschedulable": True}})
+    cluster.settle()
+    cluster.user.create(PODS, pod("pair", template_name="gpu-2"))
+    cluster.advance(10)
+    cluster.user.create(PODS, pod("one", template_name="gpu-1"))
+    cluster.advance(560)
+    for node in layout:
+        cluster.user.patch(NODES, node, {"spec": {"unschedulable": node == "n1"}})
+    cluster.advance(10)
+    assert running(cluster) == set()
+    check_no_writes_without_news(cluster)
+    assert running(cluster) == {"one"}
 
 
 def test_a_crowd_is_told_again_why_it_waits_and_nothing_else_is_written() -> None:
