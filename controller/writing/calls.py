@@ -81,10 +81,7 @@ def _answered(api: Api, step: Step) -> Answered:
             found = tuple(_answer(target, obj, page.resource_version) for obj in page.items)
             return Answered(found, page.continue_token)
         case EvictPod(target, dry_run):
-            _evict(api, target, dry_run)
-            if dry_run:
-                return Answered(())
-            return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
+            return _evict(api, target, dry_run)
         case DeleteObject(target):
             api.delete(target.resource, target.name, target.namespace, uid=target.uid, resource_version=target.version)
             return Answered((Answer(target.resource, target.key, None, target.uid),))
@@ -224,16 +221,23 @@ def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
     return pod
 
 
-def _evict(api: Api, target: Target, dry_run: bool) -> None:
+def _evict(api: Api, target: Target, dry_run: bool) -> Answered:
+    answer: ApiError = Conflict(f"Pod {target.key}: it was evicted and does not end", status=409, reason="Conflict")
     try:
         api.evict(target.name, target.namespace, uid=target.uid, dry_run=dry_run)
-    except (NotFound, Conflict):
-        # It is gone, or another pod has its name.
-        return
+        if dry_run:
+            return Answered(())
+    except (NotFound, Conflict) as error:
+        # It is gone, or another pod has its name, if that is how it is: anybody on the way can answer so.
+        answer = error
     except ApiError as error:
         if isinstance(error, Unavailable) and error.status != _INTERNAL_ERROR:
             raise
         raise NotEvicted(target, _obstacle(error), error) from error
+    pod = _read(api, target)
+    if pod and pod["metadata"]["uid"] == target.uid and not pod["metadata"].get("deletionTimestamp"):
+        raise NotEvicted(target, Obstacle.OTHER, answer)
+    return Answered((Answer(target.resource, target.key, pod, target.uid),))
 
 
 def _obstacle(error: ApiError) -> Obstacle:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from controller.loop.writes_in_flight import MOST_TRIES
@@ -197,6 +197,7 @@ TROUBLES = st.builds(
 
 
 @settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@example([("evict pods", 409, "for ever", "everybody")], 424)
 @given(st.lists(TROUBLES, min_size=1, max_size=3), st.integers(0, 2**16))
 def test_any_answers_to_any_writes_harm_nobody_else(troubles: list[tuple[str, Answer, str, str]], seed: int) -> None:
     world = AnsweredWorld(nodes=2, seed=seed)

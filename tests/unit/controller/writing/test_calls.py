@@ -1,16 +1,30 @@
 """Each write reaches the object that was decided about, in the version that was, or nothing."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from controller.writing.calls import carry_out
-from controller.writing.steps import AddFinalizer, PatchClaimStatus, PatchPodStatus, RemoveGate, Step, Target
-from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, Conflict, Object, Resource
+from controller.writing.steps import (
+    AddFinalizer,
+    EvictPod,
+    NotEvicted,
+    Obstacle,
+    PatchClaimStatus,
+    PatchPodStatus,
+    RemoveGate,
+    Step,
+    Target,
+)
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall, ApiError, Conflict, Object, Resource
+from driver.kube.client import error_from
+from driver.kube.decorator import ApiDecorator
 from driver.names import FINALIZER, Names
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 
+T = TypeVar("T")
 GATE = Names().gate
 CONDITION = {"type": "lode.dev/Allocated", "status": "True"}
 CONSUMER = {"resource": "pods", "name": "p", "uid": "u"}
@@ -30,6 +44,21 @@ def target(resource: Resource, obj: Object) -> Target:
     metadata = obj["metadata"]
     version = metadata["resourceVersion"] if resource == RESOURCE_CLAIMS else ""
     return Target(resource, "default/x", metadata["uid"], version)
+
+
+class EvictionsAnswered(ApiDecorator):
+    """An API that says of each eviction, which it does not make, that it was made (0), or answers with this status."""
+
+    def __init__(self, api: Api, status: int):
+        super().__init__(api)
+        self._status = status
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        if call.verb != "evict":
+            return proceed()
+        if self._status:
+            raise error_from(self._status, {"message": "not this one"})
+        return None  # type: ignore[return-value]
 
 
 STEPS: dict[str, tuple[Resource, Callable[[], Object], Callable[[Target], Step]]] = {
@@ -85,3 +114,30 @@ def test_only_our_gate_is_removed() -> None:
         carry_out(api, RemoveGate(of, GATE, 0))
     carry_out(api, RemoveGate(of, GATE, 1))
     assert api.get(PODS, "x", "default")["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
+
+
+@pytest.mark.parametrize("answer", [404, 409, 0], ids=["404", "409", "evicted"])
+def test_an_eviction_after_which_the_pod_does_not_end_is_a_refusal(answer: int) -> None:
+    stored = MemoryApi(VirtualClock())
+    of = target(PODS, stored.create(PODS, pod()))
+    with pytest.raises(NotEvicted) as refused:
+        carry_out(EvictionsAnswered(stored, answer), EvictPod(of))
+    assert (refused.value.victim, refused.value.why) == (of, Obstacle.OTHER)
+
+
+def test_a_dry_run_of_an_eviction_that_is_answered_as_if_the_pod_were_gone_is_a_refusal() -> None:
+    stored = MemoryApi(VirtualClock())
+    of = target(PODS, stored.create(PODS, pod()))
+    with pytest.raises(NotEvicted):
+        carry_out(EvictionsAnswered(stored, 409), EvictPod(of, dry_run=True))
+    carry_out(EvictionsAnswered(stored, 0), EvictPod(of, dry_run=True))
+
+
+@pytest.mark.parametrize("answer", [404, 409])
+def test_an_eviction_of_a_pod_that_is_gone_or_has_a_namesake_is_made(answer: int) -> None:
+    stored = MemoryApi(VirtualClock())
+    of = target(PODS, stored.create(PODS, pod()))
+    stored.delete(PODS, "x", "default", grace_period_seconds=0)
+    carry_out(EvictionsAnswered(stored, answer), EvictPod(of))
+    stored.create(PODS, pod())
+    carry_out(EvictionsAnswered(stored, answer), EvictPod(of))
