@@ -13,6 +13,7 @@ boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
 | port              the two ports: the cards with their health, and the control of a card
 actions             actions on the hardware, as values
+| answer            an answer of a vendor's library: a value, "lacks it", or none
 | asking            questions of a backend about one card
 | readings          what a card measures of itself at the moment
 | edits             changes of a container that gets a device: CDI's ``containerEdits`` as values

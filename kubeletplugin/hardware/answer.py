@@ -1,0 +1,43 @@
+"""The answers of a vendor's library to one question, as values. Pure.
+
+There are three: what was asked for, "the driver lacks it" in the library's own words, and none. Only the first two are
+facts that may be kept and acted on. After the third, what was known before holds, and the question is asked again.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Lack(Enum):
+    """The answer "not supported"."""
+
+    LACKS = "lacks"
+
+
+LACKS: Final = Lack.LACKS
+"""The card or its driver says that it does not have what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """There was no answer this time."""
+
+    why: str
+    """Which call failed, and with which code, in words."""
+
+
+Answer: TypeAlias = T | Literal[Lack.LACKS] | Unread
+"""An answer; mypy lets nobody use its value who has not looked whether there is one."""
+
+
+def kept(known: Answer[T] | None, now: Answer[T]) -> Answer[T]:
+    """The answer that holds now: what was known, if the question was not answered this time."""
+    return known if isinstance(now, Unread) and known is not None else now
+
+
+def if_read(answer: Answer[T]) -> T | None:
+    """The value, and None both if there is none and if it is not known: for what is only shown, never acted on."""
+    return None if answer is LACKS or isinstance(answer, Unread) else answer
