@@ -10,6 +10,7 @@ from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import Settings
 from driver.wire import Json
 from kubeletplugin.hardware import Card, CardState, Health
+from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.inventory import OfferedDevice, Restrictions, build_inventory, fabric_from, offer_from, taints_of
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.slices import build_slices
@@ -26,7 +27,7 @@ class CardFacts:
 
     card: Card
     health: Health
-    state: CardState = field(default_factory=CardState)
+    state: CardState | Unread = field(default_factory=CardState)
     """The objects on the card now."""
 
 
@@ -174,7 +175,9 @@ def _withheld(
     for kind in EVERY_OFFER:
         if kind in present:
             continue
-        if kind == "partitions" and card.card.scheme is None and kind not in card.withheld:
+        if kind == "partitions" and card.card.partitions_unread:
+            reasons[kind] = f"its partitions are not known: {card.card.partitions_unread}"
+        elif kind == "partitions" and card.card.scheme is None and kind not in card.withheld:
             reasons[kind] = f"no partitions are known for a {card.card.type}"
         elif kind not in offer:
             reasons[kind] = source

@@ -18,6 +18,7 @@ from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
 from kubeletplugin.offers import Recorded
@@ -110,19 +111,21 @@ def _cards(hardware: Hardware) -> tuple[CardFacts, ...]:
     return tuple(CardFacts(card, health.get(card.name, unknown), _state(hardware, card)) for card in cards)
 
 
-def _state(hardware: Hardware, card: Card) -> CardState:
-    """The state of the card; an empty one if the card does not answer, which its health says."""
+def _state(hardware: Hardware, card: Card) -> CardState | Unread:
+    """The state of the card; an empty one if the card is gone, which its health says."""
     try:
         return hardware.observe(card)
-    except (HardwareRefusal, TransientFault):
+    except HardwareRefusal:
         return CardState()
+    except TransientFault as fault:
+        return Unread(str(fault))
 
 
 def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubelet: PodResources) -> Iterator[str]:
     """Notes on cards that other drivers hand out, too."""
     if settings.kubeletplugin.hardware == "simulated" or not cards:
         return
-    known = [known_card(facts.card, facts.state) for facts in cards]
+    known = [known_card(facts.card, CardState() if isinstance(facts.state, Unread) else facts.state) for facts in cards]
     for card, programs in handed_out(
         known, node, (), of_cards(kubelet.devices(), [facts.card for facts in cards])
     ).items():

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from driver.kinds import Offer
+from driver.kinds import EVERY_OFFER, Offer
 from kubeletplugin.hardware import Action, Card, CardState
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
+from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.hardware.partitions import Scheme
 
 
@@ -17,6 +18,8 @@ class Recorded:
     """Keys of the actions of all claims, whether carried out or not."""
     devices: frozenset[str] = frozenset()
     """Names of the devices that claims hold."""
+    placed: frozenset[tuple[str, str]] = frozenset()
+    """Uuid of the card and name of the device, of each device that a claim holds, where the record says the card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,19 @@ class CardOffer:
     """The reason of ``taken``, and the remedy; "" if nothing is taken."""
 
 
-def offer_of(card: Card, state: CardState, recorded: Recorded) -> CardOffer:
+def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardOffer:
     """The offers that the modes of a card and foreign partitions leave.
+
+    Nothing is offered of a card whose state was never read, nor the whole card while a claim holds a partition that is
+    not known: allocators could not see that the two exclude each other.
 
     Foreign partitions consume counters. Devices that do not fit beside them stay published, because a claim may have
     one of them: without the device, allocators would not know the claim's consumption. MIG mode excludes the whole card
     and its share, unless it was turned on for claims: then it ends with them, and their consumption of counters
     excludes the whole card. A device that a claim holds stays published.
     """
+    if isinstance(state, Unread):
+        return _unobserved(card, state.why, recorded)
     foreign = foreign_partitions(state, recorded.keys)
     taken, reason = {}, ""
     withheld: dict[Offer, str] = {}
@@ -49,9 +57,41 @@ def offer_of(card: Card, state: CardState, recorded: Recorded) -> CardOffer:
     elif MigMode(card.uuid).key not in recorded.keys and any(isinstance(each.action, MigMode) for each in state.found):
         mode = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
         withheld = {"whole": mode, "share": mode}
+    elif unlisted := _unlisted(card, recorded):
+        unknown = f"claims hold {', '.join(unlisted)}, of which the card says nothing now"
+        why = "; ".join(filter(None, (unknown, card.partitions_unread)))
+        withheld = {"whole": why, "share": why}
     withheld |= state.excluded
-    held: dict[Offer, bool] = {"whole": card.name in recorded.devices, "share": card.share_name in recorded.devices}
-    return CardOffer(card, {kind: why for kind, why in withheld.items() if not held.get(kind)}, taken, reason)
+    held = _held(card, recorded)
+    return CardOffer(card, {kind: why for kind, why in withheld.items() if kind not in held}, taken, reason)
+
+
+def _unobserved(card: Card, why: str, recorded: Recorded) -> CardOffer:
+    """Only what claims hold stays published, and nothing of it can be allocated beside them."""
+    reason = f"what is on the card is not known: {why}"
+    kept = _held(card, recorded)
+    parts = _names_of_partitions(card) & recorded.devices
+    withheld: dict[Offer, str] = {kind: reason for kind in EVERY_OFFER if kind not in kept}
+    if not parts:
+        return CardOffer(card, withheld)
+    withheld.pop("partitions")
+    return CardOffer(card, withheld, dict(card.counters), reason)
+
+
+def _held(card: Card, recorded: Recorded) -> frozenset[Offer]:
+    """Of the whole card and its share, what a claim holds."""
+    names: dict[Offer, str] = {"whole": card.name, "share": card.share_name}
+    return frozenset(kind for kind, name in names.items() if name in recorded.devices)
+
+
+def _unlisted(card: Card, recorded: Recorded) -> tuple[str, ...]:
+    """The devices of this card that claims hold and that the card does not have now, as far as it is known."""
+    listed = {card.name, card.share_name} | _names_of_partitions(card)
+    return tuple(sorted(name for uuid, name in recorded.placed if uuid == card.uuid and name not in listed))
+
+
+def _names_of_partitions(card: Card) -> set[str]:
+    return {card.part_name(part) for part in card.scheme.partitions} if card.scheme else set()
 
 
 def foreign_partitions(state: CardState, own: Collection[str]) -> tuple[str, ...]:

@@ -63,7 +63,10 @@ class Card:
     cuda_version: str = "0.0.0"
     """The newest CUDA that the driver serves, as a semantic version; 0.0.0 if it is unknown or there is none."""
     scheme: Scheme | None = None
-    """The card's possible partitions; None if it has none."""
+    """The card's possible partitions; None if it has none, or if they are not known."""
+    partitions_unread: str = ""
+    """Why its partitions are not known now: which call failed and how, and that it is tried again. "" if they are known
+    or if it has none."""
     bridged: Bridged | None = None
     """Only if a vendor's device plugin serves it."""
 

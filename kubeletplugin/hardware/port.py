@@ -60,8 +60,8 @@ class Health:
     """The vendor's number of the fault, such as ``Xid 79``; "" if it has none."""
     recovery: Recovery = "none"
     away: bool = False
-    """Whether only the program is away that speaks for the card, which has not failed: it counts as healthy as soon as
-    it is reported so."""
+    """Whether only the program is away that speaks for the card, or a question was not answered, and the card has not
+    failed: it counts as healthy as soon as it is reported so."""
 
     @property
     def healthy(self) -> bool:

@@ -170,7 +170,9 @@ def _may_change(use: Use) -> bool:
         return False
     if use.card.bridged:
         return True
-    return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
+    if use.card.scheme is not None or use.card.partitions_unread:
+        return True
+    return use.config is not None and use.config.sharing != "none"
 
 
 def _has_other_steps(known: PreparedClaim, plan: ClaimPlan, cards: Mapping[str, str]) -> bool:

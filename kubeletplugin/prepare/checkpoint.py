@@ -120,9 +120,16 @@ class Checkpoint:
     def recorded(self) -> Recorded:
         """The actions and devices that claims have or may have."""
         claims = self.claims.values()
+        held = [
+            (claim.cards.get(name := it.device.device), name)
+            for claim in claims
+            for it in claim.plan.results
+            if not it.admin_access
+        ]
         return Recorded(
             frozenset(key for claim in claims for key in claim.keys),
-            frozenset(it.device.device for claim in claims for it in claim.plan.results if not it.admin_access),
+            frozenset(name for _, name in held),
+            frozenset((uuid, name) for uuid, name in held if uuid is not None),
         )
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from driver.device_facts import device_statuses
-from driver.errors import SENSELESS, Fault, InvalidInput, OperatorFault
+from driver.errors import SENSELESS, Fault, InvalidInput, OperatorFault, TransientFault
 from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, Object, nothing
 from driver.model import Allocation, Device, DeviceId, NodeRequirement, NodeSelector, NodeSelectorTerm, Result
@@ -74,7 +74,7 @@ class NodeDevices:
             claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace, meanwhile=ask)
         except NotFound as error:
             raise InvalidInput(str(ref), [Fault("", "does not exist; delete the pod that uses it")]) from error
-        has_device = partial(inventory.has_device, cards=cards)
+        has_device = partial(_has_device, cards=cards)
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
         plan = plan_claim(claim, ref, environment)
         if self._device_status is not None:
@@ -92,7 +92,13 @@ class NodeDevices:
         return device_statuses(allocation, self._names, published_as)
 
     def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
-        """The use of each device of the claim that the node has."""
+        """The use of each device of the claim that the node has.
+
+        Raises:
+            TransientFault: a device may be one of the partitions of a card, which could not be read.
+        """
+        for result in plan.results:
+            _has_device(result.device.device, cards)
         return uses_of(plan, self._offered(plan, cards), self._names)
 
     def steps_found(self, uses: UsesByDevice, taken: Collection[str]) -> tuple[Step, ...]:
@@ -139,7 +145,11 @@ class NodeDevices:
     def conflicting_claims(
         self, plan: ClaimPlan, cards: Iterable[Card], held: Iterable[PreparedClaim], boot_id: str
     ) -> frozenset[str]:
-        """The claims that conflict with the plan (``conflicts.conflicting_claims``), whatever is offered now."""
+        """The claims that conflict with the plan (``conflicts.conflicting_claims``), whatever is offered now.
+
+        A claim that holds a device of a card that the card does not have now, as far as it is known, conflicts with
+        every use of the card.
+        """
         wanted, known = {result.device.device for result in plan.results}, tuple(cards)
         own = [card for card in known if any(is_on(name, card) for name in wanted)]
 
@@ -157,7 +167,18 @@ class NodeDevices:
         slots = self._settings.kubeletplugin.slots
         contents = inventory.build_inventory(own, plan.fabric, EVERY_OFFER, slots, self._names)
         devices = {device.name: device for device in contents.devices}
-        return conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
+        found = conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
+        names = [result.device.device for result in plan.results if not result.admin_access]
+        used = [card for card in own if any(is_on(name, card) for name in names)]
+        return found | {
+            uid
+            for uid, each in results.items()
+            for it in each
+            if uid != plan.ref.uid
+            and not it.admin_access
+            and it.device.device not in devices
+            and any(is_on(it.device.device, card) for card in used)
+        }
 
     def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
         known, slots, last = tuple(cards), self._settings.kubeletplugin.slots, self._last
@@ -178,6 +199,17 @@ class NodeDevices:
             message = f"Node {self._node_name}: metadata.labels: cannot be decoded: {error!r}; {remedy}"
             raise OperatorFault(message) from error
         return inventory.fabric_from(labels, self._settings.kubeletplugin.node_labels)
+
+
+def _has_device(name: str, cards: Iterable[Card]) -> bool:
+    """Whether the node has the device. Raises TransientFault if that is not known."""
+    known = tuple(cards)
+    if inventory.has_device(name, known):
+        return True
+    for card in known:
+        if card.partitions_unread and is_on(name, card):
+            raise TransientFault(f"{name}: the partitions of card {card.name} are not known: {card.partitions_unread}")
+    return False
 
 
 def _check_devices(plan: ClaimPlan, present: Collection[str]) -> None:

@@ -1,11 +1,12 @@
 """The node's cards as the hardware reported them last: their offers and their health."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from driver.errors import LodeError, TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, CardState, HardwarePorts, HardwareRefusal, Health
+from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.other_drivers import KnownCard, known_card, of_cards
@@ -56,8 +57,9 @@ class CardMonitor:
         self._kubelet = kubelet
         self._log = log
         self._last_record = Recorded()
-        self._observed: dict[str, CardState] = {}
-        """The last state of each card, by uuid. A card that does not answer is offered as before."""
+        self._observed: dict[str, CardState | Unread] = {}
+        """The last state of each card, by uuid. A card that does not answer is offered as before, or not at all if it
+        never answered."""
         self.state = NodeCards()
 
     def refresh(self) -> bool:
@@ -71,14 +73,14 @@ class CardMonitor:
         observed = {card.uuid: self._observe(card) for card in cards}
         after = self._record()
         # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
-        recorded = Recorded(before.keys | after.keys, after.devices)
+        recorded = replace(after, keys=before.keys | after.keys)
         self._observed = observed
         offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
         state = NodeCards(
             offers,
             health,
             frozenset(self._releasing(cards)),
-            tuple(known_card(card, observed[card.uuid]) for card in cards),
+            tuple(known_card(card, _as_far_as_known(observed[card.uuid])) for card in cards),
             of_cards(self._kubelet(), cards) if cards else None,
         )
         if state == self.state:
@@ -90,11 +92,14 @@ class CardMonitor:
         self.state = state
         return True
 
-    def _observe(self, card: Card) -> CardState:
+    def _observe(self, card: Card) -> CardState | Unread:
         try:
             return self._hardware.control.observe(card)
-        except (HardwareRefusal, TransientFault):
+        except HardwareRefusal:  # its health says so, and its devices stay published, with a taint
             return self._observed.get(card.uuid, CardState())
+        except TransientFault as fault:
+            known = self._observed.get(card.uuid)
+            return Unread(str(fault)) if known is None or isinstance(known, Unread) else known
 
     def _record(self) -> Recorded:
         try:
@@ -102,3 +107,7 @@ class CardMonitor:
         except (LodeError, OSError) as error:
             self._log.warning("checkpoint cannot be read", reason=str(error))
         return self._last_record
+
+
+def _as_far_as_known(state: CardState | Unread) -> CardState:
+    return CardState() if isinstance(state, Unread) else state

@@ -1,6 +1,7 @@
 """A card is offered as what it can be beside what exists on it, whoever made that."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from driver.kinds import EVERY_OFFER, Offer
 from driver.names import Names
 from kubeletplugin.hardware import Action, Card, CardState, FoundObject, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, TimeSlice, VnpuInstance
+from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, Inventory, Restrictions, build_inventory
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
@@ -122,3 +124,29 @@ def test_what_is_offered_fits_beside_what_is_there(present: list[Partition]) -> 
     assert {name for name in fitting(found) if "mig" in name} == {
         GPU.part_name(part) for part in partitions(GPU) if all(left[c] >= amount for c, amount in part.draws.items())
     }
+
+
+def test_nothing_is_offered_of_a_card_whose_state_was_never_read() -> None:
+    found = offer_of(GPU, Unread("nvmlDeviceGetMigMode: error (code 999)"), Recorded())
+    assert set(found.withheld) == set(EVERY_OFFER)
+    assert all("code 999" in why for why in found.withheld.values())
+    assert not published(found).devices
+
+
+def test_what_claims_hold_of_an_unread_card_stays_published_and_nothing_fits_beside_it() -> None:
+    part = GPU.part_name(partitions(GPU)[0])
+    found = offer_of(GPU, Unread("silent"), Recorded(devices=frozenset({part})))
+    assert part in {item.device.name for item in published(found).offered}
+    assert fitting(found) == set()
+    whole = offer_of(GPU, Unread("silent"), Recorded(devices=frozenset({GPU.name})))
+    assert [device.name for device in published(whole).devices] == [GPU.name]
+
+
+def test_a_card_is_not_offered_whole_while_a_claim_holds_a_partition_that_it_does_not_list() -> None:
+    unread = replace(GPU, scheme=None, partitions_unread="nvmlDeviceGetMigMode: error (code 999)")
+    held = Recorded(placed=frozenset({(GPU.uuid, "gpu-0-mig-1g-5gb-6")}))
+    found = offer_of(unread, CardState(), held)
+    assert set(found.withheld) == WHOLE_AND_SHARE
+    assert all("gpu-0-mig-1g-5gb-6" in why and "code 999" in why for why in found.withheld.values())
+    other = replace(unread, uuid="GPU-2")
+    assert offer_of(other, CardState(), held) == CardOffer(other), "another card has the number now"

@@ -74,6 +74,21 @@ def test_a_card_that_does_not_say_what_is_on_it_is_offered_as_before() -> None:
     assert {"gpu-0", "gpu-1"} & rig.devices().keys() == {"gpu-0"}
 
 
+def test_a_card_that_never_said_what_is_on_it_is_offered_when_it_does() -> None:
+    rig = PublishingNode()
+    rig.node()
+    rig.hardware.hanging = frozenset({rig.hardware.cards()[0].uuid})
+    one = rig.start()
+    one.run(10)
+    assert of_first(rig) == set()
+    assert "gpu-1" in rig.devices()
+    (told,) = rig.journal.fields("card is not offered as everything")
+    assert "does not answer" in told["withheld"]["whole"]
+    rig.hardware.hanging = frozenset()
+    one.run(10)
+    assert {"gpu-0", "gpu-0-share"} < of_first(rig)
+
+
 def taints(rig: PublishingNode) -> set[str]:
     return {taint["key"] for device in rig.devices().values() for taint in device.get("taints", ())}
 
