@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from driver.adoption import SOURCES, resources_of
 from driver.errors import SENSELESS
 from driver.kube.api import Object
 from driver.limits import listed
-
-_KNOWN: Final = frozenset(name for source in SOURCES.values() for name in source.every_resource)
-"""Resources of other systems for which ``driver.adoption`` makes claims."""
 
 
 def unoffered(pods: Mapping[str, Object], nodes: Iterable[Object], classes: Iterable[Object]) -> dict[str, str]:
@@ -38,7 +35,8 @@ def unoffered(pods: Mapping[str, Object], nodes: Iterable[Object], classes: Iter
 
 def _asked(pod: Object) -> set[str]:
     with suppress(*SENSELESS):
-        return resources_of(pod) & _KNOWN
+        asked = resources_of(pod)
+        return {it for source in SOURCES.values() for it in source.taken(asked)}
     return set()
 
 

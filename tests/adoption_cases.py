@@ -59,6 +59,18 @@ class AdoptionCase:
         ]
 
 
+MIG_PROFILES: Mapping[str, str] = {
+    name: name.replace(".me", "+me").replace(".gfx", "+gfx")
+    for name in (
+        "1g.5gb 1g.5gb.me 2g.10gb 3g.20gb 4g.20gb 7g.40gb 1g.10gb.me 1g.20gb 7g.80gb 7g.79gb 1g.6gb 2g.12gb.me 4g.24gb "
+        "1g.12gb 3g.47gb 4g.48gb 7g.94gb 1g.18gb.me 2g.35gb 7g.141gb 1g.23gb.me 3g.90gb 7g.180gb 3g.95gb 4g.95gb "
+        "7g.189gb 1g.47gb 2g.47gb 3g.93gb 4g.93gb 7g.186gb 1g.34gb.me 1g.67gb 3g.135gb 7g.269gb 1g.35gb.me 2g.70gb "
+        "4g.139gb 7g.278gb 1g.36gb 3g.72gb 7g.144gb 1g.16gb 2g.32gb 1g.24gb 1g.24gb.me 1g.24gb.gfx 1g.24gb.me.all "
+        "1g.24gb-me 2g.48gb 2g.48gb.gfx 2g.48gb.me.all 2g.48gb-me 4g.96gb 4g.96gb.gfx 7g.1024gb"
+    ).split()
+}
+"""MIG profiles from the A100 to the GB300 and the RTX PRO as the device plugin writes them, and as NVML does."""
+
 ADOPTION_CASES = [AdoptionCase(**case) for case in yaml.safe_load(_FILE.read_text())]
 
 

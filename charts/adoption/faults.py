@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from charts.adoption.cel import literal, shown, trimmed
+from charts.adoption.cel import literal, matches, shown, trimmed
 from driver.adoption.naming import LONGEST_NAME
 from driver.adoption.rules import (
     MOST,
@@ -16,6 +16,7 @@ from driver.adoption.rules import (
     NeedsAmount,
     NeedsText,
     NoEmptyEntry,
+    NoneOf,
     NotTogether,
     Values,
     WholeIfSeveral,
@@ -51,6 +52,10 @@ def _of_amounts(source: AdoptionSource) -> list[str]:
     if bounds:
         most = f"{literal({rule.resource: rule.most for rule in bounds})}[?variables.named[k]].orValue({most})"
         remedy = f"{literal({rule.resource: rule.remedy for rule in bounds})}[?variables.named[k]].orValue({remedy})"
+    for rule in source.rules:
+        if isinstance(rule, NoneOf):
+            none = f"[variables.named[k]].exists(k, {matches(rule.pattern)})"
+            most, remedy = f"({none} ? 0 : {most})", f"({none} ? {literal(rule.remedy)} : {remedy})"
     wrong = f"variables.numbers[i][k] < 0 || variables.numbers[i][k] > {most}"
     if source.environment:
         wrong = f"!(variables.named[k] in {literal(sorted(source.environment))}) && ({wrong})"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from charts.adoption.cel import literal
+from charts.adoption.cel import literal, takes
 from charts.adoption.faults import faults
 from charts.adoption.notes import notes
 from charts.adoption.variables import variables
@@ -73,7 +73,7 @@ def _of_new_pods(source: AdoptionSource, condition: Object, known: Mapping[str, 
 
 
 def _names_a_resource(source: AdoptionSource) -> Object:
-    its = 'k.contains("/")' if source.name == PLAIN else f"k in {literal(list(source.every_resource))}"
+    its = 'k.contains("/")' if source.name == PLAIN else takes(source)
     parts = "[c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})]"
     containers = "[object.spec.containers, object.spec.?initContainers.orValue([])]"
     expression = f"{containers}.exists(many, many.exists(c, {parts}.exists(part, part.exists(k, {its}))))"

@@ -5,7 +5,7 @@ numbers: of cards, MiB, percent and cores, and then the kind. An index is always
 of a kind of card, `p` of a claim, which is that of a container or, below 0, an extra one for init containers.
 """
 
-from charts.adoption.cel import literal
+from charts.adoption.cel import literal, set_apart
 from driver.adoption.sources import AdoptionSource, CardAmounts
 from driver.adoption.turns import CORES, EXTRAS, MEMORY, PERCENT, UNLIKE, WHOLE, extra_entry
 
@@ -63,8 +63,8 @@ def turns(source: AdoptionSource) -> dict[str, str]:
 
 def _groups(source: AdoptionSource) -> str:
     """The kinds of card that are asked for, each as the names of its resources."""
-    others = sorted({*source.shared, *source.environment, *source.refused})
-    named = f"variables.named.filter(k, !(k in {literal(others)}))" if others else "variables.named"
+    others = set_apart(source)
+    named = f"variables.named.filter(k, !({others}))" if others else "variables.named"
     if not source.cards:
         return f'{named}.map(k, [k, "", "", ""])'
     cards = {resource: list(it.names) for it in source.cards for resource in it.resources}

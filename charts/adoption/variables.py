@@ -5,8 +5,9 @@ for each of these. The other lists have an entry for each container, first those
 "" stands for one that asks for nothing.
 """
 
-from charts.adoption.cel import GIVEN, escaped, literal, trimmed
+from charts.adoption.cel import GIVEN, escaped, literal, matches, set_apart, trimmed
 from charts.adoption.turns import turns
+from driver.adoption import migs
 from driver.adoption.naming import ADOPTED, PLAIN
 from driver.adoption.sources import AdoptionSource
 
@@ -50,16 +51,21 @@ def _of_pod(source: AdoptionSource) -> Variables:
         "annotations": "object.metadata.?annotations.orValue({})",
         "labels": "object.metadata.?labels.orValue({})",
     }
-    table = literal(list(source.every_resource))
+    table = literal(list(source.listed))
     if source.name == PLAIN:
         table = f'variables.{CLASSES}.map(it, it.split("=")[0])'
-    return found | {"named": f'{table}.filter(k, variables.containers.exists(c, {GIVEN} != ""))'}
+    named = f'{table}.filter(k, variables.containers.exists(c, {GIVEN} != ""))'
+    if source.pattern:
+        keys = "[c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})].map(part, part.map(k, k))"
+        every = f"variables.containers.map(c, {keys}.flatten()).flatten()"
+        named += f" + {every}.filter(k, {matches(source.pattern)}).distinct().sort()"
+    return found | {"named": named}
 
 
 def _amounts(source: AdoptionSource) -> str:
     """What each container wants for itself. Whoever asks for no cards gets none, whatever else is said of them."""
-    others = sorted({*source.shared, *source.environment, *source.refused})
-    want = f"k in {literal(others)} ? 0 : A[i]" if others else "A[i]"
+    others = set_apart(source)
+    want = f"{others} ? 0 : A[i]" if others else "A[i]"
     amounts = f"variables.named.transformList(i, k, {want})"
     if source.counts:
         counts = literal(sorted(source.counts))
@@ -75,7 +81,11 @@ def _template(source: AdoptionSource) -> str:
         its_class = f'variables.{CLASSES}.filter(it, it.startsWith({resource} + "="))[0].split("=")[1]'
         amount, joined = f'"n" + string(a) + "-" + {escaped(its_class)}', "."
     else:
-        amount, joined = f"variables.tokens[{resource}] + string(a)", "-"
+        token = f"variables.tokens[{resource}]"
+        if source.migs:
+            short = f'{resource}.substring({len(migs.PREFIX)}).replace("-", {literal(migs.NONE)}).replace(".", "")'
+            token = f'variables.tokens[?{resource}].orValue("g" + {short} + "x")'
+        amount, joined = f"{token} + string(a)", "-"
     of_one = f'v.transformList(x, a, a > 0, {amount}).join("{joined}")'
     amounts = f'W.transformList(j, v, v.exists(a, a > 0), {of_one}).join("{joined}")'
     return f'([{literal(ADOPTED + source.name)}, {amounts}] + variables.words).join(".")'

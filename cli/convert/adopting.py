@@ -39,7 +39,7 @@ class Conversion:
 
     def is_old(self, resource: str) -> bool:
         """Whether a resource is one that no pod may ask for any more."""
-        if any(resource in source.every_resource for source in self.sources.values()):
+        if any(source.taken([resource]) for source in self.sources.values()):
             return True
         return not self.chosen and vendor_of_resource(resource) is not None
 

@@ -8,8 +8,6 @@ from driver.adoption import PLAIN, SOURCES, AdoptionSource, resources_of
 
 _NVIDIA: Final = SOURCES["nvidia"]
 _HAMI: Final = SOURCES["hami"]
-_BOTH: Final = frozenset(_NVIDIA.resources) & frozenset(_HAMI.resources)
-"""Resources that mean nearly the same for NVIDIA's device plugin and for HAMi."""
 
 
 def sources_with(plain: Mapping[str, str]) -> dict[str, AdoptionSource]:
@@ -23,7 +21,7 @@ def sources_of(pod: Mapping[str, Any], chosen: Mapping[str, AdoptionSource]) -> 
     A pod with ``nvidia.com/gpu`` was written for HAMi if it has anything else that only HAMi knows.
     """
     asked = resources_of(pod)
-    found = [source for source in chosen.values() if asked & {*source.every_resource}]
+    found = [source for source in chosen.values() if source.taken(asked)]
     if _NVIDIA in found and _HAMI in found:
         found.remove(_NVIDIA if _is_for_hami(pod, asked) else _HAMI)
     return found
@@ -32,7 +30,7 @@ def sources_of(pod: Mapping[str, Any], chosen: Mapping[str, AdoptionSource]) -> 
 def _is_for_hami(pod: Mapping[str, Any], asked: set[str]) -> bool:
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return (
-        bool(asked & {*_HAMI.every_resource} - _BOTH)
+        bool({*_HAMI.taken(asked)} - {*_NVIDIA.taken(asked)})
         or any(key in annotations for key in _HAMI.annotations)
         or pod["spec"].get("schedulerName") in {*_HAMI.schedulers} - {*_NVIDIA.schedulers}
     )

@@ -78,7 +78,7 @@ def _pod(pod: Object, adopted: Mapping[str, tuple[str, ...]]) -> tuple[str, list
     if not sources or is_terminal(pod):
         return object_key(pod), [], []
     asked = resources_of(pod)
-    old = [source for source in sources if asked & {*SOURCES[source].every_resource}]
+    old = [source for source in sources if SOURCES[source].taken(asked)]
     return object_key(pod), old, [] if pod["spec"].get("nodeName") else _wanted_labels(pod["spec"])
 
 
@@ -105,5 +105,5 @@ def _old_ranges(limits: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[
 
 
 def _of_sources(obj: Object, limited: set[str], adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
-    resources = {it for source in adopted.get(name_key(obj)[0], ()) for it in SOURCES[source].every_resource}
-    return [OldLimit(object_key(obj), resource) for resource in sorted(limited & resources)]
+    resources = {it for source in adopted.get(name_key(obj)[0], ()) for it in SOURCES[source].taken(limited)}
+    return [OldLimit(object_key(obj), resource) for resource in sorted(resources)]

@@ -18,8 +18,6 @@ PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 """Label of Jobs and pods: the name of their replicated job."""
 INDEX: Final = "jobset.sigs.k8s.io/job-index"
 """Label of Jobs and pods: the index of the Job in its replicated job."""
-_OF_OTHERS: Final = frozenset(name for source in SOURCES.values() for name in source.every_resource)
-"""Resources of which admission makes claims where pods are adopted."""
 MOST_IN_ORDER: Final = 256
 """Most replicated jobs of a JobSet with an order. Each member that comes or goes costs a look at all of them."""
 
@@ -281,11 +279,12 @@ def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
     """
     metadata = {**(raw.get("metadata") or {}), "namespace": namespace, "name": "", "uid": "made later"}
     needs = needs_of({"metadata": metadata, "spec": raw["spec"]})
+    of_others = {name for source in SOURCES.values() for name in source.taken(needs.requests)}
     entries = raw["spec"].get("resourceClaims") or ()
     return PodTemplate(
         replace(
             needs,
-            requests={name: amount for name, amount in needs.requests.items() if name not in _OF_OTHERS},
+            requests={name: amount for name, amount in needs.requests.items() if name not in of_others},
             # A volume that is made for the pod does not exist yet either.
             volumes=tuple(volume for volume in needs.volumes if not volume.owner),
         ),

@@ -13,6 +13,7 @@ turns       which claims the containers of a pod use, by when they run
 sources     the systems: their resources, annotations and rules
 | wanted    requests of a claim, as ``spec`` of a template
 chips       Ascend chips and vNPU templates as other systems name them
+| migs      MIG profiles as other systems and people name them
 | rules     what is refused or only noted, with the remedy
 naming      the grammar of names of adopted requests
 """

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from driver.adoption import migs
 from driver.adoption.naming import AdoptedName
-from driver.adoption.sources import HAMI, MIG_PROFILES, VOLCANO, mig_token
+from driver.adoption.sources import HAMI, VOLCANO
 from driver.adoption.wanted import LOCALITY, Json, Wanted, listed, spec_of, trimmed
 from driver.errors import Fault
 from driver.names import NUMA_NODE, Names
 
-_MIG: Final[Mapping[str, str]] = {mig_token(profile): profile for profile in MIG_PROFILES}
 _CARD_TYPE: Final = '("nvidia-" + {}.model.lowerAscii())'
 """The type of a card as HAMi and Volcano compare it, in lower case: ``NVIDIA-`` and the product's name."""
 _PLACEMENTS: Final[Mapping[str, Mapping[str, object]]] = {
@@ -25,11 +25,11 @@ def gpus(request: AdoptedName, names: Names, faults: list[Fault]) -> Json:
     selectors = _selectors(request, faults)
     placement = _placement(request.words)
     wanted = [
-        Wanted(f"mig-{_MIG[token].replace('.', '-')}", "mig", count, (*selectors, _profile(_MIG[token])))
+        Wanted(f"mig-{migs.in_words(profile)}", "mig", count, (*selectors, f'{{}}.profile == "{profile}"'))
         for token, count in request.amounts.items()
-        if token in _MIG and count
+        if (profile := migs.profile_of_token(token)) and count
     ]
-    amounts = {token: amount for token, amount in request.amounts.items() if token not in _MIG}
+    amounts = {token: amount for token, amount in request.amounts.items() if not migs.profile_of_token(token)}
     if amounts:
         wanted += _cards(request, amounts, selectors, placement, faults)
     if not wanted:
@@ -80,10 +80,6 @@ def _cards(
         placement = {**placement, "memoryPercent": percent}
     sharing = "mps" if request.words.get("v") == "mps" else "hamiCore"
     return [Wanted("gpu", "gpu-share", count, selectors, capacity, sharing=sharing, placement=placement)]
-
-
-def _profile(profile: str) -> str:
-    return f'{{}}.profile == "{profile.replace(".me", "+me")}"'
 
 
 def _selectors(request: AdoptedName, faults: list[Fault]) -> tuple[str, ...]:

@@ -132,8 +132,8 @@ def _amounts(
     body: Mapping[str, Any], source: AdoptionSource, path: str, broken: list[Broken], *, init: bool
 ) -> dict[str, int]:
     limits, amounts = _named_by(body), {}
-    for resource in (*source.resources, *source.refused):
-        if resource not in limits:
+    for resource in source.taken(limits):
+        if resource in source.environment:
             continue
         text = str(limits[resource])
         try:
@@ -145,7 +145,9 @@ def _amounts(
         else:
             amounts[resource] = quantity.value
     broken += [_at(path, it) for it in broken_by_amounts(source.rules, amounts)]
-    wanted = {resource: amount for resource, amount in amounts.items() if amount and resource not in source.refused}
+    wanted = {
+        resource: amount for resource, amount in amounts.items() if amount and not source.counts_nothing(resource)
+    }
     if any(amounts.get(count) == 0 for count in source.counts):
         wanted = {resource: amount for resource, amount in wanted.items() if resource in source.shared}
     if wanted:
@@ -159,8 +161,8 @@ def _unequal(body: Mapping[str, Any], source: AdoptionSource, path: str) -> list
     limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
     return [
         Broken(f"{path}.resources.requests[{it}]", str(requests[it]), UNEQUAL)
-        for it in source.every_resource
-        if it in requests and _number(requests[it]) != _number(limits.get(it, ""))
+        for it in source.taken(requests)
+        if _number(requests[it]) != _number(limits.get(it, ""))
     ]
 
 
@@ -222,7 +224,7 @@ def _claims(
                 _refer(one.body, entry)
             amounts[entry] = {resource: total}
     templates = {
-        entry: str(AdoptedName(source.name, {source.resources[it]: amount for it, amount in wanted.items()}, words))
+        entry: str(AdoptedName(source.name, {source.token(it): amount for it, amount in wanted.items()}, words))
         for entry, wanted in amounts.items()
     }
     noted = [
@@ -257,7 +259,7 @@ def _refer(body: dict[str, Any], entry: str) -> None:
 
 
 def _names_any(body: Mapping[str, Any], source: AdoptionSource) -> bool:
-    return not _named_by(body).keys().isdisjoint(source.every_resource)
+    return bool(source.taken(_named_by(body)))
 
 
 def _named_by(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,7 +287,8 @@ def _take_out(body: dict[str, Any], source: AdoptionSource) -> None:
         body["env"] = [*(body.get("env") or []), *variables]
     for part in ("limits", "requests"):
         if part in resources:
-            left = {key: value for key, value in (resources[part] or {}).items() if key not in source.every_resource}
+            taken = source.taken(resources[part] or ())
+            left = {key: value for key, value in (resources[part] or {}).items() if key not in taken}
             resources[part] = left
             if not left:
                 del resources[part]

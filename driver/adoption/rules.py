@@ -3,6 +3,7 @@
 The rules are data: the admission policies are generated from the same values.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,14 @@ class Bound:
 
     resource: str
     most: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoneOf:
+    """Resources whose names match the regular expression, and of which a container asks for none."""
+
+    pattern: str
     remedy: str
 
 
@@ -150,6 +159,7 @@ class IgnoredInInit:
 
 Rule = (
     Bound
+    | NoneOf
     | Among
     | ReadOtherwise
     | NeedsText
@@ -185,6 +195,9 @@ def broken_by_amounts(rules: Iterable[Rule], amounts: Mapping[str, int]) -> list
         match rule:
             case Bound(resource, most, remedy) if amounts.get(resource, 0) > most:
                 found.append(Broken(resource, str(amounts[resource]), remedy))
+            case NoneOf(pattern, remedy):
+                asked = (it for it, amount in amounts.items() if amount and re.fullmatch(pattern, it))
+                found += [Broken(it, str(amounts[it]), remedy) for it in asked]
             case Among(resource, allowed, every, remedy) if (amount := amounts.get(resource, 0)) % every:
                 if amount not in allowed:
                     found.append(Broken(resource, str(amount), remedy))

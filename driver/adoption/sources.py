@@ -4,10 +4,12 @@ NVIDIA: the device plugin. HAMi: its README and webhook. Volcano: deviceshare an
 Ascend device plugin, and Huawei's (MindCluster).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from driver.adoption import migs
 from driver.adoption.chips import CHIPS, STATIC_VNPUS, AscendResource
 from driver.adoption.naming import PLAIN
 from driver.adoption.rules import (
@@ -20,6 +22,7 @@ from driver.adoption.rules import (
     NeedsAmount,
     NeedsText,
     NoEmptyEntry,
+    NoneOf,
     NotTogether,
     OnlyKnown,
     ReadHere,
@@ -28,22 +31,6 @@ from driver.adoption.rules import (
     Values,
     WholeIfSeveral,
 )
-
-MIG_PROFILES: Final = tuple(
-    "1g.5gb 1g.5gb.me 2g.10gb 3g.20gb 4g.20gb 7g.40gb "  # A100 with 40 GB
-    "1g.10gb 1g.10gb.me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb 7g.79gb "  # A100 and H100 with 80 GB
-    "1g.6gb 1g.6gb.me 2g.12gb 2g.12gb.me 4g.24gb "  # A30
-    "1g.12gb 1g.12gb.me 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb 3g.48gb 4g.48gb 7g.96gb "  # H100 NVL, GH200, H20
-    "1g.18gb 1g.18gb.me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb "  # H200
-    "1g.23gb 1g.23gb.me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb "  # B200
-    "1g.24gb.me 2g.48gb 2g.48gb.me 4g.96gb".split()  # RTX PRO 6000
-)
-"""The MIG profiles of NVIDIA's manual, as its device plugin writes them."""
-
-
-def mig_token(profile: str) -> str:
-    """Return the token of a MIG profile: ``g1g10gbmex`` of ``1g.10gb.me``."""
-    return f"g{profile.replace('.', '')}x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +77,7 @@ class AdoptionSource:
         trimmed: annotations with lists whose entries may have blanks around them, which mean nothing.
         outputs: an annotation that shows that the annotation of its value was written by the system, not the user.
         environment: resources that only set a variable of the container.
-        refused: resources that nothing can stand for; a rule refuses each.
+        migs: whether there are also resources for MIG profiles (``driver.adoption.migs``).
         schedulers: names of schedulers that are set back to the default: that of the system, and Volcano's, whose jobs
             ask for the resources of any system.
         rules: what is refused or noted.
@@ -106,7 +93,7 @@ class AdoptionSource:
     trimmed: frozenset[str] = frozenset()
     outputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    refused: tuple[str, ...] = ()
+    migs: bool = False
     schedulers: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
 
@@ -116,17 +103,45 @@ class AdoptionSource:
         return {**self.annotations, **self.labels}
 
     @property
-    def every_resource(self) -> tuple[str, ...]:
-        """All resources that are taken out of containers."""
-        return (*self.resources, *self.environment, *self.refused)
+    def listed(self) -> tuple[str, ...]:
+        """The resources that have a name, and no pattern."""
+        return (*self.resources, *self.environment)
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression of the resources that have a pattern; "" without any."""
+        patterns = [*([migs.RESOURCES] if self.migs else []), *(filter(None, [self.refused]))]
+        return "|".join(f"({pattern})" for pattern in patterns)
+
+    @property
+    def refused(self) -> str:
+        """Regular expression of resources that nothing can stand for; "" without any."""
+        return next((rule.pattern for rule in self.rules if isinstance(rule, NoneOf)), "")
+
+    def taken(self, resources: Iterable[str]) -> list[str]:
+        """Return those that are taken out of containers: in the order of the table, and then by name."""
+        asked = set(resources)
+        by_name = sorted(it for it in asked if self.pattern and re.fullmatch(self.pattern, it))
+        return [*(it for it in self.listed if it in asked), *by_name]
+
+    def counts_nothing(self, resource: str) -> bool:
+        """Whether one of its resources is no amount of devices, but is refused or only a variable."""
+        return resource in self.environment or (bool(self.refused) and re.fullmatch(self.refused, resource) is not None)
+
+    def token(self, resource: str) -> str:
+        """Return the token of a resource in names of templates."""
+        return self.resources.get(resource) or migs.token_of(resource)
+
+    def has_token(self, token: str) -> bool:
+        """Whether a token is of one of its resources."""
+        return token in self.resources.values() or (self.migs and bool(migs.profile_of_token(token)))
 
 
 _CLAIM = f"ask for at most {MOST_DEVICES} in one container"
 _BYTES = f"the unit is MiB, and an amount has no suffix: write 1024 instead of 1Gi; at most {MOST_MIB}"
 _PERCENT = "it is a percentage: write 1 to 100"
 _CORES = "no card has more than 100: write 1 to 100"
-_MIG: Mapping[str, str] = {f"nvidia.com/mig-{profile}": mig_token(profile) for profile in MIG_PROFILES}
-_SLICES = ("nvidia.com/gpu.shared", *(f"{name}.shared" for name in _MIG))
+_SLICES = f"(nvidia[.]com/gpu|{migs.RESOURCES})[.]shared"
 """What the device plugin calls time slices, if it is told to rename them."""
 _SLICED = "a time slice has no size: ask for nvidia.com/gpu, or for a share with a claim (docs/requests.md)"
 _ALL_MEMORY = "0 is all of the memory: remove it, or write how much"
@@ -145,10 +160,10 @@ _TYPES = "an empty entry stands for every card, and is left out: remove it"
 
 NVIDIA: Final = AdoptionSource(
     name="nvidia",
-    resources={"nvidia.com/gpu": "n", **_MIG},
-    refused=_SLICES,
+    resources={"nvidia.com/gpu": "n"},
+    migs=True,
     schedulers=("volcano",),
-    rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), *(Bound(name, 0, _SLICED) for name in _SLICES)),
+    rules=(Bound("nvidia.com/gpu", MOST_DEVICES, _CLAIM), NoneOf(_SLICES, _SLICED)),
 )
 
 _HAMI_CARDS = CardAmounts(
@@ -176,8 +191,8 @@ HAMI: Final = AdoptionSource(
         "nvidia.com/gpumem": "m",
         "nvidia.com/gpumem-percentage": "p",
         "nvidia.com/gpucores": "c",
-        **_MIG,
     },
+    migs=True,
     cards=(_HAMI_CARDS,),
     counts=("nvidia.com/gpu",),
     annotations={

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from driver.adoption import migs
 from driver.adoption.naming import WORDS
 from driver.adoption.rules import MOST_DEVICES
 
@@ -29,13 +30,13 @@ FIXED_WORDS: Final = (*OTHER_WORDS, *GPU_TYPES, *NPUS)
 COUNT: Final = "[1-9]|[12][0-9]|3[0-2]"
 MEMORY: Final = "[1-9][0-9]{0,6}(mi|gi|gb)"
 CORES: Final = "([1-9][0-9]?|100)c"
-PROFILE_WORDS: Final = "[0-9]{1,2}g|me|vir[0-9]{2}|dvpp|ndvpp|nm|m"
+PROFILE_WORDS: Final = f"[0-9]{{1,2}}g|{migs.SUFFIX_WORDS}|vir[0-9]{{2}}|dvpp|ndvpp|nm|m"
 """Words that are only in profiles."""
 NUMBERED_WORDS: Final[Mapping[str, str]] = {"2": COUNT, "80gi": MEMORY, "30c": CORES, "vir02": PROFILE_WORDS}
 """Regular expressions of the words with numbers, by an example."""
 
 PROFILES: Final[Mapping[str, str]] = {
-    "mig": "[1-7]g-[1-9][0-9]{0,2}gb(-me)?",
+    "mig": migs.WORDS,
     "vnpu": "vir[0-9]{2}(-[0-9]{1,2}c)?(-[0-9]{1,2}g)?(-(dvpp|ndvpp|nm|m))?",
 }
 """MIG profiles and vNPU templates, by the kind of device that has one."""

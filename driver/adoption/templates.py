@@ -58,8 +58,8 @@ def _is_known(request: AdoptedName, faults: list[Fault]) -> bool:
         faults.append(Fault("metadata.name", f"source {request.source!r} must be one of {', '.join(SOURCES)}"))
         return False
     if source.name != PLAIN:
-        tokens, keys = set(source.resources.values()), set(source.words.values())
-        unknown = [*(set(request.amounts) - tokens), *(set(request.words) - keys)]
+        unknown = [it for it in request.amounts if not source.has_token(it)]
+        unknown += set(request.words) - set(source.words.values())
         faults.extend(Fault("metadata.name", f"{it!r} means nothing for {source.name}") for it in sorted(unknown))
     counts = [amount for token, amount in request.amounts.items() if source.name == PLAIN or _counts(token)]
     if any(amount > MOST_DEVICES for amount in counts):

@@ -122,7 +122,7 @@ def _cards(turns: Sequence[AskingContainer], source: AdoptionSource) -> list[Car
     """The kinds of card that any container asks for, in the order of the table."""
     asked = {resource for one in turns for resource in one.amounts}
     by_resource = {resource: cards for cards in source.cards for resource in cards.resources}
-    found = [by_resource.get(it, CardAmounts(it)) for it in source.resources if it in asked]
+    found = [by_resource.get(it, CardAmounts(it)) for it in source.taken(asked)]
     return list(dict.fromkeys(found))
 
 

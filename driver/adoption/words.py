@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from driver.adoption import migs
 from driver.adoption.naming import WORDS
 from driver.adoption.rules import MOST_DEVICES
 from driver.adoption.spelling import (
@@ -104,7 +105,7 @@ def _card(card: str) -> list[str]:
 def _profile(kind: str, profile: str) -> list[str]:
     if not profile:
         return []
-    name = profile.replace("-", ".").replace(".me", "+me") if kind == "mig" else profile.replace("-", "_")
+    name = migs.profile_of_words(profile) if kind == "mig" else profile.replace("-", "_")
     return [f'{{}}.profile == "{name}"']
 
 

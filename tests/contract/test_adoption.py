@@ -15,7 +15,7 @@ from charts.adoption import MOST_TOLD
 from driver.adoption import PLAIN, SOURCES, AdoptionSource, adopt
 from driver.adoption.rules import UNEQUAL
 from driver.adoption.sources import CardAmounts
-from tests.adoption_cases import ADOPTION_CASES, AdoptionCase, claims_of, env_of, resources_of, uses_of
+from tests.adoption_cases import ADOPTION_CASES, MIG_PROFILES, AdoptionCase, claims_of, env_of, resources_of, uses_of
 from tests.contract.adopting import PLAIN_CLASSES, adopting, adopts, create, gated
 from tests.contract.identity import Identity, Object, Response, eventually
 
@@ -55,7 +55,7 @@ def test_a_pod_is_admitted_or_refused_as_expected(admin: Identity, case: Adoptio
     assert claims_of(pod) == case.claims
     assert uses_of(pod) == case.uses
     assert env_of(pod) == case.env
-    assert not resources_of(pod) & set(case.table.every_resource)
+    assert not case.table.taken(resources_of(pod))
     assert pod["spec"]["schedulerName"] == "default-scheduler"
     assert gated(pod) == bool(case.claims)
     told = told_by(answer)
@@ -70,6 +70,11 @@ def told_by(answer: Response) -> list[str]:
     return [part for warning in answer.warnings for part in re.split("; (?=spec|metadata)", warning)]
 
 
+MIG_NAMES = [
+    *(f"nvidia.com/mig-{name}" for name in ("1g.24gb.me.all", "1g.24gb-me", "7g.278gb", "1g.10gb", "2g.48gb.gfx")),
+    *("nvidia.com/mig-1g.24gb.me.shared", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.24gb.xyz"),
+]
+"""Of patterns, and one that no pattern has."""
 AMOUNTS = st.sampled_from([0, 1, 2, 3, "1k", "3k", 8, 16, 31, 33, 100, 101, 1000, 24576, "1Gi", "4M", 10**10])
 TEXTS = st.sampled_from(
     [
@@ -85,7 +90,7 @@ def pods(draw: st.DrawFn, source: AdoptionSource) -> Object:
     """Pods that ask for resources of the source and others, and have its annotations and labels."""
     keys = {rule.key for rule in source.rules if hasattr(rule, "key")} | {*source.annotations, *source.outputs}
     keys |= {"other", "hami.io/other"}
-    names = [*sorted(source.every_resource)[:8], *sorted(source.every_resource)[-8:], "cpu"]
+    names = [*source.listed[:8], *source.listed[-8:], *MIG_NAMES, "cpu"]
 
     def container(name: str) -> Object:
         asked = draw(st.dictionaries(st.sampled_from(names), AMOUNTS, max_size=3))
@@ -117,6 +122,7 @@ def pods_with_inits(draw: st.DrawFn, source: AdoptionSource) -> Object:
     """Pods with init containers and sidecars in any order, which ask for whole cards and for parts of them."""
     cards = draw(st.sampled_from(source.cards)) if source.cards else CardAmounts(next(iter(source.resources)))
     others = [*(name for name in source.resources if name not in cards.resources), *source.shared]
+    others += MIG_NAMES[:2] if source.migs else []
     amounts = {
         cards.count: st.integers(1, 4) if not cards.unit else st.sampled_from([1, 2, 4, 8, 16]),
         cards.memory: st.sampled_from([1000, 2000, 3000]),
@@ -177,6 +183,17 @@ def asking(**spec: Any) -> Object:
     """A pod with one container that asks for a card."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     return {"metadata": {"name": "pod"}, "spec": {"containers": [container], **spec}}
+
+
+@pytest.mark.parametrize("name", ["nvidia", "hami"])
+def test_every_mig_resource_is_adopted(admin: Identity, name: str) -> None:
+    """Whatever sizes the profiles of a card have."""
+    for first in range(0, len(MIG_PROFILES), 6):
+        names = list(MIG_PROFILES)[first : first + 6]
+        limits = {f"nvidia.com/mig-{one}": number for number, one in enumerate(names, 1)}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        pod = {"metadata": {"name": "pod"}, "spec": {"containers": [container]}}
+        assert claims_of(create(admin, name, pod).must()) == adopt(pod, SOURCES[name]).templates
 
 
 def test_a_pod_in_another_namespace_or_with_a_node_is_left_alone(admin: Identity) -> None:

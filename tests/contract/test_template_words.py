@@ -11,6 +11,7 @@ from tests.contract.adopting import create
 from tests.contract.identity import Identity, Response, eventually
 
 RIGHT = ["lode.gpu", "lode.2-h100-80gi", "lode.share-8gi-30c-hamicore", "lode.mig-1g-10gb-me", "lode.vnpu-vir02-1c"]
+RIGHT += ["lode.mig-1g-24gb-me-all", "lode.mig-1g-24gb-no-me", "lode.mig-7g-278gb", "lode.mig-1g-24gb-gfx-2"]
 RIGHT += ["lode.mig-a100-1g-10gb", "lode.vir02-1c-310p-vnpu"]
 RIGHT += ["lode.32-gpu-binpack-nvlink", "lode.npu-910b3-100c", "lode-adopt.hami.n1", "lodestar.x", "mine"]
 
@@ -32,7 +33,18 @@ WORDS = [
     "30c",
     "me",
 ]
-WORDS += ["mps", "1g-10gb", "3g-40gb-me", "vir02", "vir04-3c-ndvpp", "8g", "1g.10gb", "vir02.1c"]
+WORDS += [
+    "mps",
+    "1g-10gb",
+    "3g-40gb-me",
+    "1g-24gb-no-me",
+    "4g-96gb-gfx",
+    "vir02",
+    "vir04-3c-ndvpp",
+    "8g",
+    "1g.10gb",
+    "vir02.1c",
+]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,9 @@ FAMILIES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_resource_annotation_and_label_is_named(name: str) -> None:
     source = SOURCES[name]
-    resources = {FAMILIES.get(it, re.sub(r"mig-.*", "mig-<profile>", it)) for it in source.every_resource}
+    resources = {FAMILIES.get(it, it) for it in source.listed}
+    resources |= {"nvidia.com/mig-<profile>"} if source.migs else set()
+    resources |= {"nvidia.com/gpu.shared", "nvidia.com/mig-<profile>.shared"} if source.refused else set()
     annotations = {re.sub(r"Ascend[0-9A-Z-]+-uuid", "Ascend<chip>-uuid", it) for it in source.annotations}
     keys = {*annotations, *source.labels, *source.outputs}
     keys |= {rule.key for rule in source.rules if isinstance(rule, Values)}

@@ -31,7 +31,7 @@ def test_a_pod_becomes_what_is_expected(case: AdoptionCase) -> None:
     assert adopted.templates == claims_of(adopted.pod) == case.claims
     assert uses_of(adopted.pod) == case.uses
     assert env_of(adopted.pod) == case.env
-    assert not resources_of(adopted.pod) & set(case.table.every_resource)
+    assert not case.table.taken(resources_of(adopted.pod))
     assert adopted.pod["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
 
 

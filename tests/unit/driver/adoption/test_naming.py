@@ -18,7 +18,8 @@ _SOURCES = [source for source in SOURCES.values() if source.resources]
 @st.composite
 def _requests(draw: st.DrawFn) -> AdoptedName:
     source = draw(st.sampled_from(_SOURCES))
-    tokens = draw(st.lists(st.sampled_from(list(source.resources.values())), min_size=1, max_size=4, unique=True))
+    known = [*source.resources.values(), *(["g1g24gbmeallx", "g7g278gbx", "g1g24gbnomex"] if source.migs else [])]
+    tokens = draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
     keys = [*source.annotations.values(), *source.labels.values()]
     words = draw(st.dictionaries(st.sampled_from(keys), _TEXT, max_size=3)) if keys else {}
     return AdoptedName(source.name, {token: draw(st.integers(1, 10**9)) for token in tokens}, words)

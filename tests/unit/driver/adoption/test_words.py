@@ -144,7 +144,7 @@ def test_a_profile_can_be_said_with_a_type_in_any_order(name: str, profile: str)
     assert f'.profile == "{profile}"' in request["exactly"]["selectors"][-1]["cel"]["expression"]
 
 
-_PROFILES = ("1g-10gb", "3g-40gb-me", "vir02", "vir04-3c-ndvpp", "me", "8g")
+_PROFILES = ("1g-10gb", "3g-40gb-me", "vir02", "vir04-3c-ndvpp", "1g-24gb-no-me", "me", "all", "8g")
 
 
 @given(
@@ -169,7 +169,7 @@ def test_every_word_of_a_name_says_something_or_the_name_is_refused(words: list[
 
 @given(
     st.sets(st.sampled_from([*KINDS[:3], "h100", "310p", "910b3", "binpack"]), max_size=2),
-    st.sampled_from(_PROFILES[:4]),
+    st.sampled_from(_PROFILES[:5]),
 )
 def test_every_name_that_is_advised_for_a_profile_can_be_read(words: set[str], profile: str) -> None:
     (text,) = misspelt(f"lode.{'-'.join([*sorted(words), profile])}")
