@@ -117,7 +117,7 @@ def _with_claims(source: AdoptionSource) -> str:
     if source.schedulers:
         name = "object.spec.schedulerName"
         fields.append(f'schedulerName: {name} in {literal(list(source.schedulers))} ? "default-scheduler" : {name}')
-    left = f"variables.faults.size() > 0 || {_has_claims(source)}"
+    left = f"variables.named.size() == 0 || variables.faults.size() > 0 || {_has_claims(source)}"
     noted = f'{{{literal(noted_in(source))}: {_some("variables.notes")}.join("; ")}}'
     metadata = f"variables.notes.size() == 0 ? Object.metadata{{}} : Object.metadata{{annotations: {noted}}}"
     return f"{left} ? Object{{}} : Object{{metadata: {metadata}, spec: Object.spec{{{', '.join(fields)}}}}}"

@@ -24,11 +24,11 @@ from kubeletplugin.hardware.nvidia.devices import DeviceNodes
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles
 from kubeletplugin.hardware.nvidia.found import Finder, FoundCards
 from kubeletplugin.hardware.nvidia.health import HealthWatch
-from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
+from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, placements_unknown, switches_in_place
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlCode, NvmlError
 from kubeletplugin.hardware.nvidia.nvml.measuring import read_measures
-from kubeletplugin.hardware.nvidia.schemes import says_placements
+from kubeletplugin.hardware.nvidia.schemes import knows_placements, says_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
@@ -248,6 +248,8 @@ class NvidiaHardware(Hardware):
             excluded = {"whole": reason, "share": reason}
         if mode is False and gpu.profiles and self._mig == "dynamic" and not switches_in_place(gpu):
             excluded["partitions"] = mode_needs_reset(gpu)
+        elif gpu.profiles and not knows_placements(gpu):
+            excluded["partitions"] = placements_unknown(gpu)
         if not card.memory_mib:
             excluded["share"] = "the driver does not say how much memory the card has"
         return excluded
@@ -310,7 +312,9 @@ class NvidiaHardware(Hardware):
         if new := reasons - self._reported:
             self._log.warning("cards that cannot be used", reasons=sorted(new))
         self._reported = frozenset(reasons)
-        guessed = frozenset(uuid for uuid, gpu in found.gpus.items() if not says_placements(gpu.profiles))
+        guessed = frozenset(
+            uuid for uuid, gpu in found.gpus.items() if knows_placements(gpu) and not says_placements(gpu)
+        )
         if unsaid := guessed - self._guessed:
             self._log.warning("placements of MIG instances are those of NVIDIA's manual", cards=sorted(unsaid))
         self._guessed = guessed

@@ -83,7 +83,7 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
         nvlink_domain=nvlink_domain,
         compute_capability=f"{major}.{minor}.0",
         cuda_version=system.cuda_version or "0.0.0",
-        scheme=scheme_of(family_of(gpu.name), gpu.memory_mib, gpu.profiles),
+        scheme=scheme_of(gpu, family_of(gpu.name)),
     )
 
 

@@ -10,8 +10,10 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
+from kubeletplugin.hardware.nvidia.nvml.instances import MigCard
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.nvml.reading import count, read_gpu, read_identity, read_system
+from kubeletplugin.hardware.nvidia.schemes import says_placements
 from kubeletplugin.hardware.sysfs import Sysfs
 
 
@@ -33,7 +35,8 @@ class Finder:
     """Finds the cards. Thread-safe.
 
     The facts of a card do not change while the driver is loaded, and reading them takes tens of calls. So they are read
-    when the card is first seen, and again when the driver's version or the card's number changes.
+    when the card is first seen, and again when the driver's version or the card's number changes; and in MIG mode, as
+    long as the driver has not said the placements of all instances.
 
     Args:
         ask: bounds the time of calls about one card.
@@ -76,7 +79,11 @@ class Finder:
         identity, minor = read_identity(self._nvml, index)
         known = self._known.get(identity)
         if known and known[0] == system and (known[1].index, known[1].minor) == (index, minor):
-            return known[1]
+            gpu = known[1]
+            # In MIG mode the driver says the placements, so those of the manual count no longer.
+            again = not says_placements(gpu) and MigCard(self._nvml, identity).mode()
+            if not again:
+                return gpu
         gpu = read_gpu(self._nvml, index)
         self._known[identity] = (system, gpu)
         return gpu

@@ -79,7 +79,7 @@ class MigPartitions:
         """Create the instance, or complete it.
 
         Raises:
-            Unsupported: the card has no such profile or placement, or MIG mode is off.
+            Unsupported: the card has no such profile or placement or refuses it, or MIG mode is off.
             NoRoom: another instance is in its place.
         """
         profile, size = self._profile(action)
@@ -97,12 +97,22 @@ class MigPartitions:
         except NvmlError as error:
             if error.code == NvmlCode.INSUFFICIENT_RESOURCES:
                 raise NoRoom(f"{action.key}: no room beside {self._described(instances)}") from error
+            self._explain(action, error)
             raise
         try:
             return self._completed(number, profile)
-        except NvmlError:
+        except NvmlError as error:
             self._card.destroy_gpu_instance(number)
+            self._explain(action, error)
             raise
+
+    def _explain(self, action: MigInstance, error: NvmlError) -> None:
+        """Raise Unsupported where the driver refuses what it was asked for: it will, however often it is asked."""
+        if error.code == NvmlCode.INVALID_ARGUMENT:
+            raise Unsupported(
+                f"{action.key}: the driver refuses this profile at this memory slice: {error}; delete the pod, and "
+                f"compare nvidia-smi mig -i {self._gpu.uuid} -lgipp with the partitions that the node offers"
+            ) from error
 
     def release(self, action: MigInstance, handle: Handle | None) -> None:
         """Destroy the instance. Success if it does not exist, also if another one is in its place.
@@ -161,7 +171,7 @@ class MigPartitions:
 
     def _profile(self, action: MigInstance) -> tuple[ProfileFacts, int]:
         profile = self._named.get(action.profile)
-        places = dict(placements_of(profile, whole_of(self._gpu.profiles))) if profile else {}
+        places = dict(placements_of(profile, self._gpu)) if profile else {}
         if profile is None or action.start not in places:
             offered = ", ".join(self._named) or "none"
             raise Unsupported(
@@ -180,6 +190,14 @@ def mode_needs_reset(gpu: GpuFacts) -> str:
     return (
         f"card {gpu.uuid} needs a reset to turn MIG mode on; drain the node, run nvidia-smi -i {gpu.uuid} -mig 1, and "
         "reset the card or reboot"
+    )
+
+
+def placements_unknown(gpu: GpuFacts) -> str:
+    """The reason why a card with MIG mode off cannot have partitions, and the remedy."""
+    return (
+        f"the driver says the placements of MIG instances of card {gpu.uuid} only in MIG mode; drain the card, and "
+        f"turn the mode on with nvidia-smi -i {gpu.uuid} -mig 1"
     )
 
 

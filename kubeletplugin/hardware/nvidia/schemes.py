@@ -2,40 +2,43 @@
 
 from collections.abc import Iterable, Mapping
 
-from kubeletplugin.hardware.nvidia.nvml.facts import ProfileFacts
+from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, ProfileFacts
 from kubeletplugin.hardware.partitions import MigProfile, Scheme, mig_scheme
 
-_SIZES_OF_EIGHT: Mapping[tuple[int, bool], tuple[int, tuple[int, ...]]] = {
-    (1, False): (1, (0, 1, 2, 3, 4, 5, 6)),
-    (1, True): (2, (0, 2, 4, 6)),
-    (2, False): (2, (0, 2, 4)),
-    (3, False): (4, (0, 4)),
-    (4, False): (4, (0,)),
-    (7, False): (8, (0,)),
+_Table = Mapping[tuple[int, int], tuple[int, ...]]
+"""The first memory slices by compute slices and memory slices."""
+_EIGHT: _Table = {
+    (1, 1): (0, 1, 2, 3, 4, 5, 6),
+    (1, 2): (0, 2, 4, 6),
+    (2, 2): (0, 2, 4),
+    (3, 4): (0, 4),
+    (4, 4): (0,),
+    (7, 8): (0,),
 }
-"""Memory slices and placements by compute slices, and by whether it is the profile with twice the memory.
-
-Source: NVIDIA MIG User Guide, "Supported MIG Profiles", for cards with eight memory slices."""
-_SIZES_OF_FOUR: Mapping[tuple[int, bool], tuple[int, tuple[int, ...]]] = {
-    (1, False): (1, (0, 1, 2, 3)),
-    (2, False): (2, (0, 2)),
-    (4, False): (4, (0,)),
+_FOUR: _Table = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
+_LAYOUTS: Mapping[tuple[int, int], tuple[_Table, frozenset[int]]] = {
+    (8, 7): (_EIGHT, frozenset({8, 9, 10})),
+    (4, 4): (_FOUR, frozenset({8})),
 }
-"""The same for cards with four memory slices (A30)."""
+"""Tables by the number of memory slices and compute slices of the card, with the majors of the compute capability of
+the cards that have them: A100, H100, B200 and their kin have eight memory slices, the A30 has four.
+
+Source: NVIDIA MIG User Guide, "Supported MIG Profiles". Cards of the RTX PRO family have profiles with the sizes of an
+A30's and other placements, so the sizes alone do not say which table it is."""
+_TOLERANCE = 0.25
+"""By how many memory slices the memory of a profile may differ from the table: the driver keeps some of it."""
 
 
-def scheme_of(family: str, memory_mib: int | None, profiles: Iterable[ProfileFacts]) -> Scheme | None:
-    """The scheme of a card with this much memory; None without a profile.
+def scheme_of(gpu: GpuFacts, family: str) -> Scheme | None:
+    """The scheme of a card; None without a profile, and as long as the placements are not known.
 
     The device reports the profiles. Some drivers report the placements only in MIG mode; else those of NVIDIA's manual
-    are used, and a profile that the manual does not have is left out.
+    are used for the layouts that it has, and a profile that is not in it is left out.
     """
-    known = list(profiles)
-    if not known:
+    if not gpu.profiles:
         return None
-    whole = whole_of(known)
-    total = memory_mib or whole.memory_mib
-    usable = [made for profile in known if (made := _mig_profile(profile, whole, total))]
+    total = gpu.memory_mib or whole_of(gpu.profiles).memory_mib
+    usable = [made for profile in gpu.profiles if (made := _mig_profile(profile, gpu, total))]
     if not usable:
         return None
     usable.sort(key=lambda profile: (profile.memory_slices, profile.compute_slices, sum(profile.engines.values())))
@@ -47,24 +50,43 @@ def whole_of(profiles: Iterable[ProfileFacts]) -> ProfileFacts:
     return max(profiles, key=lambda profile: (profile.slices, profile.memory_mib))
 
 
-def placements_of(profile: ProfileFacts, whole: ProfileFacts) -> tuple[tuple[int, int], ...]:
-    """The placements of a profile: the first memory slice and the number of slices.
-
-    Args:
-        whole: the profile that takes the whole card.
-    """
+def placements_of(profile: ProfileFacts, gpu: GpuFacts) -> tuple[tuple[int, int], ...]:
+    """The placements of a profile of a card: the first memory slice and the number of slices; () if unknown."""
     if profile.placements:
         return profile.placements
-    table, slices = (_SIZES_OF_FOUR, 4) if whole.slices == 4 else (_SIZES_OF_EIGHT, 8)
-    one = whole.memory_mib / slices
-    doubled = profile.slices == 1 and profile.memory_mib > 1.5 * one
-    size, starts = table.get((profile.slices, doubled), (0, ()))
-    return tuple((start, size) for start in starts)
+    table, slices = _layout_of(gpu)
+    size = _memory_slices(profile, whole_of(gpu.profiles), slices) if slices else 0
+    return tuple((start, size) for start in table.get((profile.slices, size), ()))
 
 
-def says_placements(profiles: Iterable[ProfileFacts]) -> bool:
+def says_placements(gpu: GpuFacts) -> bool:
     """Whether the device reports the placements of each profile."""
-    return all(profile.placements for profile in profiles)
+    return all(profile.placements for profile in gpu.profiles)
+
+
+def knows_placements(gpu: GpuFacts) -> bool:
+    """Whether the placements of the card's profiles are known: the device reports them, or the manual has them."""
+    return says_placements(gpu) or bool(_layout_of(gpu)[0])
+
+
+def _layout_of(gpu: GpuFacts) -> tuple[_Table, int]:
+    """The table of a card, and its number of memory slices, if all that is reported of it fits; else ({}, 0)."""
+    if not gpu.profiles:
+        return {}, 0
+    whole = whole_of(gpu.profiles)
+    for (memory_slices, compute_slices), (table, majors) in _LAYOUTS.items():
+        if whole.slices == compute_slices and gpu.capability and gpu.capability[0] in majors:
+            sizes = {(it.slices, _memory_slices(it, whole, memory_slices)) for it in gpu.profiles}
+            said = ((start, table.get((it.slices, size), ())) for it in gpu.profiles for start, size in it.placements)
+            if sizes <= table.keys() and all(start in starts for start, starts in said):
+                return table, memory_slices
+    return {}, 0
+
+
+def _memory_slices(profile: ProfileFacts, whole: ProfileFacts, slices: int) -> int:
+    """How many memory slices a profile has; 0 if its memory is not about a number of them."""
+    exact = profile.memory_mib * slices / max(whole.memory_mib, 1)
+    return round(exact) if abs(exact - round(exact)) <= _TOLERANCE else 0
 
 
 def name_of(profile: ProfileFacts, memory_mib: int) -> str:
@@ -77,16 +99,26 @@ def name_of(profile: ProfileFacts, memory_mib: int) -> str:
         return profile.name
     eighths = min(8, -(-profile.memory_mib * 8 // memory_mib))
     gigabytes = -(-memory_mib // 1024)
-    extra = "+me" if profile.index in _WITH_ENGINES else ""
-    return f"{profile.slices}g.{(gigabytes * eighths + 4) // 8}gb{extra}"
+    return f"{profile.slices}g.{(gigabytes * eighths + 4) // 8}gb{_VARIANTS.get(profile.index, '')}"
 
 
-_WITH_ENGINES = frozenset({7, 8})
-"""``NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1`` and ``2_SLICE_REV1``: the variants with media engines."""
+_VARIANTS: Mapping[int, str] = {
+    7: "+me",
+    8: "+me",
+    10: "+gfx",
+    11: "+gfx",
+    12: "+gfx",
+    13: "-me",
+    14: "-me",
+    15: "+me.all",
+    16: "+me.all",
+    17: "+gfx",
+}
+"""The ends of names by ``NVML_GPU_INSTANCE_PROFILE_*``: ``REV1`` has media engines, and the others say it."""
 
 
-def _mig_profile(profile: ProfileFacts, whole: ProfileFacts, memory_mib: int) -> MigProfile | None:
-    places = placements_of(profile, whole)
+def _mig_profile(profile: ProfileFacts, gpu: GpuFacts, memory_mib: int) -> MigProfile | None:
+    places = placements_of(profile, gpu)
     if not places:
         return None
     return MigProfile(

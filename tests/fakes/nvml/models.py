@@ -151,6 +151,39 @@ GB200 = Model(
     ),
     extra={"fabric": "0123456789abcdef0123456789abcdef 7 3"},
 )
+_THIRD, _HALF = (0, 3, 6, 9), (0, 6)
+RTX_PRO_6000 = Model(
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+    97887,
+    10,
+    "12.0",
+    (
+        Profile(0, 14, "1g.24gb", 1, 4, 46, (1, 1, 1, 1, 0), 24192, 3, _THIRD),
+        Profile(7, 21, "1g.24gb+me", 1, 1, 46, (1, 1, 1, 1, 1), 24192, 3, _THIRD),
+        Profile(10, 47, "1g.24gb+gfx", 1, 4, 46, (1, 1, 1, 1, 0), 24192, 3, _THIRD),
+        Profile(15, 65, "1g.24gb+me.all", 1, 1, 46, (1, 4, 4, 4, 1), 24192, 3, _THIRD),
+        Profile(13, 67, "1g.24gb-me", 1, 4, 46, (1, 0, 0, 0, 0), 24192, 3, _THIRD),
+        Profile(1, 5, "2g.48gb", 2, 2, 94, (2, 2, 2, 2, 0), 48512, 6, _HALF),
+        Profile(11, 35, "2g.48gb+gfx", 2, 2, 94, (2, 2, 2, 2, 0), 48512, 6, _HALF),
+        Profile(16, 64, "2g.48gb+me.all", 2, 1, 94, (2, 4, 4, 4, 1), 48512, 6, _HALF),
+        Profile(14, 66, "2g.48gb-me", 2, 2, 94, (2, 0, 0, 0, 0), 48512, 6, _HALF),
+        Profile(3, 0, "4g.96gb", 4, 1, 188, (4, 4, 4, 4, 1), 97408, 12, (0,)),
+        Profile(12, 32, "4g.96gb+gfx", 4, 1, 188, (4, 4, 4, 4, 1), 97408, 12, (0,)),
+    ),
+)
+"""Twelve memory slices, with profiles of the sizes that an A30 has. Source: ``nvidia-smi mig -lgip`` and ``-lgipp``."""
+RTX_PRO_5000 = Model(
+    "NVIDIA RTX PRO 5000 Blackwell",
+    48935,
+    10,
+    "12.0",
+    (
+        Profile(0, 14, "1g.24gb", 1, 2, 54, (1, 1, 1, 1, 0), 23936, 1, (0, 1)),
+        Profile(7, 21, "1g.24gb+me", 1, 1, 54, (1, 1, 1, 1, 1), 23936, 1, (0, 1)),
+        Profile(1, 0, "2g.48gb", 2, 1, 110, (2, 2, 2, 2, 1), 48128, 2, (0,)),
+    ),
+)
+"""Two memory slices; the ids of its profiles and the memory of these are made up."""
 T4 = Model("Tesla T4", 15360, 6, "7.5")
 V100 = Model("Tesla V100-SXM2-32GB", 32768, 5, "7.0")
 L4 = Model("NVIDIA L4", 23034, 8, "8.9")
@@ -165,6 +198,8 @@ MODELS: Mapping[str, Model] = {
     "H200": H200,
     "L4": L4,
     "L40S": L40S,
+    "RTX-PRO-5000": RTX_PRO_5000,
+    "RTX-PRO-6000": RTX_PRO_6000,
     "T4": T4,
     "V100": V100,
 }

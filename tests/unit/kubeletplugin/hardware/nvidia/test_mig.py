@@ -11,10 +11,10 @@ from kubeletplugin.hardware import Action, Card, Hardware, NoRoom, Unsupported, 
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from tests.fakes.killed import dies
-from tests.fakes.nvml.models import A30, A100, B200, H100, L40S, Model
+from tests.fakes.nvml.models import A30, A100, B200, H100, L40S, RTX_PRO_6000, Model
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
-INSUFFICIENT_RESOURCES, NOT_SUPPORTED, UNKNOWN_ERROR = 23, 3, 999
+INVALID_ARGUMENT, INSUFFICIENT_RESOURCES, NOT_SUPPORTED, UNKNOWN_ERROR = 2, 23, 3, 999
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def offered(hardware: Hardware, keys: Collection[str] = ()) -> CardOffer:
     return offer_of(card, hardware.observe(card), Recorded(frozenset(keys)))
 
 
-@pytest.mark.parametrize("model", [H100, B200], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [H100, B200, RTX_PRO_6000], ids=lambda model: model.name)
 def test_every_profile_is_created_where_it_is_asked_for_and_destroyed(state: Path, model: Model) -> None:
     bench = NvidiaBench(state, model, 1)
     for profile in model.profiles:
@@ -182,6 +182,52 @@ def test_nothing_is_left_of_an_instance_that_cannot_be_completed(state: Path, co
     with pytest.raises(TransientFault):
         create(bench, "3g.40gb", 4)
     assert bench.nvml.instances(0) == []
+
+
+@pytest.mark.parametrize(
+    "function", ["nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"]
+)
+def test_what_the_card_refuses_for_its_arguments_is_not_tried_for_ever(state: Path, function: str) -> None:
+    """The operator reads which profile at which memory slice, and how to compare."""
+    bench = NvidiaBench(state, H100, 1)
+    bench.nvml.change({f"fault.{function}": INVALID_ARGUMENT})
+    with pytest.raises(Unsupported, match=r"3g\.40gb.*4.*code 2.*-lgipp"):
+        create(bench, "3g.40gb", 4)
+    assert bench.nvml.instances(0) == []
+
+
+def test_a_card_whose_placements_are_not_known_has_partitions_when_its_mode_is_on(state: Path) -> None:
+    """Then the driver says the placements, to a process that runs as to a new one. They stay when the mode is off."""
+    bench = NvidiaBench(state, RTX_PRO_6000, 1)
+    bench.nvml.change({"gpu.0.placements.needmig": 1})
+    hardware = bench.start()
+    card = card_of(hardware)
+    assert card.scheme is None
+    excluded = hardware.observe(card).excluded
+    assert set(excluded) == {"partitions"}
+    assert f"nvidia-smi -i {card.uuid} -mig 1" in excluded["partitions"]
+    bench.nvml.change({"gpu.0.mig": "1 1"})
+    scheme = card_of(hardware).scheme
+    assert scheme == card_of(bench.start()).scheme
+    assert scheme
+    assert sorted(part.slot for part in scheme.partitions if part.profile == "1g.24gb") == [0, 3, 6, 9]
+    bench.nvml.change({"gpu.0.mig": "0 0"})
+    assert card_of(hardware).scheme == scheme
+    assert hardware.observe(card).excluded == {}
+
+
+def test_placements_of_the_manual_end_when_the_driver_says_others(state: Path) -> None:
+    """As it does in MIG mode."""
+    bench = NvidiaBench(state, H100, 1)
+    bench.nvml.change({"gpu.0.placements.needmig": 1})
+    hardware = bench.start()
+    guessed = card_of(hardware).scheme
+    known = bench.nvml.state()["gpu.0.profile.0"]
+    bench.nvml.change({"gpu.0.mig": "1 1", "gpu.0.profile.0": known.replace("0,1,2,3,4,5,6", "0,1,2")})
+    said = card_of(hardware).scheme
+    assert guessed
+    assert said == card_of(bench.start()).scheme
+    assert len(guessed.partitions) - len(said.partitions if said else ()) == 4
 
 
 def test_an_instance_of_somebody_else_is_named_and_stays(state: Path) -> None:

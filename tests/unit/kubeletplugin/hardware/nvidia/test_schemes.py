@@ -3,6 +3,7 @@
 import ctypes
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pynvml
@@ -13,9 +14,14 @@ from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.partitions import A100_40GB, H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.sysfs import Sysfs
 from tests.fakes.nvml import FakeNvml
-from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, Model
+from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, RTX_PRO_5000, RTX_PRO_6000, Model, Profile
 
-MODELS = [A30, A100, H100, H200, B200, GB200]
+IN_MANUAL = [A30, A100, H100, H200, B200, GB200]
+OTHERS = [RTX_PRO_5000, RTX_PRO_6000]
+"""Cards whose placements are said by the driver only."""
+MODELS = [*IN_MANUAL, *OTHERS]
+PLACEMENTS = "nvmlDeviceGetGpuInstancePossiblePlacements_v2"
+NAMES = "nvmlDeviceGetGpuInstanceProfileInfoV"
 
 
 def scheme_of(fake: FakeNvml, library: Path | None = None) -> Scheme:
@@ -67,16 +73,41 @@ def test_the_device_agrees_with_the_built_in_table(fake: FakeNvml, model: Model,
     assert offered >= {(partition.profile, partition.slot) for partition in table.partitions}
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
-@pytest.mark.parametrize(
-    "missing", ["nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstancePossiblePlacements_v2"]
-)
+@pytest.mark.parametrize("model", IN_MANUAL, ids=lambda model: model.name)
+@pytest.mark.parametrize("missing", [NAMES, PLACEMENTS])
 def test_names_and_placements_that_a_driver_does_not_say_are_those_of_the_manual(
     fake: FakeNvml, model: Model, missing: str
 ) -> None:
     fake.add(model)
     whole, lacking = scheme_of(fake), scheme_of(fake, fake.library([missing]))
     assert {(p.profile, p.slot) for p in lacking.partitions} == {(p.profile, p.slot) for p in whole.partitions}
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_names_that_a_driver_does_not_say_are_all_different(fake: FakeNvml, model: Model) -> None:
+    """Also those of variants with other engines."""
+    fake.add(model)
+    whole, lacking = scheme_of(fake), scheme_of(fake, fake.library([NAMES]))
+    assert [part.suffix for part in lacking.partitions] == [part.suffix for part in whole.partitions]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *OTHERS,
+        replace(A30, capability="12.0"),
+        replace(B200, capability="11.0"),
+        replace(H100, profiles=tuple(replace(it, memory_mib=it.memory_mib * 6 // 7) for it in H100.profiles[:-1])),
+        replace(
+            H100, profiles=(*H100.profiles, Profile(10, 47, "1g.10gb+gfx", 1, 2, 16, (1, 0, 0, 0, 0), 14000, 1, ()))
+        ),
+    ],
+)
+def test_placements_of_other_layouts_are_not_guessed(fake: FakeNvml, model: Model) -> None:
+    """The number of slices does not say where instances can be: an RTX PRO 6000 has as many as an A30."""
+    fake.add(model)
+    (card,) = Finder(Nvml(str(fake.library([PLACEMENTS]))), Sysfs("/missing")).find().cards
+    assert card.scheme is None
 
 
 def test_smaller_partitions_come_first_and_those_with_more_engines_later(fake: FakeNvml) -> None:
