@@ -87,6 +87,9 @@ class KubeletPluginSettings(Section):
     nvidia: NvidiaSettings = NvidiaSettings()
     ascend: AscendSettings = AscendSettings()
     deviceplugin: DevicePluginSettings = DevicePluginSettings()
+    exclude_cards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Patterns (``*``, ``?``, ``[]``) of cards that are not offered, such as a display's: ``gpu-3``, ``3``, the
+    product's name, the uuid, or the PCI address."""
     infiniband_exclude: tuple[str, ...] = ()
     """Patterns (``*``, ``?``, ``[]``) of HCAs and ports for storage and management: ``mlx5_4``, ``mlx5_4/1``, a PCI
     address, or the GUID of a port."""

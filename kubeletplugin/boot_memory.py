@@ -5,6 +5,7 @@ from collections.abc import Callable
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
+from kubeletplugin.hardware.left_out import LeftOut
 from kubeletplugin.hardware.sticky_cards import StickyCards
 from kubeletplugin.node_context import NodeContext
 
@@ -18,5 +19,6 @@ def with_memory_of_boot(node: NodeContext, folder: str, finds: Callable[[], int]
     """
     failed = BootFile(node.files, f"{folder}/failed-cards.json", node.boot_id, list[Card], node.log)
     failures = BootFile(node.files, f"{folder}/health.json", node.boot_id, Failures, node.log)
-    cards = StickyCards(node.hardware, failed, finds)
-    return DebouncedHealth(cards, node.clock, node.settings.kubeletplugin.recovery_seconds, failures)
+    settings = node.settings.kubeletplugin
+    cards = StickyCards(node.hardware, failed, finds, LeftOut(settings.exclude_cards))
+    return DebouncedHealth(cards, node.clock, settings.recovery_seconds, failures)

@@ -17,6 +17,7 @@ from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
+from kubeletplugin.hardware.left_out import LeftOut
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
@@ -62,11 +63,13 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         TransientFault: the vendor's library is not there; call again.
     """
     section = settings.kubeletplugin
+    left_out = LeftOut(section.exclude_cards)
     if section.hardware == "simulated":
         cards = load_profile(node.profile, files)
         boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
         store = FileStore(files, section.simulated_state, boot_id)
-        return CombinedHardware.of(SimulatedHardware(cards, node.name, files, section.simulated_faults, store))
+        simulated = SimulatedHardware(cards, node.name, files, section.simulated_faults, store)
+        return CombinedHardware.of(simulated, left_out.offered)
     folders = section.dev_root, f"{section.nvidia.host_root}/dev"
 
     def has(name: str) -> bool:
@@ -82,7 +85,7 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         make = partial(_device_plugins, settings, node, others, files=files, clock=clock, log=log)
         choices.append(BackendChoice("deviceplugin", lambda: True, make))
     infiniband = Attachments(Sysfs(section.sys_root), section.infiniband_exclude, clock, log)
-    return chosen(section.hardware, choices, infiniband.attached)
+    return chosen(section.hardware, choices, lambda cards: infiniband.attached(left_out.offered(cards)))
 
 
 def _maker(vendor: Vendor) -> Callable[[Settings, Logger], Hardware]:

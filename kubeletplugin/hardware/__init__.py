@@ -5,6 +5,7 @@ guarded             bounds the time of calls to hardware that may be missing, fa
 | simulated         the backend of simulated cards
 | debounced_health  health that does not flap
 | sticky_cards      keeps lost cards, with fatal health
+left_out            cards that the settings leave to other uses than claims
 choosing            chooses the node's backends, by the setting or by the hardware that is there
 | ascend            the backend of Ascend NPUs
 | nvidia            the backend of NVIDIA GPUs

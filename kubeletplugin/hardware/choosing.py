@@ -10,7 +10,7 @@ from kubeletplugin.hardware.port import CardControl, CardGone, CardSource, Hardw
 
 Cards = tuple[Card, ...]
 Attach = Callable[[Cards], Cards]
-"""Completes cards with facts that backends do not know."""
+"""Completes cards with facts that backends do not know, and leaves out those that are not offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class CombinedHardware(CardSource):
         """The backend of each card seen so far, by the card's uuid."""
 
     @classmethod
-    def of(cls, backend: Hardware) -> "CombinedHardware":
+    def of(cls, backend: Hardware, attach: Attach = lambda cards: cards) -> "CombinedHardware":
         """A node with this backend only."""
-        return cls([BackendChoice("", lambda: True, lambda: backend)])
+        return cls([BackendChoice("", lambda: True, lambda: backend)], attach)
 
     def cards(self) -> Cards:
         """See ``CardSource``.

@@ -1,7 +1,7 @@
 """Keeps lost cards in the list of cards, with fatal health."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
@@ -23,13 +23,20 @@ class StickyCards(CardSource):
         file: keeps the failed cards when the program restarts, so that lost ones are not forgotten.
         finds: number of times that hardware was found for this node. The cards of earlier hardware are forgotten, not
             lost.
+        left_out: cards that are not offered any more, and so not lost.
     """
 
-    def __init__(self, hardware: HardwarePorts, file: BootFile[list[Card]], finds: Callable[[], int] = lambda: 0):
+    def __init__(
+        self,
+        hardware: HardwarePorts,
+        file: BootFile[list[Card]],
+        finds: Callable[[], int] = lambda: 0,
+        left_out: Container[Card] = (),
+    ):
         self._hardware = hardware
         self._file = file
         self._lock = threading.Lock()
-        self._failed = file.load() or []
+        self._failed = [card for card in file.load() or () if card not in left_out]
         """The failed cards, as in the file."""
         self._seen: dict[str, Card] = {}
         """The cards seen, by ``Card.name``; empty until the backend has answered, because the file has failed cards

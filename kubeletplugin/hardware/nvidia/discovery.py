@@ -52,6 +52,11 @@ def family_of(name: str) -> str:
     return "-".join(family) or UNKNOWN
 
 
+def is_display(name: str) -> bool:
+    """Whether a product is only there for a display, as that of a DGX Station. NVIDIA's own tools skip it, too."""
+    return name in ("DGX Display", "NVIDIA DGX Display")
+
+
 def architecture_of(gpu: GpuFacts) -> str:
     """The architecture's name, by NVML's number, or by the compute capability; ``unknown`` without both."""
     if gpu.architecture is not None and gpu.architecture in _ARCHITECTURES:

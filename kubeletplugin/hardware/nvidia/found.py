@@ -8,7 +8,7 @@ from functools import partial
 from driver.errors import TransientFault
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.nvidia.discovery import card_from, nvlink_domains
+from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.nvml.instances import MigCard
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
@@ -22,7 +22,7 @@ class FoundCards:
     """The cards of the node now."""
 
     cards: tuple[Card, ...]
-    """The cards in order of index, including lost ones that were found before."""
+    """The cards in order of index, including lost ones that were found before, and without display cards."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
     """The facts of each card from NVML, by uuid."""
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Finder:
 
     def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
         domains = nvlink_domains(gpus.values())
-        cards = [self._card(gpu, system, domains[gpu.uuid]) for gpu in gpus.values()]
+        cards = [self._card(gpu, system, domains[gpu.uuid]) for gpu in gpus.values() if not is_display(gpu.name)]
         return tuple(sorted(cards, key=lambda card: card.index))
 
     def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:

@@ -40,3 +40,12 @@ def test_hardware_that_the_setting_names_is_asked_whether_the_node_seems_to_have
     hardware = found(tmp_path, hardware="ascend", ascend={"library": str(tmp_path / "libdcmi.so"), "npuSmi": ""})
     with pytest.raises(DcmiError, match=r"libdcmi\.so"):
         hardware.cards()
+
+
+@pytest.mark.parametrize("pattern", ["GPU-1", "1", "gpu-[1]"])
+def test_cards_that_the_setting_names_are_not_offered_and_can_be_released(tmp_path: Path, pattern: str) -> None:
+    """The other cards keep their names; what claims have on the card is still taken back."""
+    cards = found(tmp_path, hardware="simulated", profile="h100x8").cards()
+    hardware = found(tmp_path, hardware="simulated", profile="h100x8", excludeCards=[pattern])
+    assert hardware.cards() == tuple(card for card in cards if card.name != "gpu-1")
+    assert hardware.of_card(cards[1].uuid)

@@ -27,10 +27,10 @@ class Node:
         """Stands before the backend."""
         self.start()
 
-    def start(self, boot_id: str = "boot-1") -> None:
+    def start(self, boot_id: str = "boot-1", left_out: tuple[Card, ...] = ()) -> None:
         """Start the program anew."""
         file = BootFile(self.files, FILE, boot_id, list[Card], logger("test"))
-        self.hardware = StickyCards(HardwarePorts(self.before, self.before), file)
+        self.hardware = StickyCards(HardwarePorts(self.before, self.before), file, left_out=left_out)
 
     def ask(self) -> tuple[Card, ...]:
         """Ask for the cards and their health, as publishing does."""
@@ -70,6 +70,16 @@ def test_a_lost_card_stays_lost_over_restarts_until_it_is_back() -> None:
     node.lose()
     node.ask()
     assert node.files.read(FILE) is None
+
+
+def test_a_card_that_is_left_out_is_not_lost() -> None:
+    """The settings are read when the program starts."""
+    node = Node()
+    first, second = node.ask()
+    node.lose("gpu-0")
+    node.ask()
+    node.start(left_out=(first,))
+    assert node.ask() == (second,)
 
 
 def test_a_card_that_failed_before_it_was_lost_is_known_to_the_next_program() -> None:

@@ -1,5 +1,6 @@
 """What NVML and the kernel say becomes cards, whatever the driver lacks."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,16 @@ def test_cards_keep_their_minor_numbers_whatever_order_nvml_has(fake: FakeNvml, 
     fake.add(H100, minor=5)
     fake.add(H100, minor=2)
     assert [card.index for card in finder(nvml, tmp_path).find().cards] == [2, 5]
+
+
+@pytest.mark.parametrize("name", ["NVIDIA DGX Display", "DGX Display"])
+def test_the_display_card_of_a_station_is_no_card_for_work(
+    fake: FakeNvml, nvml: Nvml, tmp_path: Path, name: str
+) -> None:
+    """The cards beside it keep their names."""
+    for model in (A100, replace(T4, name=name), A100):
+        fake.add(model)
+    assert [card.name for card in finder(nvml, tmp_path).find().cards] == ["gpu-0", "gpu-2"]
 
 
 def test_what_is_known_of_a_card_is_not_asked_again(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
