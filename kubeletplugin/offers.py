@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from driver.kinds import EVERY_OFFER, Offer
-from kubeletplugin.hardware import Action, Card, CardState
+from kubeletplugin.hardware import Action, Card, CardState, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
 from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.hardware.partitions import Scheme
@@ -28,7 +28,8 @@ class CardOffer:
 
     card: Card
     withheld: Mapping[Offer, str] = field(default_factory=dict)
-    """Offers that the present mode of the card excludes, each with the reason and the remedy."""
+    """Offers that the present mode of the card excludes, each with the reason and the remedy, and those that depend on
+    a fact that the hardware has not told."""
     taken: Mapping[str, int] = field(default_factory=dict)
     """Amounts of the card that foreign partitions consume, by counter; {} if there are none."""
     reason: str = ""
@@ -62,6 +63,10 @@ def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardO
         why = "; ".join(filter(None, (unknown, card.partitions_unread)))
         withheld = {"whole": why, "share": why}
     withheld |= state.excluded
+    withheld |= {kind: not_known(why) for kind, why in state.unread.items()}
+    if "partitions" in withheld and _names_of_partitions(card) & recorded.devices:
+        # They stay published, and nothing of the card can be allocated beside them.
+        taken, reason = dict(card.counters), withheld.pop("partitions")
     held = _held(card, recorded)
     return CardOffer(card, {kind: why for kind, why in withheld.items() if kind not in held}, taken, reason)
 
@@ -92,6 +97,18 @@ def _unlisted(card: Card, recorded: Recorded) -> tuple[str, ...]:
 
 def _names_of_partitions(card: Card) -> set[str]:
     return {card.part_name(part) for part in card.scheme.partitions} if card.scheme else set()
+
+
+def not_known(why: str) -> str:
+    """The reason why an offer is withheld that depends on a fact that the hardware has not told."""
+    return f"not known yet, and asked again: {why}"
+
+
+def offer_of_use(use: Use) -> Offer:
+    """The offer that a use of a device belongs to."""
+    if use.partition is not None:
+        return "partitions"
+    return "whole" if use.share is None else "share"
 
 
 def foreign_partitions(state: CardState, own: Collection[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ choosing            chooses the node's backends, by the setting or by the hardwa
 | ascend            the backend of Ascend NPUs
 | nvidia            the backend of NVIDIA GPUs
 | deviceplugin      the backend of devices that vendors' own device plugins serve
+known_answers       keeps the answers of a vendor's library, and asks again for those that did not come
 boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
 | port              the two ports: the cards with their health, and the control of a card

@@ -90,6 +90,8 @@ class CardState:
     excluded: Mapping[Offer, str] = field(default_factory=dict)
     """Offers that the present mode of the card excludes, each with the reason and the remedy. Offers that ``found``
     excludes are not repeated here (``kubeletplugin.offers``)."""
+    unread: Mapping[Offer, str] = field(default_factory=dict)
+    """Offers that depend on a fact that was never read, each with the call that failed and its code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from driver.errors import Fault, InvalidInput, OperatorFault
-from kubeletplugin.hardware import Action, Card, CardControl, Edits, Use
+from driver.errors import Fault, InvalidInput, OperatorFault, TransientFault
+from kubeletplugin.hardware import Action, Card, CardControl, CardState, Edits, Use
 from kubeletplugin.hardware.actions import MpsDaemon
-from kubeletplugin.offers import foreign_partitions
+from kubeletplugin.offers import foreign_partitions, not_known, offer_of_use
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
+from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import check_environment
 from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
@@ -63,8 +64,10 @@ class Assessor:
         edits: EditsByDevice = {}
         steps = self._known_steps(plan, cards, recorded)
         if steps is None:
-            actions, edits = self._assessed(plan, changing(uses), recorded)
+            actions, edits = self._assessed(plan, excludable(uses), recorded)
             steps = tuple(Step(action) for action in actions)
+        elif any(step.handle is None for step in steps):
+            self.check(plan.ref, uses)
         claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
         if steps:
             return Progress(claim, cards)
@@ -99,6 +102,7 @@ class Assessor:
         edits: dict[tuple[str, str], Edits] = {}
         for device, use in uses.items():
             assessment = self._control.assess(use, taken)
+            check_offered(plan.ref, use, assessment.state)
             actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
             if way := in_the_way(use, actions, foreign):
                 raise OperatorFault(
@@ -115,6 +119,17 @@ class Assessor:
             if assessment.edits is not None:
                 edits[device] = assessment.edits
         return tuple(wanted.values()), edits
+
+    def check(self, ref: ClaimRef, uses: UsesByDevice) -> None:
+        """Check that the cards are offered as what the claim uses them as, before steps of an earlier call are carried
+        out: an operator can have changed a mode meanwhile.
+
+        Raises:
+            OperatorFault: a mode of a card excludes it; has the remedy.
+            HardwareRefusal, TransientFault: from the hardware.
+        """
+        for use in excludable(uses).values():
+            check_offered(ref, use, self._control.observe(use.card))
 
     def is_prepared(self, known: PreparedClaim, claim: PreparedClaim, cards: Iterable[Card]) -> bool:
         """Whether the claim is prepared with the same devices already, or was before a reboot. False if a card that it
@@ -154,9 +169,28 @@ class Assessor:
         return Blocked(claim, found, tuple(reasons.values())) if found else None
 
 
+def check_offered(ref: ClaimRef, use: Use, state: CardState) -> None:
+    """Check that what is withheld of a card is not prepared either, though it was allocated before.
+
+    Raises:
+        OperatorFault: the mode of the card excludes the use; has the remedy.
+        TransientFault: it is not known whether the card can be used so.
+    """
+    offer = offer_of_use(use)
+    if why := state.excluded.get(offer):
+        raise OperatorFault(f"{ref}: {use.device}: {why}")
+    if why := state.unread.get(offer):
+        raise TransientFault(f"{ref}: {use.device}: whether card {use.card.name} can be used so is {not_known(why)}")
+
+
 def changing(uses: UsesByDevice) -> UsesByDevice:
     """The uses that may need actions, or that partitions on the card may exclude."""
     return {device: use for device, use in uses.items() if _may_change(use)}
+
+
+def excludable(uses: UsesByDevice) -> UsesByDevice:
+    """The uses that partitions or a mode of the card may exclude."""
+    return {device: use for device, use in uses.items() if _may_change(use) or use.share is not None}
 
 
 def not_carried_out(steps: Iterable[Step]) -> tuple[Step, ...]:

@@ -213,7 +213,7 @@ class Preparer:
                 self._log.error(
                     "hardware of a prepared claim not restored yet", claim=str(claim.plan.ref), reason=str(fault)
                 )
-            except (HardwareRefusal, InvalidInput, CallWithdrawnError) as error:
+            except (HardwareRefusal, InvalidInput, OperatorFault, CallWithdrawnError) as error:
                 self._log.error(
                     "hardware of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error)
                 )

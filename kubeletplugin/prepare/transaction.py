@@ -15,7 +15,7 @@ from dataclasses import replace
 from driver.errors import InvalidInput
 from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, not_carried_out
+from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, excludable, not_carried_out
 from kubeletplugin.prepare.calls import CallWithdrawnError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef, PrepareResult
@@ -92,8 +92,8 @@ class Transaction:
         """Carry out the actions of a claim of an earlier boot again, if the claim is still recorded like this.
 
         Raises:
-            HardwareRefusal, InvalidInput, CallWithdrawnError: the claim stays as it is; the kubelet has it prepared
-                again.
+            HardwareRefusal, InvalidInput, OperatorFault, CallWithdrawnError: the claim stays as it is; the kubelet has
+                it prepared again.
             TransientFault, OSError: call again.
         """
         with self._storage.card_locks(step.action.card for step in claim.steps):
@@ -103,6 +103,7 @@ class Transaction:
                     return
                 claim = replace(claim, steps=not_carried_out(claim.steps))
                 self._storage.save(checkpoint.with_claim(claim))
+            self._assessor.check(claim.plan.ref, self._devices.uses(claim.plan, cards))
             done = self._act(Progress(claim, cards, again=True), call)
             with self._storage.lock():
                 done = self._unchanged(done)
@@ -111,8 +112,9 @@ class Transaction:
                     self._complete(done)
 
     def _read(self, uses: UsesByDevice) -> Checkpoint:
-        """The checkpoint for a claim that may change cards; an empty one otherwise, because it does not matter."""
-        return self._peek() if changing(uses) else Checkpoint()
+        """The checkpoint for a claim that may change cards or be excluded from one; otherwise an empty one, because it
+        does not matter."""
+        return self._peek() if excludable(uses) else Checkpoint()
 
     def _peek(self) -> Checkpoint:
         """The checkpoint, without the lock unless it is damaged."""

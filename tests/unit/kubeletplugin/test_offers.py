@@ -58,6 +58,25 @@ def test_what_claims_have_excludes_nothing_and_their_counters_say_what_is_free()
     assert offered(GPU, [MODE], own=[MODE, UPPER]) == CardOffer(GPU), "the mode is on before the instance exists"
 
 
+def test_what_depends_on_a_fact_that_was_never_read_is_withheld_with_the_call_that_failed() -> None:
+    why = "DCMI: dcmi_get_device_hbm_info: timeout (code -8006)"
+    found = offer_of(NPU, CardState(unread={"share": why}), Recorded())
+    assert found.withheld.keys() == {"share"}
+    assert why in found.withheld["share"]
+
+
+@pytest.mark.parametrize("reason", ["excluded", "unread"])
+def test_beside_partitions_of_claims_that_are_not_offered_now_nothing_can_be_allocated(reason: str) -> None:
+    withheld: dict[Offer, str] = {"partitions": "why"}
+    state = CardState(excluded=withheld) if reason == "excluded" else CardState(unread=withheld)
+    assert offer_of(NPU, state, Recorded()).withheld.keys() == {"partitions"}
+    held = partitions(NPU)[0]
+    offer = offer_of(NPU, state, Recorded(devices=frozenset({NPU.part_name(held)})))
+    assert "why" in offer.reason
+    assert fitting(offer) == set()
+    assert NPU.part_name(held) in {item.device.name for item in published(offer).offered}
+
+
 def test_a_mode_that_nobody_turned_on_for_a_claim_excludes_the_whole_card() -> None:
     found = offered(GPU, [MODE])
     assert set(found.withheld) == WHOLE_AND_SHARE
