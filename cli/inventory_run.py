@@ -14,7 +14,7 @@ from driver.clock import SystemClock
 from driver.errors import LodeError, OperatorFault, TransientFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Object
-from driver.observe import configure_logs, logger
+from driver.observe import Logger, configure_logs, logger
 from driver.settings import Settings, settings_from
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
@@ -23,8 +23,9 @@ from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
 from kubeletplugin.offers import Recorded
 from kubeletplugin.podresources import PodResources, socket_paths
-from kubeletplugin.prepare.storage import ClaimStorage
-from kubeletplugin.publish.other_drivers import handed_out, known_card, of_cards
+from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
+from kubeletplugin.publish.other_drivers import known_card
+from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 
 DONE = 0
 
@@ -92,7 +93,7 @@ def _facts(arguments: argparse.Namespace) -> InventoryNode:
     hardware = GuardedHardware(find, clock)
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
     cards = _cards(hardware)
-    others = () if arguments.profile else _others(settings, node, cards, PodResources(socket_paths(settings), log))
+    others = () if arguments.profile else _others(settings, node, cards, log)
     notes = (*notes, *others, *unread)
     return InventoryNode(arguments.node_name, settings, labels, cards, notes=notes, recorded=recorded)
 
@@ -121,14 +122,14 @@ def _state(hardware: Hardware, card: Card) -> CardState | Unread:
         return Unread(str(fault))
 
 
-def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubelet: PodResources) -> Iterator[str]:
-    """Notes on cards that other drivers hand out, too."""
+def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], log: Logger) -> Iterator[str]:
+    """Notes on cards that other drivers hand out, too, by what the plugin of the node remembers of them."""
     if settings.kubeletplugin.hardware == "simulated" or not cards:
         return
     known = [known_card(facts.card, CardState() if isinstance(facts.state, Unread) else facts.state) for facts in cards]
-    for card, programs in handed_out(
-        known, node, (), of_cards(kubelet.devices(), [facts.card for facts in cards])
-    ).items():
+    ask = PodResources(socket_paths(settings), log).devices
+    file = file_of_signs(SystemFiles(), plugin_directory(settings), log)
+    for card, programs in OtherPrograms(SystemClock(), ask, file, writes=False).of(known, node, ()).items():
         yield f"{card} is not given to claims: {', '.join(program.text for program in programs)} hand it out, too"
 
 

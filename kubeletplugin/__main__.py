@@ -29,11 +29,12 @@ from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.known_node import KnownNode
-from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
+from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletClaim, SilentKubelet
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import DeviceStatusWriter, Preparer, Retiring
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
+from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2
@@ -184,7 +185,7 @@ class PluginProcess:
             wake=self._wake.set,
             releasing=preparer.retiring.releasing,
             recorded=preparer.recorded,
-            kubelet=_elsewhere(settings, log),
+            others=self._other_programs(),
         )
         self._publisher = publisher
         self._show_use_of_shares(preparer)
@@ -216,6 +217,10 @@ class PluginProcess:
         self._server.stop()
         cards.leave()
         self._remove_own_files(preparer)
+
+    def _other_programs(self) -> OtherPrograms:
+        file = file_of_signs(self._files, plugin_directory(self._settings), self._log)
+        return OtherPrograms(self._clock, _elsewhere(self._settings, self._log), file)
 
     def _remove_own_files(self, preparer: Preparer) -> None:
         try:
@@ -314,10 +319,10 @@ def _kubelet_claims(settings: Settings, log: Logger) -> Collection[KubeletClaim]
     return PodResources(socket_paths(settings), log).claims()
 
 
-def _elsewhere(settings: Settings, log: Logger) -> Callable[[], KubeletDevices | None]:
+def _elsewhere(settings: Settings, log: Logger) -> Callable[[], KubeletAnswer]:
     """The function that asks for devices that other programs hand out; simulated cards have no other program."""
     if settings.kubeletplugin.hardware == "simulated":
-        return lambda: None
+        return lambda: SilentKubelet(has_socket=False)
     from kubeletplugin.podresources import PodResources, socket_paths  # only nodes that may have cards pay for it
 
     return PodResources(socket_paths(settings), log).devices

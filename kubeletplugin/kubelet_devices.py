@@ -1,6 +1,7 @@
 """Devices that the kubelet can give and has given to containers, as values. Pure."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,16 @@ class KubeletDevices:
     """Devices of running containers, also if their device plugin has ended."""
     drivers: frozenset[str] = frozenset()
     """Names of the DRA drivers with devices in running containers."""
+    run: str = ""
+    """Which run of the kubelet says so. One that has just started does not know its device plugins and pods yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentKubelet:
+    """The kubelet did not answer this time. What it hands out is as unknown as if it had not been asked."""
+
+    has_socket: bool = True
+    """Whether its socket is there, so that there is one that could answer."""
+
+
+KubeletAnswer: TypeAlias = KubeletDevices | SilentKubelet

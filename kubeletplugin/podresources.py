@@ -1,6 +1,8 @@
 """Asks the kubelet for devices that it can give and has given to containers (PodResources API, version 1)."""
 
+import stat
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,15 +10,16 @@ import grpc
 
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices, PluginDevice
+from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletClaim, KubeletDevices, PluginDevice, SilentKubelet
 from kubeletplugin.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from kubeletplugin.sockets import channel_to
 
 T = TypeVar("T")
 
 ANSWER_SECONDS = 2.0
-_MOST_BYTES = 16 * 1024 * 1024
-"""The longest answer of a kubelet (``podresources.DefaultMaxMsgSize``)."""
+MOST_BYTES = 32 * 1024 * 1024
+"""The longest answer that is read. The kubelet has no limit, and its answer grows with the pods and devices of the
+node; but a longer one would not fit in the memory that the plugin may have."""
 
 
 def socket_paths(settings: Settings) -> tuple[str, ...]:
@@ -38,17 +41,18 @@ class PodResources:
         self._log = log
         self._fault = ""
 
-    def devices(self) -> KubeletDevices | None:
-        """The kubelet's devices now; None if it does not answer, which is logged when the reason is new."""
+    def devices(self) -> KubeletAnswer:
+        """The kubelet's devices now. That it does not answer is logged when the reason is new."""
 
         def ask(kubelet: Any) -> tuple[Any, Any]:
             request = podresources_v1_pb2.AllocatableResourcesRequest()
             offered = kubelet.GetAllocatableResources(request, timeout=ANSWER_SECONDS)
             return offered, kubelet.List(podresources_v1_pb2.ListPodResourcesRequest(), timeout=ANSWER_SECONDS)
 
+        socket = self._socket()
         answer = self._ask(ask)
-        if answer is None:
-            return None
+        if answer is None or socket is None or socket != self._socket():  # another kubelet may have started meanwhile
+            return SilentKubelet(has_socket=socket is not None)
         offered, given = answer
         containers = [container for pod in given.pod_resources for container in pod.containers]
         return KubeletDevices(
@@ -60,6 +64,7 @@ class PodResources:
                 for resource in container.dynamic_resources
                 for claimed in resource.claim_resources
             ),
+            socket[1],
         )
 
     def claims(self) -> tuple[KubeletClaim, ...]:
@@ -75,18 +80,29 @@ class PodResources:
 
     def _ask(self, question: Callable[[Any], T]) -> T | None:
         """The answer; None if there is none, which is logged when the reason is new."""
-        path = next((path for path in self._paths if Path(path).is_socket()), None)
-        if path is None:
+        socket = self._socket()
+        if socket is None:
             self._report(f"no socket at {' or '.join(self._paths)}")
             return None
+        path = socket[0]
         try:
-            with channel_to(path, ("grpc.max_receive_message_length", _MOST_BYTES)) as channel:
+            with channel_to(path, ("grpc.max_receive_message_length", MOST_BYTES)) as channel:
                 answer = question(podresources_v1_pb2_grpc.PodResourcesListerStub(channel))
         except grpc.RpcError as error:
             self._report(f"{path}: {error.code().name}: {error.details()}")
             return None
         self._report("")
         return answer
+
+    def _socket(self) -> tuple[str, str] | None:
+        """The path of the kubelet's socket, and a name of this run of the kubelet: it makes the socket anew when it
+        starts."""
+        for path in self._paths:
+            with suppress(OSError):
+                found = Path(path).stat()
+                if stat.S_ISSOCK(found.st_mode):
+                    return path, f"{found.st_ino}-{found.st_ctime_ns}"
+        return None
 
     def _report(self, fault: str) -> None:
         if fault not in ("", self._fault):

@@ -33,6 +33,7 @@ from driver.errors import OperatorFault
 from driver.kube.api import NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
 from driver.names import Names
 from kubeletplugin.publish.other_drivers import HandedOutBy, resources_in
+from kubeletplugin.publish.other_programs import GRACE_SECONDS
 
 _PAUSES_SECONDS = (0.25, 2.0)
 """Between two looks at the cluster: the first pause, and the longest. Each is twice the one before."""
@@ -41,6 +42,9 @@ _SETTLE_SECONDS = 2.0
 _NOTICE_SECONDS = 60.0
 """Time for the plugin of the node to see what the kubelet has forgotten. A device whose name fits no card may be any,
 so cards can stay closed for as long as a pod has it."""
+_RESTART_SECONDS = GRACE_SECONDS + _NOTICE_SECONDS
+"""The same if the kubelet forgot because it was restarted: the plugin of the node waits whether the device plugin comes
+back."""
 _ATTEMPTS = 10
 """Tries to write a node that others write as well, such as its kubelet."""
 
@@ -139,8 +143,11 @@ class Handover:
         self._write(replace(record, phase="taken"))
         self._await(f"the pod of {record.daemon_set} has left", lambda: not self._has_pod(record.daemon_set))
         self._await("the kubelet counts no device of a device plugin", lambda: not resources_in(self._read()))
-        until = self._now() + _NOTICE_SECONDS
-        self._await("free cards are open to claims", lambda: self._is_open() or self._now() >= until)
+        forgotten = self._now()
+        self._await(
+            "free cards are open to claims",
+            lambda: self._is_open() or self._now() >= forgotten + self._notice_seconds(),
+        )
         return self._say_who_has_cards()
 
     def _give_back(self) -> int:
@@ -264,6 +271,10 @@ class Handover:
     def _is_open(self) -> bool:
         """Whether no more cards are closed than pods can have from the device plugin."""
         return len(self._closed()) <= sum(users_on(self._node, self._pods()).values())
+
+    def _notice_seconds(self) -> float:
+        kept = HandedOutBy.DEVICE_PLUGIN in self._closed().values()
+        return _RESTART_SECONDS if kept else _NOTICE_SECONDS
 
     def _say_who_has_cards(self) -> int:
         cards, users = self._cards(), users_on(self._node, self._pods())

@@ -17,7 +17,8 @@ class BootFile(Generic[T]):
     Thread-safe.
 
     Args:
-        boot_id: of this boot of the machine; the file of another boot has no value.
+        boot_id: of this boot of the machine; the file of another boot has no value. "" for a value that is valid
+            after a reboot, too.
         kind: the type of the value, made of dataclasses, lists, mappings, strings and numbers.
     """
 

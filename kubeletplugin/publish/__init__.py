@@ -12,7 +12,8 @@ cards               the cards as last reported by the hardware
 | reports           logs an error of every round once
 | schedule          times of the steps
 | slices            the slices for devices and counter sets, and the fewest writes that lead to them
-other_drivers       the cards that another driver hands out
+other_programs      which cards other programs hand out, as far as answers have not taken that away
+other_drivers       signs of other programs in the Node, the slices and the kubelet's answers
 """
 
 from kubeletplugin.publish.metrics import PublishingMetrics

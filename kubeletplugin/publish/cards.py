@@ -7,9 +7,8 @@ from driver.errors import LodeError, TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, CardState, HardwarePorts, HardwareRefusal, Health
 from kubeletplugin.hardware.answer import Unread
-from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
-from kubeletplugin.publish.other_drivers import KnownCard, known_card, of_cards
+from kubeletplugin.publish.other_drivers import KnownCard, known_card
 
 _HEALTHY = Health()
 
@@ -24,8 +23,6 @@ class NodeCards:
     """Names of devices that an earlier claim still holds."""
     known: tuple[KnownCard, ...] = ()
     """The cards, with the names that other drivers may use for them."""
-    elsewhere: KubeletDevices | None = None
-    """Devices of the node's cards that other programs hand out; None if the kubelet does not answer."""
 
     @property
     def unhealthy(self) -> frozenset[str]:
@@ -40,7 +37,6 @@ class CardMonitor:
     Args:
         releasing: returns the names of devices on these cards that an earlier claim still holds.
         recorded: returns the recorded actions and devices of claims; may raise LodeError and OSError.
-        kubelet: returns the devices that the kubelet hands out; None if it does not answer.
     """
 
     def __init__(
@@ -49,12 +45,10 @@ class CardMonitor:
         log: Logger,
         releasing: Callable[[Collection[Card]], Collection[str]],
         recorded: Callable[[], Recorded],
-        kubelet: Callable[[], KubeletDevices | None],
     ):
         self._hardware = hardware
         self._releasing = releasing
         self._recorded = recorded
-        self._kubelet = kubelet
         self._log = log
         self._last_record = Recorded()
         self._observed: dict[str, CardState | Unread] = {}
@@ -81,7 +75,6 @@ class CardMonitor:
             health,
             frozenset(self._releasing(cards)),
             tuple(known_card(card, _as_far_as_known(observed[card.uuid])) for card in cards),
-            of_cards(self._kubelet(), cards) if cards else None,
         )
         if state == self.state:
             return False

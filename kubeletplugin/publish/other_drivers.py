@@ -1,8 +1,8 @@
-"""Finds the node's cards that another driver hands out, by the Node, the slices and the kubelet's answers. Pure."""
+"""Signs that another program hands out cards of the node, in the Node, the slices and the kubelet's answers. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -11,7 +11,7 @@ from driver.kube.api import Object
 from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, CardState
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
-from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
+from kubeletplugin.kubelet_devices import KubeletDevices
 
 _DRIVERS: Final[Mapping[str, Vendor]] = {
     driver: vendor for vendor in EVERY_VENDOR for driver in facts_of(vendor).card_drivers
@@ -35,6 +35,11 @@ class KnownCard:
     uuids: frozenset[str]
     """The uuids of the card and of its MIG instances."""
 
+    @property
+    def group(self) -> str:
+        """See ``Sign``."""
+        return self.card.bridged.resource if self.card.bridged else self.card.vendor
+
 
 class HandedOutBy(StrEnum):
     """A kind of program that hands out a card; the value of the card's taint. The first of several is told."""
@@ -44,6 +49,8 @@ class HandedOutBy(StrEnum):
     DRA_DRIVER = "dra-driver"
     PODS = "pods"
     """Containers have the card; who gave it to them may be gone."""
+    UNKNOWN = "unknown"
+    """The kubelet, which would know it, does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +65,21 @@ class OtherProgram:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """A device that another driver hands out, or may hand out."""
+NOT_HEARD: Final = OtherProgram(HandedOutBy.UNKNOWN, "whatever the kubelet gives cards to: it has not answered yet")
 
-    vendor: Vendor
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A device that another program hands out, or may hand out.
+
+    Attributes:
+        group: the vendor of its card, or, for a device plugin that this program serves, too, the resource.
+        names: possible names of its card; empty if it can be any card of the group.
+    """
+
+    group: str
     by: OtherProgram
-    names: frozenset[str] = field(default_factory=frozenset)
-    """Possible names of its card; empty if it can be any card."""
+    names: tuple[str, ...] = ()
 
 
 def known_card(card: Card, state: CardState) -> KnownCard:
@@ -87,65 +101,67 @@ def devices_in(part: Object) -> frozenset[OtherDevice]:
     return frozenset(OtherDevice(driver, texts) for texts in values)
 
 
-def of_cards(devices: KubeletDevices | None, cards: Iterable[Card]) -> KubeletDevices | None:
-    """The part of the kubelet's answer about cards of vendors with a backend of their own, and about these cards."""
-    if devices is None:
-        return None
-    bridged = frozenset(card.bridged.resource for card in cards if card.bridged)
-
-    def matters(device: PluginDevice) -> bool:
-        return vendor_of_resource(device.resource) is not None or device.resource in bridged
-
-    return KubeletDevices(
-        frozenset(device for device in devices.offered if matters(device)),
-        frozenset(device for device in devices.used if matters(device)),
-        devices.drivers & _DRIVERS.keys(),
-    )
-
-
-def handed_out(
-    cards: Collection[KnownCard],
-    node: Object,
-    published: Collection[OtherDevice] = (),
-    kubelet: KubeletDevices | None = None,
-) -> Mapping[str, tuple[OtherProgram, ...]]:
-    """The other programs that hand out each card, by the card's name; other cards are left out.
-
-    A device whose name fits no card of its vendor may be any of them. So all cards of the vendor count for a device
-    plugin with more devices than the kubelet names. The kubelet does not name unhealthy devices, nor any if it cannot
-    be asked.
+def signs_of_kubelet(
+    kubelet: KubeletDevices, published: Collection[OtherDevice], resources: Collection[str]
+) -> Iterator[Sign]:
+    """The signs that the kubelet names itself.
 
     Args:
         published: the devices that other drivers publish on this node.
-        kubelet: None if it cannot be asked.
+        resources: those of device plugins that this program serves, too.
     """
-    signs = (*_of_node(node, kubelet), *_of_kubelet(kubelet, published), *_of_slices(published))
-    found: dict[str, dict[OtherProgram, None]] = {}
+    for devices, by in ((kubelet.offered, _plugin), (kubelet.used, _pods)):
+        for device in devices:
+            if vendor := vendor_of_resource(device.resource):
+                yield Sign(vendor, by(device.resource), (device.id,))
+            if device.resource in resources:
+                yield Sign(device.resource, by(device.resource), (device.id,))
+    present = {device.driver for device in published}
+    for driver in kubelet.drivers & _DRIVERS.keys() - present:
+        yield Sign(_DRIVERS[driver], _pods(driver))
+
+
+def signs_in_api(
+    node: Object, published: Iterable[OtherDevice], kubelet: KubeletDevices | None, resources: Collection[str]
+) -> Iterator[Sign]:
+    """The signs in the Node, which counts the devices of the kubelet, and in the slices of other drivers.
+
+    A device plugin with more devices than the kubelet names may have any card: the kubelet does not name unhealthy
+    devices.
+
+    Args:
+        kubelet: None if it has not answered yet.
+    """
+    named = Counter(device.resource for device in kubelet.offered) if kubelet else Counter[str]()
+    counts = _counts(node, lambda resource: resource in resources or vendor_of_resource(resource) is not None)
+    for resource, count in counts.items():
+        if count > named[resource]:
+            groups = (vendor_of_resource(resource), resource if resource in resources else None)
+            yield from (Sign(group, _plugin(resource)) for group in groups if group)
+    for device in published:
+        if vendor := _DRIVERS.get(device.driver):
+            by = OtherProgram(HandedOutBy.DRA_DRIVER, f"the DRA driver {device.driver}")
+            yield Sign(vendor, by, tuple(sorted(device.texts)))
+
+
+def handed_out(cards: Collection[KnownCard], signs: Iterable[Sign]) -> Mapping[str, tuple[OtherProgram, ...]]:
+    """The other programs that hand out each card, by the card's name; other cards are left out.
+
+    A device of a vendor whose name fits no card may be any of the vendor's. One of a device plugin that this program
+    serves, too, has the names that the card was published with, so it is none of them.
+    """
+    found: dict[str, set[OtherProgram]] = {}
     for sign in signs:
-        own = [known for known in cards if known.card.vendor == sign.vendor]
+        own = [known for known in cards if known.group == sign.group]
         named = [known for known in own if any(_names(name, known) for name in sign.names)]
-        for known in named or own:
-            found.setdefault(known.card.name, {})[sign.by] = None
-    for name, by in _of_bridged(cards, node, kubelet):
-        found.setdefault(name, {})[by] = None
-    return {name: tuple(by) for name, by in sorted(found.items())}
+        may_be_any = not sign.names or sign.group in EVERY_VENDOR
+        for known in named or (own if may_be_any else ()):
+            found.setdefault(known.card.name, set()).add(sign.by)
+    return {name: tuple(sorted(by, key=_order)) for name, by in sorted(found.items())}
 
 
-def _of_bridged(
-    cards: Collection[KnownCard], node: Object, kubelet: KubeletDevices | None
-) -> Iterator[tuple[str, OtherProgram]]:
-    """Signs that the kubelet has the device plugin of a card, or had it and containers still have the card."""
-    offered, used = (kubelet.offered, kubelet.used) if kubelet else (frozenset(), frozenset())
-    named = Counter(device.resource for device in offered)
-    counts = _counts(node, {known.card.bridged.resource for known in cards if known.card.bridged}.__contains__)
-    for known in cards:
-        if (bridged := known.card.bridged) is None:
-            continue
-        own = {PluginDevice(bridged.resource, name) for name in bridged.ids}
-        if own & offered or counts.get(bridged.resource, 0) > named[bridged.resource]:
-            yield known.card.name, _plugin(bridged.resource)
-        if own & used:
-            yield known.card.name, _pods(bridged.resource)
+def _order(program: OtherProgram) -> tuple[int, str]:
+    return [*HandedOutBy].index(program.kind), program.text
 
 
 def resources_in(node: Object) -> Mapping[str, int]:
@@ -180,36 +196,11 @@ def device_count(amount: object) -> int:
         return 0
 
 
-def _of_node(node: Object, kubelet: KubeletDevices | None) -> Iterator[_Sign]:
-    named = [device.resource for device in kubelet.offered] if kubelet else []
-    for resource, count in resources_in(node).items():
-        vendor = vendor_of_resource(resource)
-        if vendor and count > named.count(resource):
-            yield _Sign(vendor, _plugin(resource))
-
-
-def _of_kubelet(kubelet: KubeletDevices | None, published: Iterable[OtherDevice]) -> Iterator[_Sign]:
-    if kubelet is None:
-        return
-    for devices, by in ((kubelet.offered, _plugin), (kubelet.used, _pods)):
-        for device in sorted(devices, key=lambda device: (device.resource, device.id)):
-            if vendor := vendor_of_resource(device.resource):
-                yield _Sign(vendor, by(device.resource), frozenset([device.id]))
-    present = {device.driver for device in published}
-    for driver in sorted(kubelet.drivers & _DRIVERS.keys() - present):
-        yield _Sign(_DRIVERS[driver], _pods(driver))
-
-
-def _of_slices(published: Iterable[OtherDevice]) -> Iterator[_Sign]:
-    for device in sorted(published, key=lambda device: (device.driver, sorted(device.texts))):
-        if vendor := _DRIVERS.get(device.driver):
-            by = OtherProgram(HandedOutBy.DRA_DRIVER, f"the DRA driver {device.driver}")
-            yield _Sign(vendor, by, device.texts)
-
-
 def _names(name: str, known: KnownCard) -> bool:
     """Whether a device belongs to a card by its name: plugins add a number to the uuid for each share, and DRA drivers
     publish PCI addresses."""
+    if known.card.bridged:
+        return name in known.card.bridged.ids
     if any(uuid in name for uuid in known.uuids) or (name and name == known.card.pci_bus_id):
         return True
     numbered = facts_of(known.card.vendor).numbered_card

@@ -1,6 +1,6 @@
 """Builds the pool that a node should publish from its cards, its labels and the settings."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
@@ -10,7 +10,7 @@ from kubeletplugin.inventory import Inventory, Restrictions, fabric_from, taints
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
-from kubeletplugin.publish.other_drivers import HandedOutBy, OtherDevice, first_of, handed_out
+from kubeletplugin.publish.other_drivers import NOT_HEARD, HandedOutBy, OtherProgram, first_of
 from kubeletplugin.publish.reports import ErrorReports
 from kubeletplugin.publish.slices import DesiredPool, build_slices
 from kubeletplugin.publish.validation import faults
@@ -34,11 +34,11 @@ class PoolBuilder:
         self._metrics = metrics
         self._reports = reports
 
-    def inventory(self, node: Object, state: NodeCards, others: Collection[OtherDevice] = ()) -> Inventory:
+    def inventory(self, node: Object, state: NodeCards, others: Mapping[str, tuple[OtherProgram, ...]]) -> Inventory:
         """The devices that the node offers.
 
         Args:
-            others: the devices of cards that other drivers publish on this node.
+            others: other programs that hand out a card, by its name.
         """
         labels = node["metadata"].get("labels") or {}
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
@@ -54,7 +54,7 @@ class PoolBuilder:
                     self._settings.health_taints,
                     state.releasing,
                     self._names,
-                    self._served_by_others(node, state, others),
+                    self._served_by_others(others),
                 ),
                 withheld={item.card.name: tuple(item.withheld) for item in state.offers},
                 taken={item.card.name: item.taken for item in state.offers},
@@ -75,20 +75,18 @@ class PoolBuilder:
             return None
         return desired
 
-    def _served_by_others(
-        self, node: Object, state: NodeCards, others: Collection[OtherDevice]
-    ) -> Mapping[str, HandedOutBy]:
+    def _served_by_others(self, others: Mapping[str, tuple[OtherProgram, ...]]) -> Mapping[str, HandedOutBy]:
         """The cards that another driver hands out, too, by their names, and what kind of program it is."""
-        if self._settings.hardware == "simulated":
-            return {}
-        found = handed_out(state.known, node, others, state.elsewhere)
-        by: dict[str, list[str]] = {}
-        for card, programs in found.items():
-            by.setdefault(", ".join(program.text for program in programs), []).append(card)
-        for who, cards in by.items():
+        by: dict[tuple[OtherProgram, ...], list[str]] = {}
+        for card, programs in others.items():
+            by.setdefault(programs, []).append(card)
+        for programs, cards in by.items():
             remedy = "remove that driver from this node, or exclude the node from this one; running pods keep running"
+            if programs == (NOT_HEARD,):
+                remedy = "the kubelet must answer at its socket pod-resources/kubelet.sock; see the line about it"
+            who = ", ".join(program.text for program in programs)
             self._reports.once("cards are handed out by another driver", cards=cards, by=who, remedy=remedy)
-        return {card: first_of(programs) for card, programs in found.items()}
+        return {card: first_of(programs) for card, programs in others.items()}
 
     def _report(self, state: NodeCards, contents: Inventory, offer: tuple[Offer, ...]) -> None:
         offered = {item.card.name for item in contents.offered}

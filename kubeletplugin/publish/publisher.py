@@ -5,18 +5,20 @@ lists and compares. During a rolling update two instances usually want the same 
 If they want different slices, each waits longer and longer before it overwrites those of the other.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from driver.errors import TransientFault
 from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, ApiError, Conflict, NotFound, Object
 from driver.kube.reflector import Delta, Reflector, Synced
 from kubeletplugin.hardware import Card
-from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.kubelet_devices import SilentKubelet
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
+from kubeletplugin.publish.other_drivers import OtherProgram
+from kubeletplugin.publish.other_programs import OtherPrograms
 from kubeletplugin.publish.pool import PoolBuilder
 from kubeletplugin.publish.poolview import PoolView
 from kubeletplugin.publish.reports import ErrorReports
@@ -38,7 +40,7 @@ class Publisher:
         wake: called, from any thread, when ``next_due`` may have moved forward.
         releasing: returns the names of devices on these cards that an earlier claim still holds. They are tainted.
         recorded: returns the recorded actions and devices of claims; without it, all partitions count as foreign.
-        kubelet: returns the devices that the kubelet hands out for other programs; None if it does not answer.
+        others: the programs that hand out the node's cards, too; without it, the kubelet is not asked for them.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Publisher:
         wake: Callable[[], None] = lambda: None,
         releasing: Callable[[Collection[Card]], Collection[str]] = lambda _: (),
         recorded: Callable[[], Recorded] = Recorded,
-        kubelet: Callable[[], KubeletDevices | None] = lambda: None,
+        others: OtherPrograms | None = None,
     ):
         dropped, reports = DroppedFields(), ErrorReports(node.log)
         self._clock = node.clock
@@ -57,7 +59,11 @@ class Publisher:
         self._log = node.log
         self._schedule = Schedule(node.clock, wake, node.name)
         self._view = PoolView(node.name, node.settings.driver_name)
-        self._cards = CardMonitor(node.hardware, node.log, releasing, recorded, kubelet)
+        self._cards = CardMonitor(node.hardware, node.log, releasing, recorded)
+        self._others = others or OtherPrograms(node.clock, lambda: SilentKubelet(has_socket=False))
+        self._programs: Mapping[str, tuple[OtherProgram, ...]] = {}
+        """Other programs that have a card, by its name."""
+        self._simulated = node.settings.kubeletplugin.hardware == "simulated"
         self._builder = PoolBuilder(node.name, node.settings, dropped, metrics, reports)
         self._writer = SliceWriter(node.api, self._view, dropped, metrics, reports, log=node.log)
         self._backoff = RewriteBackoff()
@@ -119,6 +125,7 @@ class Publisher:
             return False
         try:
             changed = self._cards.refresh()
+            changed = self._look_for_others(observed[0]) or changed
             if changed or trigger > Trigger.POLL or not self._complete:
                 return self._reconcile(*observed)
             self._schedule.again(HEALTH_SECONDS)
@@ -131,8 +138,16 @@ class Publisher:
             self._failed("cannot write slices", error)
         return True
 
+    def _look_for_others(self, node: Object) -> bool:
+        """Find the cards that other programs have, too; returns whether that has changed. None has simulated cards."""
+        if self._simulated:
+            return False
+        before = self._programs
+        self._programs = self._others.of(self._cards.state.known, node, self._view.other_devices())
+        return self._programs != before
+
     def _reconcile(self, node: Object, published: Iterable[Object]) -> bool:
-        inventory = self._builder.inventory(node, self._cards.state, self._view.other_devices())
+        inventory = self._builder.inventory(node, self._cards.state, self._programs)
         desired = self._builder.pool(node, inventory)
         if desired is None:
             self.published = self._complete = False

@@ -17,7 +17,7 @@ _HARDWARE = f"{PLUGIN}/simulated.json"
 _KNOWN = f"{PLUGIN}/device-plugins-state/known.json"
 _FILES = (
     f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
-    f"! -name 'checkpoint*' ! -name health.json ! -name failed-cards.json "
+    f"! -name 'checkpoint*' ! -name health.json ! -name failed-cards.json ! -name other-programs.json "
     f"! -path {_HARDWARE} ! -path {_KNOWN} 2>/dev/null"
 )
 

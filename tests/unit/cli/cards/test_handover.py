@@ -26,6 +26,7 @@ class ServedNode:
     Attributes:
         selector: the device plugin's ``nodeSelector``.
         held: the cards of pods that have them from the device plugin.
+        kept_until: the time until which our plugin waits whether the device plugin comes back.
         delay: how often our plugin looks before it sees that the device plugin has come back.
         free: the cards that were open to claims while the device plugin had come back.
     """
@@ -35,6 +36,7 @@ class ServedNode:
         self.api = operator.stored
         self.selector = {"nvidia.com/gpu.deploy.device-plugin": "true"}
         self.held: set[str] = set()
+        self.kept_until = 0.0
         self.delay = self._unseen = 0
         self.free: set[str] = set()
         self.label("n", self.selector)
@@ -87,6 +89,8 @@ class ServedNode:
         self.api.patch(NODES, "n", {"status": {"capacity": amount, "allocatable": amount}}, subresource="status")
         self._unseen = self._unseen - 1 if stays else self.delay
         offered = CARDS if stays and self._unseen < 0 else set()
+        if self.operator.clock.monotonic() < self.kept_until:
+            offered = CARDS
         if stays and not self.operator.rules:
             self.free |= CARDS - offered - self.held
         self.taint(dict.fromkeys(self.held, "pods") | dict.fromkeys(offered, "device-plugin"))
@@ -134,6 +138,13 @@ def test_a_node_is_given_back_when_the_plugin_has_seen_it_also_while_an_old_pod_
     assert served.call("--back")[0] == 0
     served.turn()
     assert served.free == set()
+
+
+def test_a_node_whose_kubelet_was_restarted_meanwhile_is_taken_when_its_cards_are_open(served: ServedNode) -> None:
+    served.kept_until = served.operator.clock.monotonic() + 320
+    status, out, errors = served.call()
+    assert (status, errors) == (0, "")
+    assert out.splitlines()[-1] == "node n: open to claims: gpu-0, gpu-1"
 
 
 def test_a_second_call_changes_nothing(served: ServedNode) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, cast
 
 from driver.errors import TransientFault
@@ -10,10 +11,11 @@ from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import Card, CardSource, CardState, HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletDevices, SilentKubelet
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
+from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -98,10 +100,24 @@ class PublishingNode:
         self.journal = Journal()
         self.recorded = Recorded()
         self.kubelet: KubeletDevices | None = None
+        """The devices that the kubelet names; None while it is not there. When it comes back, it is another run."""
+        self.kubelet_hangs = False
+        """Whether it does not answer, though its socket is there."""
+        self._runs = 0
+        self._was_there = False
 
     def node(self, **labels: str) -> None:
         metadata = {"name": NODE, "labels": labels}
         self.memory.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+
+    def asked(self) -> KubeletAnswer:
+        """The answer of the kubelet."""
+        if self.kubelet is not None and not self._was_there:
+            self._runs += 1
+        self._was_there = self.kubelet is not None
+        if self.kubelet is None or self.kubelet_hangs:
+            return SilentKubelet(has_socket=self.kubelet_hangs)
+        return replace(self.kubelet, run=f"run-{self._runs}")
 
     def start(self) -> "Running":
         return Running(self)
@@ -137,11 +153,12 @@ class Running:
             hardware=HardwarePorts(rig.cards or rig.hardware, rig.hardware),
             log=rig.journal,
         )
+        file = file_of_signs(rig.files, "/plugin", node.log)
         self.publisher = Publisher(
             node,
             PublishingMetrics(self.metrics),
             recorded=lambda: rig.recorded,
-            kubelet=lambda: rig.kubelet,
+            others=OtherPrograms(rig.clock, rig.asked, file),
         )
 
     def hear(self) -> None:

@@ -126,6 +126,47 @@ def test_only_the_cards_that_the_kubelet_names_are_tainted_and_pods_that_run_on_
     assert tainted(0) == set()
 
 
+def test_the_taints_stay_while_the_kubelet_is_away_or_has_just_started() -> None:
+    rig, one = running(offer=("whole",))
+    uuids = [card.uuid for card in rig.hardware.cards()]
+    used = frozenset(PluginDevice("nvidia.com/gpu", uuid) for uuid in uuids[:2])
+    both = KubeletDevices(frozenset(PluginDevice("nvidia.com/gpu", uuid) for uuid in uuids), used)
+
+    def tainted(kubelet: KubeletDevices | None, devices: int, seconds: float = 10) -> list[str]:
+        rig.kubelet = kubelet
+        node = rig.memory.get(NODES, NODE)
+        rig.memory.update(NODES, node | {"status": {"capacity": {"nvidia.com/gpu": str(devices)}}}, "status")
+        one.run(seconds)
+        return [name for name, device in sorted(rig.devices().items()) if device.get("taints")]
+
+    every = ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+    assert tainted(both, 4) == every
+    assert tainted(KubeletDevices(used=used), 0) == every[:2], "the device plugin is gone, two pods run on"
+    assert tainted(None, 0) == every[:2], "the kubelet does not answer"
+    assert tainted(KubeletDevices(used=used), 0) == every[:2]
+    assert tainted(both, 4) == every
+    assert tainted(None, 4) == every, "the kubelet restarts"
+    assert tainted(KubeletDevices(), 0) == every, "it is back, and knows neither device plugin nor pods yet"
+    one = rig.start()
+    assert tainted(KubeletDevices(), 0) == every, "Lode restarts meanwhile"
+    assert tainted(both, 4) == every
+    assert tainted(KubeletDevices(), 0) == []
+
+
+def test_while_nothing_is_known_of_others_all_is_tainted_and_said_why() -> None:
+    rig, one = running(offer=("whole",))
+    one = rig.start()
+    rig.kubelet, rig.kubelet_hangs = KubeletDevices(), True
+    one.run(10)
+    found = [taint for device in rig.devices().values() for taint in device["taints"]]
+    assert [(taint["key"], taint["value"]) for taint in found] == [("lode.dev/other-driver", "unknown")] * 4
+    (line,) = rig.journal.fields("cards are handed out by another driver")
+    assert "the kubelet must answer" in line["remedy"]
+    rig.kubelet_hangs = False
+    one.run(10)
+    assert taints(rig) == set()
+
+
 @pytest.mark.parametrize(
     ("driver", "expected"), [("gpu.nvidia.com", {"lode.dev/other-driver"}), ("net.example", set())]
 )

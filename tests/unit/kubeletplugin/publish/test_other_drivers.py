@@ -1,6 +1,6 @@
 """Of a card, it is known whether a device plugin or another DRA driver hands it out; in doubt, it is."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,7 +11,18 @@ from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.card import Bridged
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
-from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, first_of, handed_out, known_card, of_cards
+from kubeletplugin.publish.other_drivers import (
+    HandedOutBy,
+    KnownCard,
+    OtherDevice,
+    OtherProgram,
+    devices_in,
+    first_of,
+    handed_out,
+    known_card,
+    signs_in_api,
+    signs_of_kubelet,
+)
 from simulation.files import MemoryFiles
 
 GPU, NPU = "nvidia.com/gpu", "huawei.com/Ascend310P"
@@ -40,6 +51,18 @@ def published(*texts: str) -> list[OtherDevice]:
     return [OtherDevice("gpu.nvidia.com", frozenset([text])) for text in texts]
 
 
+def closed(
+    kubelet: KubeletDevices | None,
+    seen: Object | None = None,
+    devices: Collection[OtherDevice] = (),
+    cards: Collection[KnownCard] = KNOWN,
+) -> Mapping[str, tuple[OtherProgram, ...]]:
+    """The cards that other programs have by all that is known now."""
+    bridged = {known.group for known in cards if known.card.bridged}
+    named = signs_of_kubelet(kubelet, devices, bridged) if kubelet else ()
+    return handed_out(cards, [*named, *signs_in_api(seen or {}, devices, kubelet, bridged)])
+
+
 @pytest.mark.parametrize(
     ("kubelet", "expected"),
     [
@@ -57,19 +80,20 @@ def published(*texts: str) -> list[OtherDevice]:
         pytest.param(KubeletDevices(plugin("Ascend310P-2c-100-0", resource=NPU)), {"npu-0"}, id="a vNPU"),
         pytest.param(KubeletDevices(plugin("soft-7-x", resource=NPU)), NPUS, id="something of any chip"),
         pytest.param(KubeletDevices(drivers=frozenset({"gpu.nvidia.com"})), GPUS, id="pods of a driver that has gone"),
+        pytest.param(KubeletDevices(drivers=frozenset({"lode.dev", "net.example"})), set(), id="no driver of cards"),
         pytest.param(KubeletDevices(plugin("eth0", resource="net.example/port")), set(), id="no card"),
         pytest.param(KubeletDevices(), set(), id="nothing"),
     ],
 )
 def test_the_kubelet_says_which_cards_are_handed_out(kubelet: KubeletDevices, expected: set[str]) -> None:
-    assert handed_out(KNOWN, {}, (), kubelet).keys() == expected
+    assert closed(kubelet).keys() == expected
 
 
 def test_an_instance_names_the_card_that_it_is_on() -> None:
     first, second, *_ = cards()
     found = FoundObject(MigInstance(second.uuid, "1g.5gb", 0), {"uuid": "MIG-instance"})
     known = [known_card(first, CardState()), known_card(second, CardState((found,)))]
-    assert handed_out(known, {}, (), KubeletDevices(plugin("MIG-instance"))).keys() == {"gpu-1"}
+    assert closed(KubeletDevices(plugin("MIG-instance")), cards=known).keys() == {"gpu-1"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +113,7 @@ def test_an_instance_names_the_card_that_it_is_on() -> None:
 def test_devices_that_the_kubelet_does_not_name_may_be_any_card(
     capacity: Mapping[str, int | str], kubelet: KubeletDevices | None, expected: set[str]
 ) -> None:
-    assert handed_out(KNOWN, node(**capacity), (), kubelet).keys() == expected
+    assert closed(kubelet, node(**capacity)).keys() == expected
 
 
 @pytest.mark.parametrize(
@@ -106,20 +130,20 @@ def test_devices_that_the_kubelet_does_not_name_may_be_any_card(
 )
 def test_devices_of_dra_drivers_name_their_cards(devices: list[OtherDevice], expected: set[str]) -> None:
     kubelet = KubeletDevices(drivers=frozenset(device.driver for device in devices))
-    assert handed_out(KNOWN, {}, devices, kubelet).keys() == expected
-    assert handed_out(KNOWN, {}, devices).keys() == expected
+    assert closed(kubelet, devices=devices).keys() == expected
+    assert closed(None, devices=devices).keys() == expected
 
 
 def test_it_is_said_who_hands_a_card_out() -> None:
     kubelet = KubeletDevices(plugin("GPU-uuid1"), plugin("GPU-uuid0", "GPU-uuid1"))
-    found = handed_out(KNOWN, node(gpu=1), published("GPU-uuid0"), kubelet)
+    found = closed(kubelet, node(gpu=1), published("GPU-uuid0"))
     assert {card: tuple(program.text for program in programs) for card, programs in found.items()} == {
-        "gpu-0": ("pods that have nvidia.com/gpu", "the DRA driver gpu.nvidia.com"),
+        "gpu-0": ("the DRA driver gpu.nvidia.com", "pods that have nvidia.com/gpu"),
         "gpu-1": ("the device plugin of nvidia.com/gpu", "pods that have nvidia.com/gpu"),
     }
     assert {card: first_of(programs) for card, programs in found.items()} == {
-        "gpu-0": "dra-driver",
-        "gpu-1": "device-plugin",
+        "gpu-0": HandedOutBy.DRA_DRIVER,
+        "gpu-1": HandedOutBy.DEVICE_PLUGIN,
     }
 
 
@@ -130,13 +154,6 @@ def test_the_devices_of_a_slice_are_known_by_the_values_of_their_attributes() ->
     texts = {device.texts for device in devices_in({"spec": spec})}
     assert texts == {frozenset({"GPU-uuid1"}), frozenset()}
     assert devices_in({"spec": {**spec, "driver": "net.example"}}) == frozenset()
-
-
-def test_what_is_not_about_cards_is_left_out() -> None:
-    ports = plugin("eth0", resource="net.example/port")
-    kubelet = KubeletDevices(plugin("GPU-uuid1") | ports, ports, frozenset({"lode.dev", "gpu.nvidia.com"}))
-    assert of_cards(kubelet, ()) == KubeletDevices(plugin("GPU-uuid1"), drivers=frozenset({"gpu.nvidia.com"}))
-    assert of_cards(None, ()) is None
 
 
 AMD = "amd.com/gpu"
@@ -163,4 +180,4 @@ def test_a_bridged_card_is_not_offered_twice(kubelet: KubeletDevices | None, cou
     own = [bridged("a"), bridged("b", "b::0", "b::1")]
     status = {"status": {"capacity": {AMD: str(count)}, "allocatable": {AMD: "0"}}}
     known = [known_card(card, CardState()) for card in own]
-    assert set(handed_out(known, status, (), of_cards(kubelet, own))) == expected
+    assert set(closed(kubelet, status, cards=known)) == expected
