@@ -18,8 +18,14 @@ from kubeletplugin.hardware.partitions import MULTIPROCESSORS
 
 _TYPES: Final[Mapping[DeviceKind, str]] = {"gpu": "gpu", "gpu-share": "gpu", "mig": "mig"}
 """That driver's type of each kind of device that it knows: where it shares cards, a whole one is a share of all."""
-_BRANDS: Final = ("GeForce RTX", "Quadro RTX", "Titan RTX", "GeForce", "Quadro", "Titan", "Tesla", "Grid", "NVS")
-"""Brands that the name of a product contains; every other card is of the brand ``Nvidia``."""
+_BRANDS: Final[Mapping[str, str]] = {
+    **{
+        name.lower(): name.replace(" ", "")
+        for name in ("GeForce RTX", "Quadro RTX", "Titan RTX", "GeForce", "Quadro", "Titan", "Tesla", "Grid", "NVS")
+    },
+    "rtx": "NvidiaRTX",
+}
+"""Brands by what the name of a product contains, in lower case; every other card is of the brand ``Nvidia``."""
 
 
 def capacity_of(kind: DeviceKind, partition: Partition | None, memory: Quantity) -> dict[str, Capacity]:
@@ -71,4 +77,4 @@ def _version(text: str) -> str:
 
 def _brand(model: str) -> str:
     lower = model.lower()
-    return next((brand.replace(" ", "") for brand in _BRANDS if brand.lower() in lower), "Nvidia")
+    return next((brand for part, brand in _BRANDS.items() if part in lower), "Nvidia")

@@ -34,22 +34,35 @@ _OF_CAPABILITY: Mapping[int, str] = {
 }
 """Architectures by the major number of the compute capability, for drivers that do not report the architecture."""
 _OF_EXACT_CAPABILITY: Mapping[tuple[int, int], str] = {(7, 5): "Turing", (8, 9): "Ada Lovelace"}
-_BRANDS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|Graphics Device)\s+", re.IGNORECASE)
-_SERIES = frozenset({"RTX", "PRO", "TITAN", "GTX", "DGX", "Jetson"})
+_BRANDS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|GRID)\s+", re.IGNORECASE)
+_SERIES: Mapping[str, str] = {word.upper(): word for word in ("RTX", "PRO", "TITAN", "GTX", "DGX", "CMP", "Jetson")}
 """Words of a product's name before the family: the family of ``RTX PRO 6000`` includes them."""
+_GENERATION = "Ada"
+"""The word by which products have another generation than older ones of the same number: ``Quadro RTX 6000`` has half
+of the memory of an ``RTX 6000 Ada``."""
+_NO_NAME = "Graphics Device"
+"""What a driver says of a card that it has no name for."""
 
 
 def family_of(name: str) -> str:
-    """The product family in a product's name: ``A100`` of ``NVIDIA A100-SXM4-40GB``, ``RTX-PRO-6000``."""
+    """The product family in a product's name, also as guests with a vGPU see it.
+
+    >>> [family_of(name) for name in ("NVIDIA A100-SXM4-40GB", "GRID T4-16C", "NVIDIA RTX 6000 Ada Generation")]
+    ['A100', 'T4', 'RTX-6000-Ada']
+    """
     rest, previous = name.strip(), ""
     while rest != previous:
         previous, rest = rest, _BRANDS.sub("", rest)
+    if rest.lower() == _NO_NAME.lower():
+        return UNKNOWN
     family: list[str] = []
-    for word in rest.split():
-        family.append(word.split("-")[0] if not family else word)
-        if word not in _SERIES:
+    words = rest.split()
+    for word in words:
+        series = _SERIES.get(word.upper(), "")
+        family.append(series or (word if family else word.split("-")[0]))
+        if not series:
             break
-    return "-".join(family) or UNKNOWN
+    return "-".join([*family, *([_GENERATION] if _GENERATION in words[len(family) :] else [])]) or UNKNOWN
 
 
 def is_display(name: str) -> bool:

@@ -140,6 +140,9 @@ def test_without_the_setting_nothing_of_it_is_published(profile: str) -> None:
 @pytest.mark.parametrize(
     ("model", "driver", "brand", "version"),
     [
+        ("NVIDIA RTX A6000", "580.65.06", "NvidiaRTX", "580.65.6"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "580.65.06", "NvidiaRTX", "580.65.6"),
+        ("NVIDIA TITAN RTX", "580.65.06", "TitanRTX", "580.65.6"),
         ("NVIDIA H100 80GB HBM3", "580.65.06", "Nvidia", "580.65.6"),
         ("Tesla T4", "535.129.03", "Tesla", "535.129.3"),
         ("NVIDIA GeForce RTX 4090", "550.54", "GeForceRTX", "550.54.0"),
