@@ -46,7 +46,8 @@ class Card:
     architecture: str
     memory_mib: int
     pci_bus_id: str
-    """``0000:18:00.0``: four-digit domain, lower case (resource.kubernetes.io/pciBusID); "" if it is unknown."""
+    """``0000:18:00.0``: domain of four digits or more, lower case (resource.kubernetes.io/pciBusID); "" if it is
+    unknown. Chips of one board may have the same."""
     pcie_root: str
     """``pci0000:15`` (resource.kubernetes.io/pcieRoot); "" if it is unknown."""
     driver_version: str

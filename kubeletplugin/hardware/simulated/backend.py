@@ -40,6 +40,7 @@ NULL_DEVICE = ("/dev/null", 1, 3)
 """Path, major and minor number (Linux, Documentation/admin-guide/devices.txt)."""
 MOST_VNPUS = 32
 """The most vNPUs of one chip (DCMI)."""
+_NO_MEMORY = "the profile does not say how much memory the card has"
 _UUID_SPACE = uuid.UUID("6c6f6465-0000-5000-8000-73696d756c61")
 
 
@@ -95,7 +96,8 @@ class SimulatedHardware(Hardware):
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
         self._present(card.uuid)
-        return CardState(tuple(FoundObject(action, handle) for action, handle in _on(self._store.load(), card.uuid)))
+        found = tuple(FoundObject(action, handle) for action, handle in _on(self._store.load(), card.uuid))
+        return CardState(found, {} if card.memory_mib or card.bridged else {"share": _NO_MEMORY})
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``; MIG mode is off until an instance needs it."""

@@ -15,8 +15,10 @@ from kubeletplugin.hardware.card import Bridged, Card
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of, pci_address, vendor_of
 from kubeletplugin.hardware.deviceplugin.reported import Replicas, Reported, ReportedCard, card_reports
 
-PciBusID = Annotated[str, Field(pattern=r"^([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])?$")]
-PcieRoot = Annotated[str, Field(pattern=r"^(pci[0-9a-f]{4}:[0-9a-f]{2})?$")]
+_DOMAIN: Final = "[0-9a-f]{4,8}"
+"""VMD and Hyper-V have domains above ffff."""
+PciBusID = Annotated[str, Field(pattern=rf"^({_DOMAIN}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f])?$")]
+PcieRoot = Annotated[str, Field(pattern=rf"^(pci{_DOMAIN}:[0-9a-f]{{2}})?$")]
 NumaNode = Annotated[int, Field(ge=0, le=1023)]
 _REPLICAS: Final[tuple[Replicas, ...]] = ("auto", "none", "dashed", "equal")
 assert set(_REPLICAS) == set(get_args(Replicas))

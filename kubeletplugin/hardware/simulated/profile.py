@@ -60,7 +60,8 @@ class CardEntry(BaseModel):
     type: Annotated[Text, Field(min_length=1)]
     model: Annotated[Text, Field(min_length=1)]
     architecture: Annotated[Text, Field(min_length=1)]
-    memory_mib: int = Field(ge=1, alias="memoryMiB")
+    memory_mib: int = Field(ge=0, alias="memoryMiB")
+    """0 if the driver does not say it."""
     pci_bus_id: PciBusID = Field(alias="pciBusID")
     pcie_root: PcieRoot
     driver_version: Text
@@ -74,6 +75,8 @@ class CardEntry(BaseModel):
     readings: dict[Measure, Annotated[float, Field(ge=0)]] = {}
 
 
+_CHIPS_OF_FUNCTION: Final = frozenset({"huawei"})
+"""Vendors with boards on which several chips are behind one PCI function (Atlas 300I Duo)."""
 NOT_OF_CARD: Final = frozenset({"partitions", "readings"})
 """Fields of an entry that are not those of its ``Card``."""
 
@@ -91,8 +94,8 @@ def profile_from(text: str, source: str) -> Profile:
     """The profile written in YAML.
 
     Raises:
-        InvalidInput: not YAML, a field is unknown or not valid, or two cards have the same index, uuid or PCI address.
-            Carries all faults at once. The author of ``source`` must change it.
+        InvalidInput: not YAML, a field is unknown or not valid, or two cards have the same index or uuid, or two GPUs
+            the same PCI address. Carries all faults at once. The author of ``source`` must change it.
     """
     try:
         raw: Any = yaml.safe_load(text)
@@ -174,7 +177,7 @@ def _duplicates(entries: list[Mapping[str, Any]]) -> Iterator[Fault]:
         for position, entry in enumerate(entries):
             # GPUs and NPUs are numbered separately.
             key = (entry.get("vendor"), entry.get(unique)) if unique == "index" else entry.get(unique)
-            if entry.get(unique) in (None, ""):
+            if entry.get(unique) in (None, "") or (unique == "pciBusID" and entry.get("vendor") in _CHIPS_OF_FUNCTION):
                 continue
             first = first_positions.setdefault(repr(key), position)
             if first != position:

@@ -98,7 +98,7 @@ def nodes(draw: st.DrawFn) -> tuple[Card, ...]:
             "model": words.filter(bool),
             "architecture": words.filter(bool),
             "vendor": st.sampled_from(("nvidia", "huawei")),
-            "memory_mib": st.integers(1, 10**6),
+            "memory_mib": st.integers(0, 10**6),
             "driver_version": words,
             "numa_node": st.none() | st.integers(0, 1023),
             "ib_cluster": words,
@@ -108,10 +108,14 @@ def nodes(draw: st.DrawFn) -> tuple[Card, ...]:
             "scheme": st.sampled_from(few),
         }
     )
-    common = draw(changes)
+    common, domain = draw(changes), draw(st.sampled_from(("0000", "000f", "10000", "ffffffff")))
     cards = [
         replace(
-            SHIPPED, **{**common, **draw(changes | st.just({}))}, index=n, uuid=f"u{n}", pci_bus_id=f"0000:{n:02x}:00.0"
+            SHIPPED,
+            **{**common, **draw(changes | st.just({}))},
+            index=n,
+            uuid=f"u{n}",
+            pci_bus_id=f"{domain}:{n:02x}:00.0",
         )
         for n in range(draw(st.integers(0, 4)))
     ]
@@ -156,7 +160,7 @@ def test_every_field_of_a_card_is_recorded() -> None:
         "scheme": SCHEMES["vnpu-310p"],
         **dict(text.split("=") for text in texts.split()),
     }
-    for field in (field for field in fields(Card) if field.name != "bridged"):
+    for field in (field for field in fields(Card) if field.name not in ("bridged", "partitions_unread")):
         card = replace(SHIPPED, **{field.name: values.get(field.name, "1.2.3")})
         (again,) = played((card,))
         assert getattr(again, field.name) == getattr(card, field.name), field.name
@@ -176,7 +180,22 @@ def test_a_known_scheme_is_named_and_another_one_of_its_name_is_written_out() ->
 
 def test_a_card_that_no_profile_can_describe_is_refused_with_the_field() -> None:
     with pytest.raises(InvalidInput, match=r"card gpu-0.*memoryMiB"):
-        profile_of([replace(SHIPPED, memory_mib=0)], "n")
+        profile_of([replace(SHIPPED, memory_mib=-1)], "n")
+
+
+def test_two_chips_behind_one_pci_function_are_recorded() -> None:
+    """Atlas 300I Duo."""
+    chip = load_profile("ascend310px4", MemoryFiles()).cards[0]
+    cards = (replace(chip, uuid="a"), replace(chip, index=1, uuid="b"))
+    assert played(cards) == cards
+
+
+def test_a_card_of_unknown_memory_has_no_shares() -> None:
+    """As on the node that was recorded: GB10, whose memory is that of the machine."""
+    profile = profile_from(profile_of([replace(SHIPPED, memory_mib=0)], "n"), "recorded")
+    hardware = SimulatedHardware(profile, "node-a")
+    (card,) = hardware.cards()
+    assert set(hardware.observe(card).excluded) == {"share"}
 
 
 @pytest.mark.parametrize(

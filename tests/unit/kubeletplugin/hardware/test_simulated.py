@@ -138,7 +138,7 @@ cards:
   - {index: 0, uuid: GPU-1, pciBusID: "0000:3b:00.0"}
   - {index: 0, uuid: GPU-1, pciBusID: "0000:3b:00.0", colour: red}
   - {index: 1, uuid: GPU-2, pciBusID: "00000000:3B:00.0", partitions: mig-t4}
-  - {index: 2, pciBusID: "0000:3d:00.0", memoryMiB: 0, model: "%s"}
+  - {index: 2, pciBusID: "0000:3d:00.0", memoryMiB: -1, model: "%s"}
 """ % ("m" * 65)
     with pytest.raises(InvalidInput) as caught:
         profile_from(text, "profile mine")
