@@ -18,6 +18,7 @@ from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.left_out import LeftOut
+from kubeletplugin.hardware.pci import cards_on_bus
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
@@ -70,14 +71,12 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         store = FileStore(files, section.simulated_state, boot_id)
         simulated = SimulatedHardware(cards, node.name, files, section.simulated_faults, store)
         return CombinedHardware.of(simulated, left_out.offered)
-    folders = section.dev_root, f"{section.nvidia.host_root}/dev"
-
-    def has(name: str) -> bool:
-        return any(DeviceFiles(folder).find(name) for folder in folders)
+    present = _Presence(settings, log)
 
     def choice(vendor: Vendor) -> BackendChoice:
-        facts = facts_of(vendor)
-        return BackendChoice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
+        return BackendChoice(
+            facts_of(vendor).backend, partial(present.has, vendor), partial(_maker(vendor), settings, log)
+        )
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
     if section.serves_device_plugins:
@@ -86,6 +85,40 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         choices.append(BackendChoice("deviceplugin", lambda: True, make))
     infiniband = Attachments(Sysfs(section.sys_root), section.infiniband_exclude, clock, log)
     return chosen(section.hardware, choices, lambda cards: infiniband.attached(left_out.offered(cards)))
+
+
+class _Presence:
+    """Finds out whether a vendor's driver serves cards of this node."""
+
+    def __init__(self, settings: Settings, log: Logger):
+        section = settings.kubeletplugin
+        own = section.nvidia
+        # A driver container has its device nodes below its own root, and maybe nowhere else.
+        below_root = f"{own.host_root}/{own.driver_root.strip('/')}/dev"
+        self._folders = tuple(dict.fromkeys([section.dev_root, f"{own.host_root}/dev", below_root.replace("//", "/")]))
+        self._sysfs = Sysfs(section.sys_root)
+        self._log = log
+        self._looked = set[Vendor]()
+        """Whose cards were looked for on the PCI bus; that takes too long to be done often."""
+
+    def has(self, vendor: Vendor) -> bool:
+        """Whether the node has the device file that only a node with such cards has. Cards without a driver are logged
+        once."""
+        facts = facts_of(vendor)
+        if any(DeviceFiles(folder).find(facts.device_files[0]) for folder in self._folders):
+            return True
+        if vendor not in self._looked:
+            self._looked.add(vendor)
+            if cards := cards_on_bus(self._sysfs)[vendor]:
+                self._log.warning(
+                    "cards are on the PCI bus, and their driver is not there",
+                    brand=facts.brand,
+                    cards=cards,
+                    missing=facts.device_files[0],
+                    folders=self._folders,
+                    remedy=f"{facts.remedy}; for a driver in a container set kubeletplugin.nvidia.driverRoot",
+                )
+        return False
 
 
 def _maker(vendor: Vendor) -> Callable[[Settings, Logger], Hardware]:

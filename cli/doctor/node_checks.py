@@ -61,9 +61,11 @@ class ObservedNode:
     cards: Mapping[Vendor, int]
     """Accelerators on the PCI bus."""
     device_files: frozenset[str]
-    """Names below ``/dev``."""
+    """Names in ``device_folders``."""
     libraries: frozenset[str]
     """Libraries of ``VendorFacts.library`` that are installed below the driver's root."""
+    device_folders: tuple[str, ...] = ("/dev",)
+    """``/dev``, and that of a driver container."""
     bridge: ObservedBridge | None = None
     """None where the settings serve no device plugins."""
 
@@ -101,13 +103,15 @@ def _hardware(facts: ObservedNode) -> Iterator[Finding]:
             name.removeprefix(needs.card_file) for name in facts.device_files if name.startswith(needs.card_file)
         ]
         known = sum(number.isdecimal() for number in numbers)
+        where = " and ".join(facts.device_folders)
+        remedy = f"{needs.remedy}; if the driver is in a container, give the folder of that with --driver-root"
         if missing:
-            yield Finding(serious, "device nodes", needs.brand, f"missing in /dev: {', '.join(missing)}", needs.remedy)
+            yield Finding(serious, "device nodes", needs.brand, f"missing in {where}: {', '.join(missing)}", remedy)
         elif known < count:
-            message = f"/dev has {known} of {count} cards ({needs.card_file}0 and so on)"
-            yield Finding(serious, "device nodes", needs.brand, message, needs.remedy)
+            message = f"{known} of {count} cards are in {where} ({needs.card_file}0 and so on)"
+            yield Finding(serious, "device nodes", needs.brand, message, remedy)
         else:
-            yield ok("device nodes", needs.brand, f"/dev has all {count} cards")
+            yield ok("device nodes", needs.brand, f"all {count} cards are in {where}")
 
 
 _FOLDERS: Final[Mapping[FolderState, tuple[str, str]]] = {

@@ -12,8 +12,9 @@ import grpc
 from cli.doctor.bridge_look import look_at_bridge
 from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, PluginSocket
 from driver.settings import Settings
+from kubeletplugin.hardware.pci import cards_on_bus
 from kubeletplugin.hardware.sysfs import Sysfs
-from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, facts_of
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc
 from kubeletplugin.sockets import channel_to
@@ -46,6 +47,8 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
     section = settings.kubeletplugin
     node = Path(root)
     driver_roots = {driver_root} if driver_root else {"/", section.nvidia.driver_root}
+    # A driver container has its device nodes below its own root, and maybe nowhere else.
+    device_folders = dict.fromkeys(["/dev", *(posixpath.join(folder, "dev") for folder in sorted(driver_roots))])
     folders = (
         section.cdi_root,
         posixpath.join(section.kubelet_root, "plugins_registry"),
@@ -61,8 +64,9 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         registrations=tuple(_registrations(node, _below(node, folders[1]))),
         device_plugins=_names(_below(node, posixpath.join(section.kubelet_root, "device-plugins")), ".sock"),
         containerd=_containerd(_below(node, _CONTAINERD)),
-        cards=_cards(Sysfs(str(node / "sys"))),
-        device_files=frozenset(_names(node / "dev")),
+        cards=cards_on_bus(Sysfs(str(node / "sys"))),
+        device_folders=tuple(device_folders),
+        device_files=frozenset(name for folder in device_folders for name in _names(_below(node, folder))),
         libraries=frozenset(name for folder in driver_roots for name in _libraries(_below(node, folder))),
         bridge=look_at_bridge(settings, node, boot_id),
     )
@@ -123,16 +127,6 @@ def _containerd(path: Path) -> Containerd | None:
         found = {**plugins.get(name, {}), **found}
     dirs = found.get("cdi_spec_dirs")
     return Containerd(shown, int(raw.get("version", 1)), found.get("enable_cdi"), None if dirs is None else tuple(dirs))
-
-
-def _cards(sysfs: Sysfs) -> dict[Vendor, int]:
-    counts: dict[Vendor, int] = dict.fromkeys(EVERY_VENDOR, 0)
-    vendors = {facts_of(vendor).pci_vendor: vendor for vendor in EVERY_VENDOR}
-    for device in sysfs.names("bus/pci/devices"):
-        vendor = vendors.get(sysfs.text(f"bus/pci/devices/{device}/vendor"))
-        if vendor and sysfs.text(f"bus/pci/devices/{device}/class").startswith(facts_of(vendor).pci_classes):
-            counts[vendor] += 1
-    return counts
 
 
 def _libraries(root: Path) -> Iterator[str]:

@@ -21,6 +21,7 @@ actions             actions on the hardware, as values
 | edits             changes of a container that gets a device: CDI's ``containerEdits`` as values
 | use               the use of one device by a claim
 card                a card, as every backend reports it
+| pci               the accelerators on the PCI bus
 partitions          partition schemes of cards
 | sysfs             reads the kernel's view of the machine
 | vendors           everything that differs by vendor outside the backends, in one table

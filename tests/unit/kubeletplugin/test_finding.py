@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from driver.errors import LodeError
 from driver.observe import logger
 from driver.settings import Settings
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
@@ -40,6 +42,30 @@ def test_hardware_that_the_setting_names_is_asked_whether_the_node_seems_to_have
     hardware = found(tmp_path, hardware="ascend", ascend={"library": str(tmp_path / "libdcmi.so"), "npuSmi": ""})
     with pytest.raises(DcmiError, match=r"libdcmi\.so"):
         hardware.cards()
+
+
+@pytest.mark.parametrize("folder", ["dev", "host/dev", "host/run/nvidia/driver/dev"])
+def test_a_driver_is_found_by_its_device_files_also_in_its_container(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "nvidiactl"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/dev/null")
+    nvidia = {"driverRoot": "/run/nvidia/driver", "hostRoot": str(tmp_path / "host")}
+    with pytest.raises(LodeError, match="libnvidia-ml"):
+        found(tmp_path, nvidia=nvidia).cards()
+
+
+def test_cards_without_a_driver_are_told_once(tmp_path: Path) -> None:
+    card = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
+    card.mkdir(parents=True)
+    (card / "vendor").write_text("0x10de\n")
+    (card / "class").write_text("0x030200\n")
+    with capture_logs() as lines:
+        hardware = found(tmp_path)
+        assert [hardware.cards(), hardware.cards()] == [(), ()]
+    (line,) = lines
+    assert (line["brand"], line["cards"], line["missing"]) == ("NVIDIA", 1, "nvidiactl")
+    assert "install NVIDIA's driver" in line["remedy"]
+    assert "kubeletplugin.nvidia.driverRoot" in line["remedy"]
 
 
 @pytest.mark.parametrize("pattern", ["GPU-1", "1", "gpu-[1]"])

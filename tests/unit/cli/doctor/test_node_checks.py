@@ -68,7 +68,7 @@ def test_a_node_that_has_everything_passes(change: dict[str, Any]) -> None:
         ),
         (
             {"device_files": frozenset({"nvidiactl", "nvidia-uvm", "nvidia0"})},
-            ("failed", "device nodes", "/dev has 1 of 2 cards (nvidia0 and so on)"),
+            ("failed", "device nodes", "1 of 2 cards are in /dev (nvidia0 and so on)"),
         ),
         (
             {**ASCEND, "device_files": frozenset({"davinci_manager", "devmm_svm", "davinci0"})},

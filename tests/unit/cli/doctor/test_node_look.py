@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli import doctor
-from cli.doctor.node_checks import Containerd
+from cli.doctor.node_checks import Containerd, check_node
 from cli.doctor.node_look import look
 from driver.settings import KubeletPluginSettings, NvidiaSettings, Settings
 from tests.unit.kubeletplugin.socket_node import SocketNode
@@ -109,6 +109,19 @@ def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: P
     assert look(Settings(), str(tmp_path)).libraries == frozenset()
     section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver"))
     assert "libnvidia-ml.so.1" in look(Settings(kubeletplugin=section), str(tmp_path)).libraries
+
+
+def test_the_device_files_of_a_driver_container_are_seen(tmp_path: Path) -> None:
+    machine(tmp_path)
+    for name in ("nvidia-uvm", "nvidia0"):
+        path = tmp_path / "run/driver/dev" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver"))
+    for facts in (look(Settings(kubeletplugin=section), str(tmp_path)), look(Settings(), str(tmp_path), "/run/driver")):
+        assert facts.device_files == {"nvidiactl", "davinci0", "nvidia-uvm", "nvidia0"}
+        found = {(one.check, one.subject): one for one in check_node(facts)}["device nodes", "NVIDIA"]
+        assert (found.status, found.message) == ("ok", "all 1 cards are in /dev and /run/driver/dev")
 
 
 def test_the_command_fails_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
