@@ -66,6 +66,14 @@ def qualify(name: str, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
+def unqualify(name: str, driver: str) -> str:
+    """``name`` of a capacity without the driver's own domain: with and without it, it is one name.
+
+    Kubernetes takes both spellings for one from 1.38 on, in slices, requests and allocations.
+    """
+    return name.removeprefix(f"{driver}/") if "/" in name else name
+
+
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
     """The rule for how much of a capacity one allocation consumes (``capacity[..].requestPolicy``)."""
@@ -83,6 +91,8 @@ class Capacity:
 
     value: Quantity
     policy: RequestPolicy | None = None
+    qualified: bool = False
+    """Whether the slice has its name with the driver's own domain, and so do allocations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +298,14 @@ class Result:
     device: DeviceId
     share_id: str = ""
     consumed: Mapping[str, Quantity] = field(default_factory=dict)
+    """By name, without the driver's own domain (``unqualify``)."""
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     skip_node_operations: tuple[str, ...] = ()
+    qualified: frozenset[str] = frozenset()
+    """The names in ``consumed`` that are written with the driver's own domain, as its slice has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,15 +66,8 @@ def _has_others(name: str, device: model.Device) -> bool:
 
 
 def _capacities(name: str, capacity: Mapping[str, model.Capacity], driver: str) -> Hashable:
-    """The capacity of that name. One in the driver's own domain may be published with or without the domain.
-
-    If a driver publishes both, the order in which it lists them decides which one the selector reads.
-    """
-    domain, _, short = name.rpartition("/")
-    names = [name, short] if domain == driver else [name]
-    if all(spelling in capacity for spelling in names):
-        names = [spelling for spelling in capacity if spelling in names]
-    return tuple([(found.value.nanos, found.value.format) for name in names if (found := capacity.get(name))])
+    found = capacity.get(model.unqualify(name, driver))
+    return ((found.value.nanos, found.value.format),) if found else ()
 
 
 Aliases = Mapping[str, DeviceFields | None]

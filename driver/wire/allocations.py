@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from driver.limits import MAX_PARAMETERS_DEPTH
 from driver.model import Allocation, Consumer, DeviceId, OpaqueConfig, Result
-from driver.wire.fields import Json, many, quantities, sparse, text, texts
+from driver.quantity import Quantity
+from driver.wire.fields import Json, by_short_name, many, sparse, text, texts
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import toleration_from, toleration_to
 
@@ -23,16 +24,18 @@ def allocation_from(raw: Json) -> Allocation:
 
 
 def _result_from(raw: Json) -> Result:
+    consumed = [*by_short_name(raw.get("consumedCapacity") or {}, text(raw["driver"]))]
     return Result(
         request=text(raw["request"]),
         device=DeviceId(text(raw["driver"]), text(raw["pool"]), text(raw["device"])),
         share_id=text(raw.get("shareID")),
-        consumed=quantities(raw.get("consumedCapacity")),
+        consumed={name: Quantity.parse(str(value)) for name, _, value in consumed},
         admin_access=bool(raw.get("adminAccess")),
         tolerations=many(raw.get("tolerations"), toleration_from),
         binding_conditions=texts(raw.get("bindingConditions")),
         binding_failure_conditions=texts(raw.get("bindingFailureConditions")),
         skip_node_operations=texts(raw.get("skipNodeOperations")),
+        qualified=frozenset(name for name, qualified, _ in consumed if qualified),
     )
 
 
@@ -100,7 +103,10 @@ def _result_to(result: Result) -> Json:
         pool=result.device.pool,
         device=result.device.device,
         shareID=result.share_id,
-        consumedCapacity={name: str(value) for name, value in result.consumed.items()},
+        consumedCapacity={
+            f"{result.device.driver}/{name}" if name in result.qualified else name: str(value)
+            for name, value in result.consumed.items()
+        },
         adminAccess=result.admin_access,
         tolerations=[toleration_to(item) for item in result.tolerations],
         bindingConditions=list(result.binding_conditions),

@@ -1,8 +1,9 @@
 """Helpers of all translations, and the type of JSON objects."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from driver.model import unqualify
 from driver.quantity import Quantity
 
 Json = dict[str, Any]
@@ -59,6 +60,18 @@ def text_map(raw: Mapping[str, Any] | None) -> dict[str, str]:
 def quantities(raw: Mapping[str, str] | None) -> dict[str, Quantity]:
     """A map of names to quantities."""
     return {name: Quantity.parse(str(value)) for name, value in (raw or {}).items()}
+
+
+def by_short_name(raw: Mapping[str, Json], driver: str) -> Iterator[tuple[str, bool, Json]]:
+    """Capacities by their names without the driver's own domain, each with whether it was spelled with it.
+
+    Of two spellings of one name the one with the domain counts, as in Kubernetes.
+    """
+    own = f"{driver}/"
+    for name, value in raw.items():
+        short = unqualify(name, driver)
+        if short != name or own + name not in raw:
+            yield short, short != name, value
 
 
 def sparse(**fields: Any) -> Json:

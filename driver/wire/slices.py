@@ -18,7 +18,7 @@ from driver.model import (
     qualify,
 )
 from driver.quantity import Quantity
-from driver.wire.fields import Json, many, sparse, text, texts
+from driver.wire.fields import Json, by_short_name, many, sparse, text, texts
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
 
@@ -74,12 +74,15 @@ def _scope_from(raw: Json) -> NodeScope:
 
 
 def device_from(raw: Json, driver: str) -> Device:
-    """A device of a slice; attribute names without a domain get the driver's."""
+    """A device of a slice; attribute names without a domain get the driver's, and those of capacities lose it."""
     scoped = any(raw.get(name) for name in ("nodeName", "nodeSelector", "allNodes"))
     return Device(
         name=text(raw["name"]),
         attributes=attributes_from(raw.get("attributes"), driver),
-        capacity={name: _capacity_from(value) for name, value in (raw.get("capacity") or {}).items()},
+        capacity={
+            name: _capacity_from(value, qualified=qualified)
+            for name, qualified, value in by_short_name(raw.get("capacity") or {}, driver)
+        },
         consumes=many(
             raw.get("consumesCounters"),
             lambda c: CounterConsumption(
@@ -112,10 +115,10 @@ def _attribute_from(raw: Json) -> AttributeValue:
     return NO_VALUE
 
 
-def _capacity_from(raw: Json) -> Capacity:
+def _capacity_from(raw: Json, *, qualified: bool) -> Capacity:
     policy = raw.get("requestPolicy")
     if not policy:
-        return Capacity(Quantity.parse(str(raw["value"])))
+        return Capacity(Quantity.parse(str(raw["value"])), qualified=qualified)
     valid_range = policy.get("validRange") or {}
 
     def amount(source: Json, name: str) -> Quantity | None:
@@ -130,16 +133,20 @@ def _capacity_from(raw: Json) -> Capacity:
             maximum=amount(valid_range, "max"),
             step=amount(valid_range, "step"),
         ),
+        qualified,
     )
 
 
 def device_to(device: Device, driver: str) -> Json:
-    """A device as JSON; the driver's own domain is left out of attribute names."""
+    """A device as JSON; the driver's own domain is left out of attribute names, and of those of capacities that are
+    not ``qualified``."""
     own = f"{driver}/"
     return sparse(
         name=device.name,
         attributes={name.removeprefix(own): _attribute_to(value) for name, value in device.attributes.items()},
-        capacity={name: _capacity_to(value) for name, value in device.capacity.items()},
+        capacity={
+            own + name if value.qualified else name: _capacity_to(value) for name, value in device.capacity.items()
+        },
         consumesCounters=[
             sparse(
                 counterSet=c.counter_set,

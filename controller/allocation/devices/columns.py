@@ -15,6 +15,7 @@ from controller.allocation.rules.constraints import Values, values_of
 from driver.bounded import BoundedCache
 from driver.cache_key import cache_key
 from driver.cel import DevicePath, value_at
+from driver.model import unqualify
 
 _CAPACITIES: Final = ("capacities",)
 _SHAREABLE_CAPACITIES: Final = ("shareable capacities",)
@@ -82,6 +83,7 @@ class Columns:
 
     def consumed(self, pool: Pool, request: CapacityRequest, devices: int) -> Consumed:
         """Those of ``devices`` that are large enough for a request, and its consumption of each."""
+        request = request.of_driver(pool.key[0])
         column = self.capacities(pool, whole=not request.is_empty and devices & ~pool.shareable != 0)
         known = column.consumed.get(request.key)
         if known is None:
@@ -117,10 +119,8 @@ def _read(pool: Pool, path: DevicePath) -> Sequence[Hashable]:
             (kind,) = types
             return [(kind, value) for value in values]
     if path[0] == "capacity":
-        name, short = path[1], path[1].removeprefix(f"{driver}/")
-        amounts = [device.spec.capacity.get(short) for device in pool.devices]
-        if short == name or not any(name in device.spec.capacity for device in pool.devices):
-            return [((amount.value.nanos, amount.value.format),) if amount else () for amount in amounts]
+        amounts = [device.spec.capacity.get(unqualify(path[1], driver)) for device in pool.devices]
+        return [((amount.value.nanos, amount.value.format),) if amount else () for amount in amounts]
     return [value_at(path, device.spec, driver) for device in pool.devices]
 
 

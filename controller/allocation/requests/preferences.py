@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.allocation.requests.policies import PolicyRanks, ranks_of
 from driver.errors import Fault, InvalidInput
-from driver.model import Claim, DeviceClass, OpaqueConfig, Want
+from driver.model import Claim, DeviceClass, OpaqueConfig, Want, unqualify
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
 from driver.parameters import Configured, Parameters, PlacementConfig, PlacementPolicy, applies_to, parameters_of
 
@@ -109,10 +109,10 @@ class Preferences:
         field = f"{subject}: spec.config"
         given, faults = _read(device_class.config, self._names, subject, field, of_class=True)
         own = [entry.parameters for entry in self._own if applies_to(entry, request)]
-        asks = "memory" in want.capacity
-        preference = _merged([entry.parameters for entry in given], own, self._names, own_only=asks)
+        asked = [name for name in want.capacity if unqualify(name, self._names.driver) == "memory"]
+        preference = _merged([entry.parameters for entry in given], own, self._names, own_only=bool(asked))
         if preference.memory_percent:
-            faults += tuple(_amount_faults(want, preference.memory_percent, path))
+            faults += tuple(_amount_faults(want, asked, preference.memory_percent, path))
         return preference, faults
 
 
@@ -149,10 +149,10 @@ def _levels(names: Names) -> tuple[str, ...]:
     return names.attribute("nvlinkDomain"), PCIE_ROOT, NUMA_NODE
 
 
-def _amount_faults(want: Want, percent: int, path: str) -> Iterable[Fault]:
+def _amount_faults(want: Want, asked: Iterable[str], percent: int, path: str) -> Iterable[Fault]:
     said = f"memoryPercent {percent} of its PlacementConfig"
-    if "memory" in want.capacity:
-        amount = want.capacity["memory"]
-        yield Fault(f"{path}.capacity.requests[memory]", f"{amount} is asked for beside {said}; say one of them")
+    for name in asked:
+        field, amount = f"{path}.capacity.requests[{name}]", want.capacity[name]
+        yield Fault(field, f"{amount} is asked for beside {said}; say one of them")
     if want.admin_access:
         yield Fault(f"{path}.adminAccess", f"takes nothing of a device, so {said} has no meaning; remove one of them")

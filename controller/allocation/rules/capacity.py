@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from driver.cache_key import cache_key
-from driver.model import Capacity, ClaimSpec, RequestPolicy
+from driver.model import Capacity, ClaimSpec, RequestPolicy, unqualify
 from driver.quantity import Quantity
 
 Quantities = Mapping[str, Quantity]
@@ -65,7 +65,7 @@ def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
 def _share(capacities: Mapping[str, Capacity], requested: Quantities) -> Quantities | str:
     """The consumption of every capacity of a shareable device, or the first capacity that is insufficient.
 
-    Negative requests are never satisfied.
+    Negative requests are never satisfied, and nothing negative is taken of a capacity that is below 0.
     """
     for name, amount in requested.items():
         if name not in capacities or amount.nanos < 0:
@@ -73,7 +73,7 @@ def _share(capacities: Mapping[str, Capacity], requested: Quantities) -> Quantit
     result: dict[str, Quantity] = {}
     for name, capacity in capacities.items():
         amount_taken = consumed(capacity, requested.get(name))
-        if amount_taken is None or amount_taken > capacity.value:
+        if amount_taken is None or amount_taken > capacity.value or amount_taken.nanos < 0:
             return name
         result[name] = amount_taken
     return result
@@ -91,8 +91,9 @@ def small_amounts(spec: ClaimSpec) -> Iterator[str]:
     """Requests for less memory than anybody means, which are allowed: a share of less than 1 MiB gets 1 MiB."""
     for request in spec.requests:
         for want in request.wants:
-            amount = want.capacity.get("memory")
-            if amount is not None and 0 < amount.value < _MEBI:
+            for name, amount in want.capacity.items():
+                if name.rpartition("/")[2] != "memory" or not 0 < amount.value < _MEBI:
+                    continue
                 unit = "Gi" if amount.value < _MOST_GIBIBYTES else "Mi"
                 yield (
                     f"request {request.name}: memory {amount} is {amount.value} bytes; a unit may be missing, such as "
@@ -104,7 +105,7 @@ class CapacityRequest:
     """The capacities that a request asks for of each device.
 
     Attributes:
-        amounts: ``capacity.requests``.
+        amounts: ``capacity.requests``, by name as it is written.
         memory_percent: memory in per cent of the device's, rounded up to whole units; 0 for none.
         is_empty: whether it asks for nothing.
         key: all of the above as a hashable value.
@@ -117,6 +118,19 @@ class CapacityRequest:
         self.memory_percent = memory_percent
         self.is_empty = not amounts and not memory_percent
         self.key: Hashable = cache_key((amounts, memory_percent))
+
+    def of_driver(self, driver: str) -> "CapacityRequest":
+        """The request as devices of this driver see it: names in the driver's own domain lose it.
+
+        An amount that is asked for by both spellings keeps the one with the domain, which no device has then.
+        """
+        if not any("/" in name for name in self.amounts):
+            return self
+        amounts: dict[str, Quantity] = {}
+        for name, amount in self.amounts.items():
+            short = unqualify(name, driver)
+            amounts[name if short != name and short in self.amounts else short] = amount
+        return CapacityRequest(amounts, self.memory_percent)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CapacityRequest) and self.key == other.key

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from driver.model import Constraint, Device, Scalar
+from driver.model import Constraint, Device, Scalar, Version
 
 Values = frozenset[tuple[type, Scalar]]
 """Attribute values with their types: ``True`` is not ``1``."""
@@ -10,11 +10,16 @@ CompatibilityGroups = frozenset[str]
 
 
 def values_of(device: Device, attribute: str) -> Values:
-    """The device's values of a fully qualified attribute; empty if it has none."""
+    """The device's values of a fully qualified attribute; empty if it has none. Versions are equal as versions are."""
     value = device.attributes.get(attribute, ())
     if isinstance(value, tuple):
-        return frozenset((type(one), one) for one in value)
-    return frozenset(((type(value), value),))
+        return frozenset((type(one), _comparable(one)) for one in value)
+    return frozenset(((type(value), _comparable(value)),))
+
+
+def _comparable(value: Scalar) -> Scalar:
+    # Build metadata is no part of what versions are compared by.
+    return Version(value.text.partition("+")[0]) if isinstance(value, Version) else value
 
 
 class ConstraintTracker:

@@ -269,6 +269,7 @@ def _result(claim: Claim, pick: Pick, ordinal: int) -> Result:
         binding_conditions=device.spec.binding_conditions,
         binding_failure_conditions=device.spec.binding_failure_conditions,
         skip_node_operations=device.slice.skip_node_operations,
+        qualified=frozenset(name for name in consumes or () if device.spec.capacity[name].qualified),
     )
 
 
