@@ -75,7 +75,7 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
 
     def choice(vendor: Vendor) -> BackendChoice:
         return BackendChoice(
-            facts_of(vendor).backend, partial(present.has, vendor), partial(_maker(vendor), settings, log)
+            facts_of(vendor).backend, partial(present.has, vendor), partial(_maker(vendor, clock), settings, log)
         )
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
@@ -121,17 +121,17 @@ class _Presence:
         return False
 
 
-def _maker(vendor: Vendor) -> Callable[[Settings, Logger], Hardware]:
+def _maker(vendor: Vendor, clock: Clock) -> Callable[[Settings, Logger], Hardware]:
     match vendor:
         case "nvidia":
-            return _nvidia
+            return partial(_nvidia, clock)
         case "huawei":
             return _ascend
         case _:
             assert_never(vendor)
 
 
-def _nvidia(settings: Settings, log: Logger) -> Hardware:
+def _nvidia(clock: Clock, settings: Settings, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
     from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
     from kubeletplugin.hardware.nvidia.commands import SystemCommands
@@ -152,7 +152,7 @@ def _nvidia(settings: Settings, log: Logger) -> Hardware:
         proc=section.proc_root,
         sys=section.sys_root,
     )
-    return nvidia_hardware(node, SystemCommands(), log, Guard(CARD_SECONDS))
+    return nvidia_hardware(node, SystemCommands(), log, clock, Guard(CARD_SECONDS))
 
 
 def _ascend(settings: Settings, log: Logger) -> Hardware:

@@ -4,11 +4,15 @@ There are three: what was asked for, "the driver lacks it" in the library's own 
 facts that may be kept and acted on. After the third, what was known before holds, and the question is asked again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from driver.errors import TransientFault
+
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Lack(Enum):
@@ -41,3 +45,19 @@ def kept(known: Answer[T] | None, now: Answer[T]) -> Answer[T]:
 def if_read(answer: Answer[T]) -> T | None:
     """The value, and None both if there is none and if it is not known: for what is only shown, never acted on."""
     return None if answer is LACKS or isinstance(answer, Unread) else answer
+
+
+def read(answer: Answer[T]) -> T | Literal[Lack.LACKS]:
+    """The answer; for what must be known before anything is done.
+
+    Raises:
+        TransientFault: there was none; the message has the reason.
+    """
+    if isinstance(answer, Unread):
+        raise TransientFault(answer.why)
+    return answer
+
+
+def then(answer: Answer[T], of: Callable[[T], U]) -> Answer[U]:
+    """What follows from the value, if there is one."""
+    return answer if answer is LACKS or isinstance(answer, Unread) else of(answer)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from driver.clock import Clock
 from driver.errors import TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware.asking import Ask, call_directly
@@ -49,7 +50,9 @@ class NvidiaNode:
     """Path of the library; by default it is looked for in the driver's files."""
 
 
-def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask = call_directly) -> NvidiaHardware:
+def nvidia_hardware(
+    node: NvidiaNode, commands: Commands, log: Logger, clock: Clock, ask: Ask = call_directly
+) -> NvidiaHardware:
     """The backend for a node.
 
     Args:
@@ -78,7 +81,7 @@ def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask 
     )
     parts = Parts(
         nvml=nvml,
-        finder=Finder(nvml, Sysfs(node.sys), ask),
+        finder=Finder(nvml, Sysfs(node.sys), clock, ask),
         watch=HealthWatch(nvml, run, ask),
         nodes=DeviceNodes(node.root, node.proc),
         driver_files=of_driver,

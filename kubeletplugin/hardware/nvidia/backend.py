@@ -18,9 +18,11 @@ from kubeletplugin.hardware.actions import (
     MpsDaemon,
     TimeSlice,
 )
+from kubeletplugin.hardware.answer import LACKS, Unread, read
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import Edits
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
+from kubeletplugin.hardware.nvidia.discovery import UNKNOWN
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles
 from kubeletplugin.hardware.nvidia.found import Finder, FoundCards
 from kubeletplugin.hardware.nvidia.health import HealthWatch
@@ -28,10 +30,11 @@ from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, p
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlCode, NvmlError
 from kubeletplugin.hardware.nvidia.nvml.measuring import read_measures
-from kubeletplugin.hardware.nvidia.schemes import knows_placements, says_placements
+from kubeletplugin.hardware.nvidia.schemes import knows_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
+from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, Unsupported
 from kubeletplugin.hardware.readings import Readings
 from kubeletplugin.hardware.use import Use
@@ -76,6 +79,11 @@ class NvidiaHardware(Hardware):
         self._mig = mig
         self._log = log
         self._reported: frozenset[str] = frozenset()
+        self._incomplete: frozenset[str] = frozenset()
+        self._schemes: dict[str, Scheme | None] = {}
+        """The partitions of each card that were offered last, by uuid."""
+        self._faults: dict[str, Mapping[str, Health]] = {}
+        """The health of each card's partitions with faults as it was read last, by uuid."""
         self._guessed: frozenset[str] = frozenset()
         """Uuids of the cards whose driver does not report the placements of MIG instances."""
 
@@ -99,7 +107,9 @@ class NvidiaHardware(Hardware):
         faulty = {uuid for uuid, _ in of_instances}
         for card in found.cards:
             if card.uuid in faulty and card.uuid not in found.lost:
-                health |= self._of_instances(card, found.gpus[card.uuid], of_instances)
+                health |= self._of_instances(card, found.gpus[card.uuid], of_instances, health)
+            if (why := found.incomplete.get(card.uuid)) and health[card.name] == Health():
+                health[card.name] = Health(message=f"not everything about the card is known: {why}")
         return health
 
     def observe(self, card: Card) -> CardState:
@@ -174,7 +184,9 @@ class NvidiaHardware(Hardware):
             gpu = self._gpu(card.uuid)
             handle = self._handle(use, gpu, handles)
             nodes = self._nodes.of_instance(card, handle) if handle else self._nodes.of_card(card)
-            of_driver, own = self._files.edits(card.driver_version), self._sharing_edits(use)
+            version = read(self._finder.driver_version())
+            of_driver = self._files.edits(UNKNOWN if version is LACKS else version)
+            own = self._sharing_edits(use)
             return replace(
                 of_driver,
                 env=(_VOID, *of_driver.env, *own.env),
@@ -203,41 +215,54 @@ class NvidiaHardware(Hardware):
         return gpu
 
     def _of_instances(
-        self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health]
+        self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health], health: Mapping[str, Health]
     ) -> Mapping[str, Health]:
-        """Health of the partitions of a card whose instances have faults, by name; empty if the card does not
-        answer."""
+        """Health of the partitions of a card whose instances have faults, by name; as it was before while the card does
+        not answer, and that of the card if it was not known before."""
         try:
             found = MigPartitions(self._nvml, gpu).found()
-        except NvmlError:  # the card is lost, which is its own health
-            return {}
+        except TransientFault as fault:
+            why = f"a MIG instance has a fault, and which one it is cannot be read: {fault}"
+            unknown = {card.name: Health("unknown", why, away=True)} if health[card.name].healthy else {}
+            return self._faults.get(card.uuid, unknown)
         numbers = {
             (each.action.profile, each.action.start): int(each.handle["gpuInstance"])
             for each in found
             if isinstance(each.action, MigInstance) and each.complete
         }
         self._watch.forget_others(card.uuid, frozenset(numbers.values()))
-        return {
+        self._faults[card.uuid] = {
             card.part_name(part): faults[card.uuid, number]
             for part in (card.scheme.partitions if card.scheme else ())
             if (number := numbers.get((part.profile, part.slot))) is not None and (card.uuid, number) in faults
         }
+        return self._faults[card.uuid]
 
     def _offered(self, card: Card, gpu: GpuFacts) -> Card:
         """The card as offered: without partitions while MIG mode is off and needs a reset to be turned on, and with
-        static MIG only with the existing instances."""
-        if card.scheme is None or (self._mig == "dynamic" and switches_in_place(gpu)):
+        static MIG only with the existing instances. While the card does not say which these are, with those of before.
+        """
+        if card.scheme is None:
             return card
         try:
-            partitions = MigPartitions(self._nvml, gpu)
-            if self._mig == "dynamic":
-                return card if partitions.mode() else replace(card, scheme=None)
-            found = partitions.found()
-        except NvmlError:  # it is lost
-            return replace(card, scheme=None)
+            scheme = self._schemes[card.uuid] = self._possible(card.scheme, gpu)
+        except TransientFault as fault:
+            if card.uuid not in self._schemes:
+                return replace(card, scheme=None, partitions_unread=str(fault))
+            scheme = self._schemes[card.uuid]
+        return replace(card, scheme=scheme)
+
+    def _possible(self, scheme: Scheme, gpu: GpuFacts) -> Scheme | None:
+        """The partitions of the scheme that can be had now; raises TransientFault while that is not known."""
+        if self._mig == "dynamic" and switches_in_place(gpu):
+            return scheme
+        partitions = MigPartitions(self._nvml, gpu)
+        if self._mig == "dynamic":
+            return scheme if partitions.mode() else None
+        found = partitions.found()
         places = {(a.profile, a.start) for each in found if isinstance(a := each.action, MigInstance) and each.complete}
-        parts = tuple(part for part in card.scheme.partitions if (part.profile, part.slot) in places)
-        return replace(card, scheme=replace(card.scheme, partitions=parts) if parts else None)
+        parts = tuple(part for part in scheme.partitions if (part.profile, part.slot) in places)
+        return replace(scheme, partitions=parts) if parts else None
 
     def _excluded(self, card: Card, gpu: GpuFacts, mode: bool | None) -> Mapping[Offer, str]:
         if missing := self._nodes.missing(card):
@@ -246,13 +271,25 @@ class NvidiaHardware(Hardware):
         if mode and self._mig == "static":
             reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
             excluded = {"whole": reason, "share": reason}
-        if mode is False and gpu.profiles and self._mig == "dynamic" and not switches_in_place(gpu):
-            excluded["partitions"] = mode_needs_reset(gpu)
-        elif gpu.profiles and not knows_placements(gpu):
-            excluded["partitions"] = placements_unknown(gpu)
-        if not card.memory_mib:
+        profiles = gpu.partitioning
+        if isinstance(profiles, Unread):
+            excluded["partitions"] = f"the card's partitions are not known: {profiles.why}"
+        elif profiles is not LACKS and profiles and (why := self._not_divisible(gpu, mode)):
+            excluded["partitions"] = why
+        if isinstance(gpu.memory_mib, Unread):
+            excluded["share"] = f"the card's memory is not known: {gpu.memory_mib.why}"
+        elif not card.memory_mib:
             excluded["share"] = "the driver does not say how much memory the card has"
         return excluded
+
+    def _not_divisible(self, gpu: GpuFacts, mode: bool | None) -> str:
+        """Why a card with profiles cannot have partitions now; "" if it can."""
+        if mode is False and self._mig == "dynamic":
+            if isinstance(gpu.capability, Unread):
+                return f"it is not known how MIG mode is turned on: {gpu.capability.why}"
+            if not switches_in_place(gpu):
+                return mode_needs_reset(gpu)
+        return "" if knows_placements(gpu) else placements_unknown(gpu)
 
     def _partition_actions(
         self, use: Use, config: GpuConfig, gpu: GpuFacts, mode: bool | None, taken: Collection[str]
@@ -263,6 +300,7 @@ class NvidiaHardware(Hardware):
             )
         if self._mig == "static" or use.partition is None:
             return ()
+        read(gpu.partitioning)
         switch = MigMode(gpu.uuid)
         if not mode and not switches_in_place(gpu):
             raise Unsupported(mode_needs_reset(gpu))
@@ -312,12 +350,13 @@ class NvidiaHardware(Hardware):
         if new := reasons - self._reported:
             self._log.warning("cards that cannot be used", reasons=sorted(new))
         self._reported = frozenset(reasons)
-        guessed = frozenset(
-            uuid for uuid, gpu in found.gpus.items() if knows_placements(gpu) and not says_placements(gpu)
-        )
-        if unsaid := guessed - self._guessed:
+        incomplete = frozenset(f"card {uuid}: {why}" for uuid, why in found.incomplete.items())
+        if asked := incomplete - self._incomplete:
+            self._log.warning("not everything about cards is known; it is asked again", reasons=sorted(asked))
+        self._incomplete = incomplete
+        if unsaid := found.guessed - self._guessed:
             self._log.warning("placements of MIG instances are those of NVIDIA's manual", cards=sorted(unsaid))
-        self._guessed = guessed
+        self._guessed = found.guessed
 
 
 @contextmanager

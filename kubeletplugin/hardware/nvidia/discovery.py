@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kubeletplugin.hardware.answer import Unread, if_read
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.schemes import scheme_of
@@ -72,11 +73,12 @@ def is_display(name: str) -> bool:
 
 def architecture_of(gpu: GpuFacts) -> str:
     """The architecture's name, by NVML's number, or by the compute capability; ``unknown`` without both."""
-    if gpu.architecture is not None and gpu.architecture in _ARCHITECTURES:
-        return _ARCHITECTURES[gpu.architecture]
-    if gpu.capability is None:
+    architecture, capability = if_read(gpu.architecture), if_read(gpu.capability)
+    if architecture is not None and architecture in _ARCHITECTURES:
+        return _ARCHITECTURES[architecture]
+    if capability is None:
         return UNKNOWN
-    return _OF_EXACT_CAPABILITY.get(gpu.capability) or _OF_CAPABILITY.get(gpu.capability[0], UNKNOWN)
+    return _OF_EXACT_CAPABILITY.get(capability) or _OF_CAPABILITY.get(capability[0], UNKNOWN)
 
 
 def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root: str, numa_node: int | None) -> Card:
@@ -85,50 +87,54 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
     Args:
         nvlink_domain: see ``nvlink_domains``; ``pcie_root``, ``numa_node``: from the kernel, "" and None if unknown.
     """
-    major, minor = gpu.capability or (0, 0)
+    major, minor = if_read(gpu.capability) or (0, 0)
+    name, memory, profiles = if_read(gpu.name) or "", if_read(gpu.memory_mib), gpu.partitioning
     return Card(
         index=gpu.index if gpu.minor is None else gpu.minor,
         uuid=gpu.uuid,
         vendor="nvidia",
-        type=family_of(gpu.name),
-        model=gpu.name or UNKNOWN,
+        type=family_of(name),
+        model=name or UNKNOWN,
         architecture=architecture_of(gpu),
-        memory_mib=gpu.memory_mib or 0,
-        pci_bus_id=gpu.bus_id,
+        memory_mib=memory or 0,
+        pci_bus_id=if_read(gpu.bus_id) or "",
         pcie_root=pcie_root,
-        driver_version=system.driver_version or UNKNOWN,
+        driver_version=if_read(system.driver_version) or UNKNOWN,
         numa_node=numa_node,
         nvlink_domain=nvlink_domain,
         compute_capability=f"{major}.{minor}.0",
-        cuda_version=system.cuda_version or "0.0.0",
-        scheme=scheme_of(gpu, family_of(gpu.name)),
+        cuda_version=if_read(system.cuda_version) or "0.0.0",
+        scheme=scheme_of(gpu, family_of(name)),
+        partitions_unread=profiles.why if isinstance(profiles, Unread) else "",
     )
 
 
 def nvlink_domains(gpus: Iterable[GpuFacts]) -> Mapping[str, str]:
-    """The NVLink domain of each card, by uuid; "" for a card without active links.
+    """The NVLink domain of each card, by uuid; "" for a card without active links, or if these could not be read.
 
     In a fabric of several nodes, the domain is the fabric's clique. Elsewhere, cards that reach one another over links,
     through other cards or switches, are one domain. It is named after its first card, so that the domains of two nodes
     have different names.
     """
     cards = sorted(gpus, key=lambda gpu: gpu.uuid)
-    domains: dict[str, str] = {}
-    for gpu in cards:
-        if gpu.fabric:
-            domains[gpu.uuid] = gpu.fabric
-        elif gpu.uuid not in domains:
-            name = f"nvlink-{gpu.uuid.removeprefix('GPU-')}" if gpu.peers else ""
-            linked = _reached(gpu, cards) if gpu.peers else [gpu]
-            domains |= {card.uuid: name for card in linked if not card.fabric}
+    domains = {gpu.uuid: if_read(gpu.fabric) or "" for gpu in cards}
+    # A card whose fabric is not known may be in one.
+    others = {gpu.uuid: gpu for gpu in cards if not domains[gpu.uuid] and not isinstance(gpu.fabric, Unread)}
+    ends = {uuid: _ends(gpu) for uuid, gpu in others.items()}
+    for uuid, gpu in others.items():
+        if if_read(gpu.peers) and not domains[uuid]:
+            domains |= dict.fromkeys(_reached(uuid, ends), f"nvlink-{uuid.removeprefix('GPU-')}")
     return domains
 
 
-def _reached(start: GpuFacts, cards: Iterable[GpuFacts]) -> list[GpuFacts]:
-    reached, rest = [start], [card for card in cards if card.uuid != start.uuid]
-    for gpu in reached:
-        ends = gpu.peers | {gpu.bus_id}
-        near = [card for card in rest if ends & (card.peers | {card.bus_id})]
-        reached += near
-        rest = [card for card in rest if card not in near]
+def _ends(gpu: GpuFacts) -> frozenset[str]:
+    """The bus ids of a card and of what it is linked to."""
+    own = if_read(gpu.bus_id)
+    return (if_read(gpu.peers) or frozenset()) | ({own} if own else frozenset())
+
+
+def _reached(start: str, ends: Mapping[str, frozenset[str]]) -> list[str]:
+    reached = [start]
+    for uuid in reached:
+        reached += [other for other in ends if other not in reached and ends[other] & ends[uuid]]
     return reached

@@ -5,16 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from driver.backoff import delay
+from driver.clock import Clock
 from driver.errors import TransientFault
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
-from kubeletplugin.hardware.nvidia.nvml.instances import MigCard
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
-from kubeletplugin.hardware.nvidia.nvml.reading import count, read_gpu, read_identity, read_system
-from kubeletplugin.hardware.nvidia.schemes import says_placements
+from kubeletplugin.hardware.nvidia.nvml.reading import count, is_divided, read_gpu, read_identity, read_system
+from kubeletplugin.hardware.nvidia.schemes import knows_placements, says_placements
 from kubeletplugin.hardware.sysfs import Sysfs
+
+_AGAIN_SECONDS = 1.0
+_LONGEST_AGAIN_SECONDS = 60.0
+"""The first and the longest pause before a card is read again of which something was not answered twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +35,49 @@ class FoundCards:
     """The reason why a card is lost, by uuid."""
     unread: Mapping[int, str] = field(default_factory=dict)
     """The reason why a card could not be read and is left out, by NVML's index."""
+    guessed: frozenset[str] = frozenset()
+    """Uuids of the cards whose driver does not say where MIG instances can be."""
+    incomplete: Mapping[str, str] = field(default_factory=dict)
+    """The calls that were not answered when a card was read last, by uuid. What they would have said is as it was
+    known before, or not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The facts of a card, and how it was read."""
+
+    system: SystemFacts
+    gpu: GpuFacts
+    unread: tuple[str, ...] = ()
+    """The reasons of what was not answered when it was read last."""
+    failures: int = 0
+    """How often in a row something was not answered."""
+    again: float = 0.0
+    """Time from which it is read again, if something was not answered."""
+    divided: bool = False
+    """Whether it was read while MIG mode was on."""
 
 
 class Finder:
     """Finds the cards. Thread-safe.
 
     The facts of a card do not change while the driver is loaded, and reading them takes tens of calls. So they are read
-    when the card is first seen, and again when the driver's version or the card's number changes; and in MIG mode, as
-    long as the driver has not said the placements of all instances.
+    when the card is first seen, and again when the driver's version or the card's number changes; and once in MIG mode,
+    if the driver has not said the placements of all instances. What was not answered is asked again at the next look,
+    and after that with growing pauses; meanwhile it is as it was known before.
 
     Args:
         ask: bounds the time of calls about one card.
     """
 
-    def __init__(self, nvml: Nvml, sysfs: Sysfs, ask: Ask = call_directly):
+    def __init__(self, nvml: Nvml, sysfs: Sysfs, clock: Clock, ask: Ask = call_directly):
         self._nvml = nvml
         self._sysfs = sysfs
+        self._clock = clock
         self._ask = ask
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[SystemFacts, GpuFacts]] = {}
+        self._system: SystemFacts | None = None
+        self._known: dict[str, _Known] = {}
 
     def find(self) -> FoundCards:
         """The cards now.
@@ -56,7 +86,8 @@ class Finder:
             NvmlError: NVML answers nothing at all.
         """
         with self._lock:
-            system = read_system(self._nvml)
+            now = read_system(self._nvml)
+            system = self._system = now.after(self._system) if self._system else now
             present: dict[str, GpuFacts] = {}
             unread: dict[int, str] = {}
             for index in range(count(self._nvml)):
@@ -67,44 +98,73 @@ class Finder:
                 else:
                     present[gpu.uuid] = gpu
             lost = self._lost(present, unread)
-            gpus = present | {identity: self._known[identity][1] for identity in lost}
-            return FoundCards(self._cards(gpus, system), gpus, lost, unread)
+            gpus = present | {uuid: self._known[uuid].gpu for uuid in lost}
+            incomplete = {
+                uuid: "; ".join(reasons) for uuid in gpus if (reasons := (*now.unread, *self._known[uuid].unread))
+            }
+            guesses = (uuid for uuid, gpu in gpus.items() if knows_placements(gpu) and not says_placements(gpu))
+            return FoundCards(
+                self._cards(gpus, system), gpus, lost, unread, guessed=frozenset(guesses), incomplete=incomplete
+            )
 
     def known(self, uuid: str) -> GpuFacts | None:
         """The facts of a card; None if it was not found yet. Never waits for another card."""
         known = self._known.get(uuid)
-        return known[1] if known else None
+        return known.gpu if known else None
+
+    def driver_version(self) -> Answer[str]:
+        """The version of the driver, as far as it is known."""
+        return self._system.driver_version if self._system else Unread("the driver's version was not asked for yet")
 
     def _read(self, index: int, system: SystemFacts) -> GpuFacts:
-        identity, minor = read_identity(self._nvml, index)
-        known = self._known.get(identity)
-        if known and known[0] == system and (known[1].index, known[1].minor) == (index, minor):
-            gpu = known[1]
-            # In MIG mode the driver says the placements, so those of the manual count no longer.
-            again = not says_placements(gpu) and MigCard(self._nvml, identity).mode()
-            if not again:
-                return gpu
-        gpu = read_gpu(self._nvml, index)
-        self._known[identity] = (system, gpu)
+        uuid, answer = read_identity(self._nvml, index)
+        known = self._known.get(uuid)
+        if isinstance(answer, Unread):
+            if known is None:  # another card's device node must not be taken for its own
+                raise TransientFault(answer.why)
+            minor = known.gpu.minor
+        else:
+            minor = None if answer is LACKS else answer
+        is_same = known is not None and (known.system, known.gpu.index, known.gpu.minor) == (system, index, minor)
+        if known is not None and is_same and not self._is_due(known):
+            return known.gpu
+        read = read_gpu(self._nvml, index, uuid, minor)
+        gpu = read.after(known.gpu) if known else read
+        failures = (known.failures if known else 0) + 1 if read.unread else 0
+        again = self._clock.monotonic() + delay(failures - 1, base=_AGAIN_SECONDS, bound=_LONGEST_AGAIN_SECONDS)
+        divided = not says_placements(gpu) and is_divided(self._nvml, index) is True
+        self._known[uuid] = _Known(system, gpu, read.unread, failures=failures, again=again, divided=divided)
         return gpu
+
+    def _is_due(self, known: _Known) -> bool:
+        """Whether a card is to be read again: something was not answered, or its driver may say more now, because MIG
+        mode was turned on."""
+        if known.unread and self._clock.monotonic() >= known.again:
+            return True
+        return not says_placements(known.gpu) and not known.divided and is_divided(self._nvml, known.gpu.index) is True
 
     def _lost(self, present: Mapping[str, GpuFacts], unread: dict[int, str]) -> Mapping[str, str]:
         """Cards found earlier that cannot be read now. Renumbered and removed cards are forgotten."""
         lost: dict[str, str] = {}
-        for identity, (_, gpu) in list(self._known.items()):
-            if identity in present:
+        for uuid, known in list(self._known.items()):
+            if uuid in present:
                 continue
-            if gpu.index in unread:
-                lost[identity] = unread.pop(gpu.index)
+            if known.gpu.index in unread:
+                lost[uuid] = unread.pop(known.gpu.index)
             else:
-                del self._known[identity]
+                del self._known[uuid]
         return lost
 
     def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
         domains = nvlink_domains(gpus.values())
-        cards = [self._card(gpu, system, domains[gpu.uuid]) for gpu in gpus.values() if not is_display(gpu.name)]
+        cards = [
+            self._card(gpu, system, domains[gpu.uuid])
+            for gpu in gpus.values()
+            if not is_display(if_read(gpu.name) or "")
+        ]
         return tuple(sorted(cards, key=lambda card: card.index))
 
     def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
-        way = self._sysfs.path_of(gpu.bus_id)
-        return card_from(gpu, system, domain, way[0] if way else "", self._sysfs.numa_node(gpu.bus_id))
+        bus_id = if_read(gpu.bus_id) or ""
+        way = self._sysfs.path_of(bus_id)
+        return card_from(gpu, system, domain, way[0] if way else "", self._sysfs.numa_node(bus_id))

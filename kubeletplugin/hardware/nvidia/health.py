@@ -4,10 +4,12 @@ import json
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from driver.errors import TransientFault
+from kubeletplugin.hardware.answer import if_read
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.nvml.events import Events, LastingFaults, XidEvent, read_condition
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
@@ -32,32 +34,55 @@ _MOST_RETIRED_PAGES: Final = 64
 _FILE = "xids.json"
 
 
-def health_of(condition: LastingFaults, xids: Collection[int]) -> Health:
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was heard of a card at one look."""
+
+    condition: LastingFaults
+    """Its lasting faults, as far as they were read."""
+    deaf: str = ""
+    """Why its events cannot be read; "" if they are."""
+
+
+def health_of(heard: Heard, condition: LastingFaults, xids: Collection[int]) -> Health:
     """The health of a card. Pure.
 
     The recovery action comes first: it stands for all faults together, and ends when they have passed. If the driver
-    does not report it, Xids count, except those that applications cause.
+    does not report it now, Xids count, except those that applications cause.
 
     Args:
+        condition: its lasting faults, with those that were known before where they were not read now.
         xids: of the whole card, the last one last.
     """
     code = f"Xid {list(xids)[-1]}" if xids else ""
-    if condition.recovery_action:
+    action = if_read(condition.recovery_action)
+    if action:
         unknown: tuple[HealthState, Recovery, str] = ("fatal", "reset", "the driver asks for a recovery")
-        state, recovery, message = _ACTIONS.get(condition.recovery_action, unknown)
-        return Health(state, f"{message} (recovery action {condition.recovery_action})", code, recovery)
-    if condition.remapping_failed:
+        state, recovery, message = _ACTIONS.get(action, unknown)
+        return Health(state, f"{message} (recovery action {action})", code, recovery)
+    if if_read(condition.remapping_failed):
         return Health("fatal", "a faulty row of memory could not be replaced", code, "replace")
-    if condition.recovery_action is None and (faults := serious(xids)):
+    if if_read(heard.condition.recovery_action) is None and (faults := serious(xids)):
         return Health("fatal", f"the driver reported Xid {faults[-1]}", f"Xid {faults[-1]}", "reset")
-    if condition.retired_pages >= _MOST_RETIRED_PAGES:
-        message = f"{condition.retired_pages} pages of memory are retired, and no further one can be"
+    if (pages := if_read(condition.retired_pages) or 0) >= _MOST_RETIRED_PAGES:
+        message = f"{pages} pages of memory are retired, and no further one can be"
         return Health("degraded", message, code, "replace")
-    if condition.remapping_pending:
+    if if_read(condition.remapping_pending):
         return Health("degraded", "a faulty row of memory is replaced with the next reset of the card", code, "reset")
-    if condition.retirement_pending:
+    if if_read(condition.retirement_pending):
         return Health("degraded", "a faulty page of memory is retired with the next reset of the card", code, "reset")
-    return Health()
+    return _unheard(heard, condition)
+
+
+def _unheard(heard: Heard, condition: LastingFaults) -> Health:
+    """The health of a card without a known fault, which depends on what could be read of it."""
+    reasons = "; ".join((*heard.condition.unread, *filter(None, [heard.deaf])))
+    if not reasons:
+        return Health()
+    message = f"not everything about the card's health is known: {reasons}"
+    if if_read(condition.recovery_action) is None and (heard.deaf or condition.unread):
+        return Health("unknown", message, away=True)
+    return Health(message=message)
 
 
 def serious(xids: Iterable[int]) -> list[int]:
@@ -87,13 +112,18 @@ class HealthWatch:
         """Events by the uuid of the card; each event once, the latest one last."""
         self._saying: set[str] = set()
         """The cards whose driver reports a recovery action."""
+        self._conditions: dict[str, LastingFaults] = {}
+        """The lasting faults of each card, as far as they were ever read."""
 
     def ask(self, cards: Collection[str]) -> tuple[Mapping[str, Health], Mapping[tuple[str, int], Health]]:
         """The health of each card by uuid, and of GPU instances with faults of their own by uuid and id."""
         with self._lock:
+            deaf: dict[str, str] = {}
             for card in cards:
-                with suppress(TransientFault):  # its condition says so
-                    self._ask(f"card {card}", partial(self._events.read, card))
+                try:
+                    deaf[card] = self._ask(f"card {card}", partial(self._events.read, card))
+                except TransientFault as fault:
+                    deaf[card] = str(fault)
             for event in self._events.take():
                 others = (known for known in self._found.get(event.card, ()) if known != event)
                 self._found[event.card] = (*others, event)
@@ -101,17 +131,20 @@ class HealthWatch:
             of_instances: dict[tuple[str, int], Health] = {}
             for card in cards:
                 try:
-                    condition = self._ask(f"card {card}", partial(read_condition, self._nvml, card))
+                    now = self._ask(f"card {card}", partial(read_condition, self._nvml, card))
                 except TransientFault as error:
                     of_cards[card] = Health("fatal", str(error), recovery="reboot")
                     continue
+                condition = self._conditions[card] = now.after(self._conditions.get(card, now))
                 events = self._found.get(card, ())
-                of_cards[card] = health_of(condition, [event.xid for event in events if event.gpu_instance is None])
-                if condition.recovery_action is None:
+                xids = [event.xid for event in events if event.gpu_instance is None]
+                of_cards[card] = health_of(Heard(now, deaf[card]), condition, xids)
+                action = if_read(now.recovery_action)
+                if action is None:
                     of_instances |= _instances(card, events)
                     continue
                 self._saying.add(card)
-                if condition.recovery_action == 0:
+                if action == 0:
                     self._found.pop(card, None)
             self._store()
             return of_cards, of_instances

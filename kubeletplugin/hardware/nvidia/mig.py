@@ -1,8 +1,9 @@
 """Finds, creates and destroys MIG instances."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kubeletplugin.hardware.actions import Handle, MigInstance, MigMode
+from kubeletplugin.hardware.answer import LACKS, if_read, read
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, ProfileFacts
 from kubeletplugin.hardware.nvidia.nvml.instances import ComputeInstance, GpuInstance, MigCard
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
@@ -14,18 +15,24 @@ _SWITCHES_IN_PLACE = 9
 
 
 def switches_in_place(gpu: GpuFacts) -> bool:
-    """Whether MIG mode can be turned on and off without a reset. Older cards need one."""
-    return gpu.capability is not None and gpu.capability[0] >= _SWITCHES_IN_PLACE
+    """Whether MIG mode can be turned on and off without a reset. Older cards need one.
+
+    Raises:
+        TransientFault: the card has not said what it is.
+    """
+    capability = read(gpu.capability)
+    return capability is not LACKS and capability[0] >= _SWITCHES_IN_PLACE
 
 
 class MigPartitions:
-    """The MIG mode and instances of one card, for the time of one call. Methods may raise NvmlError."""
+    """The MIG mode and instances of one card, for the time of one call.
+
+    Methods may raise NvmlError, or TransientFault while the facts of the card are not known that they depend on.
+    """
 
     def __init__(self, nvml: Nvml, gpu: GpuFacts):
         self._gpu = gpu
         self._card = MigCard(nvml, gpu.uuid)
-        self._named: Mapping[str, ProfileFacts] = _by_name(gpu)
-        self._names = {profile.id: name for name, profile in self._named.items()}
 
     def mode(self) -> bool | None:
         """Whether MIG mode is on; None if the card has none."""
@@ -138,7 +145,18 @@ class MigPartitions:
         return None
 
     def _instances(self) -> tuple[GpuInstance, ...]:
-        return self._card.gpu_instances(self._gpu.profiles)
+        return self._card.gpu_instances(self._named.values())
+
+    @property
+    def _named(self) -> Mapping[str, ProfileFacts]:
+        """The profiles by name; none of a card without MIG."""
+        profiles = read(self._gpu.partitioning)
+        return {} if profiles is LACKS else _by_name(profiles, if_read(self._gpu.memory_mib))
+
+    @property
+    def _names(self) -> Mapping[int, str]:
+        """The names of profiles by their ids."""
+        return {profile.id: name for name, profile in self._named.items()}
 
     def _found(self, instance: GpuInstance) -> FoundObject:
         action = MigInstance(self._gpu.uuid, self._names[instance.profile], instance.start)
@@ -201,11 +219,11 @@ def placements_unknown(gpu: GpuFacts) -> str:
     )
 
 
-def _by_name(gpu: GpuFacts) -> Mapping[str, ProfileFacts]:
-    if not gpu.profiles:
+def _by_name(profiles: Sequence[ProfileFacts], memory_mib: int | None) -> Mapping[str, ProfileFacts]:
+    if not profiles:
         return {}
-    memory = gpu.memory_mib or whole_of(gpu.profiles).memory_mib
-    return {name_of(profile, memory): profile for profile in gpu.profiles}
+    memory = memory_mib or whole_of(profiles).memory_mib
+    return {name_of(profile, memory): profile for profile in profiles}
 
 
 def _handle(gpu_instance: int, compute: ComputeInstance) -> Handle:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from kubeletplugin.hardware.answer import if_read
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, ProfileFacts
 from kubeletplugin.hardware.partitions import MigProfile, Scheme, mig_scheme
 
@@ -35,10 +36,11 @@ def scheme_of(gpu: GpuFacts, family: str) -> Scheme | None:
     The device reports the profiles. Some drivers report the placements only in MIG mode; else those of NVIDIA's manual
     are used for the layouts that it has, and a profile that is not in it is left out.
     """
-    if not gpu.profiles:
+    profiles = if_read(gpu.partitioning)
+    if not profiles:
         return None
-    total = gpu.memory_mib or whole_of(gpu.profiles).memory_mib
-    usable = [made for profile in gpu.profiles if (made := _mig_profile(profile, gpu, total))]
+    total = if_read(gpu.memory_mib) or whole_of(profiles).memory_mib
+    usable = [made for profile in profiles if (made := _mig_profile(profile, gpu, total))]
     if not usable:
         return None
     usable.sort(key=lambda profile: (profile.memory_slices, profile.compute_slices, sum(profile.engines.values())))
@@ -55,13 +57,14 @@ def placements_of(profile: ProfileFacts, gpu: GpuFacts) -> tuple[tuple[int, int]
     if profile.placements:
         return profile.placements
     table, slices = _layout_of(gpu)
-    size = _memory_slices(profile, whole_of(gpu.profiles), slices) if slices else 0
+    profiles = if_read(gpu.partitioning)
+    size = _memory_slices(profile, whole_of(profiles), slices) if profiles and slices else 0
     return tuple((start, size) for start in table.get((profile.slices, size), ()))
 
 
 def says_placements(gpu: GpuFacts) -> bool:
     """Whether the device reports the placements of each profile."""
-    return all(profile.placements for profile in gpu.profiles)
+    return all(profile.placements for profile in if_read(gpu.partitioning) or ())
 
 
 def knows_placements(gpu: GpuFacts) -> bool:
@@ -71,13 +74,14 @@ def knows_placements(gpu: GpuFacts) -> bool:
 
 def _layout_of(gpu: GpuFacts) -> tuple[_Table, int]:
     """The table of a card, and its number of memory slices, if all that is reported of it fits; else ({}, 0)."""
-    if not gpu.profiles:
+    profiles, capability = if_read(gpu.partitioning), if_read(gpu.capability)
+    if not profiles:
         return {}, 0
-    whole = whole_of(gpu.profiles)
+    whole = whole_of(profiles)
     for (memory_slices, compute_slices), (table, majors) in _LAYOUTS.items():
-        if whole.slices == compute_slices and gpu.capability and gpu.capability[0] in majors:
-            sizes = {(it.slices, _memory_slices(it, whole, memory_slices)) for it in gpu.profiles}
-            said = ((start, table.get((it.slices, size), ())) for it in gpu.profiles for start, size in it.placements)
+        if whole.slices == compute_slices and capability and capability[0] in majors:
+            sizes = {(it.slices, _memory_slices(it, whole, memory_slices)) for it in profiles}
+            said = ((start, table.get((it.slices, size), ())) for it in profiles for start, size in it.placements)
             if sizes <= table.keys() and all(start in starts for start, starts in said):
                 return table, memory_slices
     return {}, 0

@@ -8,7 +8,8 @@ from typing import Any
 
 import pynvml
 
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, kept, then
+from kubeletplugin.hardware.nvidia.nvml.library import LOST, NO_SUCH, Nvml, NvmlCode, NvmlError
 
 _KINDS = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _WAIT_MILLISECONDS = 1
@@ -34,18 +35,40 @@ class XidEvent:
 
 @dataclass(frozen=True, slots=True)
 class LastingFaults:
-    """The lasting faults of a card. None stands for a fact that the driver does not report."""
+    """The lasting faults of a card, as far as its driver reports them."""
 
-    recovery_action: int | None = None
+    recovery_action: Answer[int] = LACKS
     """``NVML_FI_DEV_GET_GPU_RECOVERY_ACTION``; 0 is none."""
-    remapping_failed: bool = False
+    remapping_failed: Answer[bool] = LACKS
     """A faulty row of memory could not be replaced by a spare one."""
-    remapping_pending: bool = False
+    remapping_pending: Answer[bool] = LACKS
     """A faulty row of memory is replaced with the next reset."""
-    retirement_pending: bool = False
+    retirement_pending: Answer[bool] = LACKS
     """A faulty page of memory is retired with the next reset: cards without spare rows."""
-    retired_pages: int = 0
+    retired_pages: Answer[int] = LACKS
     """Number of retired pages of memory."""
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The reasons of what was not answered."""
+        answers = (
+            self.recovery_action,
+            self.remapping_failed,
+            self.remapping_pending,
+            self.retirement_pending,
+            self.retired_pages,
+        )
+        return tuple(dict.fromkeys(answer.why for answer in answers if isinstance(answer, Unread)))
+
+    def after(self, before: "LastingFaults") -> "LastingFaults":
+        """The faults that hold now: those of ``before`` where these were not answered."""
+        return LastingFaults(
+            kept(before.recovery_action, self.recovery_action),
+            kept(before.remapping_failed, self.remapping_failed),
+            kept(before.remapping_pending, self.remapping_pending),
+            kept(before.retirement_pending, self.retirement_pending),
+            kept(before.retired_pages, self.retired_pages),
+        )
 
 
 class Events:
@@ -60,10 +83,11 @@ class Events:
         self._sets: dict[str, _Set] = {}
         self._read: SimpleQueue[XidEvent] = SimpleQueue()
 
-    def read(self, card: str) -> None:
+    def read(self, card: str) -> str:
         """Read the events of the card since the last time, for ``take``. A driver without events has none.
 
-        After an error of a card, for example when it is lost, its set is created anew once it answers.
+        Returns why they cannot be read, and "" if they are. After an error of a card, for example when it is lost, its
+        set is created anew once it answers.
         """
         try:
             if card not in self._sets or self._sets[card].loads != self._nvml.loads:
@@ -77,6 +101,8 @@ class Events:
         except NvmlError as error:
             if error.code != NvmlCode.TIMEOUT:
                 self._forget(card)
+                return str(error)
+        return ""
 
     def take(self) -> Iterator[XidEvent]:
         """The events that were read since the last time."""
@@ -87,10 +113,11 @@ class Events:
     def _registered(self, card: str) -> "_Set":
         nvml = self._nvml
         device = nvml.device(card)
-        kinds = nvml.ask(0, "nvmlDeviceGetSupportedEventTypes", device) & _KINDS
+        supported = nvml.need("nvmlDeviceGetSupportedEventTypes", device)
+        kinds = 0 if supported is LACKS else supported & _KINDS
         loads = nvml.loads
-        event_set = nvml.ask(None, "nvmlEventSetCreate") if kinds else None
-        if event_set is None:
+        event_set = nvml.need("nvmlEventSetCreate") if kinds else LACKS
+        if event_set is LACKS:
             return _Set(loads, None)
         try:
             nvml.call("nvmlDeviceRegisterEvents", device, kinds, event_set)
@@ -125,14 +152,40 @@ def read_condition(nvml: Nvml, card: str) -> LastingFaults:
         NvmlError: the card is lost.
     """
     handle = nvml.device(card)
-    values = nvml.ask((), "nvmlDeviceGetFieldValues", handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
-    said = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
-    rows = nvml.ask((0, 0, 0, 0), "nvmlDeviceGetRemappedRows", handle)
-    retired = [nvml.ask((), "nvmlDeviceGetRetiredPages", handle, cause) for cause in _RETIREMENT_CAUSES]
+    rows = nvml.ask("nvmlDeviceGetRemappedRows", handle)
+    pending = nvml.ask("nvmlDeviceGetRetiredPagesPendingStatus", handle)
     return LastingFaults(
-        recovery_action=said[0] if said else None,
-        remapping_failed=bool(rows[3]),
-        remapping_pending=bool(rows[2]),
-        retirement_pending=bool(nvml.ask(0, "nvmlDeviceGetRetiredPagesPendingStatus", handle)),
-        retired_pages=sum(map(len, retired)),
+        recovery_action=_recovery_action(nvml, handle),
+        remapping_failed=then(rows, lambda numbers: bool(numbers[3])),
+        remapping_pending=then(rows, lambda numbers: bool(numbers[2])),
+        retirement_pending=then(pending, bool),
+        retired_pages=_retired_pages(nvml, handle),
     )
+
+
+def _recovery_action(nvml: Nvml, handle: Any) -> Answer[int]:
+    function = "nvmlDeviceGetFieldValues"
+    values = nvml.ask(function, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    if values is LACKS or isinstance(values, Unread):
+        return values
+    (value,) = values
+    if value.nvmlReturn == pynvml.NVML_SUCCESS:
+        number: int = value.value.uiVal
+        return number
+    if value.nvmlReturn in NO_SUCH:
+        return LACKS
+    error = NvmlError(function, value.nvmlReturn, "the recovery action was not read")
+    if error.code in LOST:
+        raise error
+    return Unread(str(error))
+
+
+def _retired_pages(nvml: Nvml, handle: Any) -> Answer[int]:
+    number: Answer[int] = LACKS
+    for cause in _RETIREMENT_CAUSES:
+        pages = nvml.ask("nvmlDeviceGetRetiredPages", handle, cause)
+        if isinstance(pages, Unread):
+            return pages
+        if pages is not LACKS:
+            number = len(pages) + (0 if number is LACKS or isinstance(number, Unread) else number)
+    return number

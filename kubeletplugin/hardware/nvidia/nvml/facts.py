@@ -1,16 +1,28 @@
-"""Facts from NVML, as values. ``None`` and "" stand for facts that a driver does not report. Pure."""
+"""Facts from NVML, as values. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kubeletplugin.hardware.answer import Answer, Unread, kept
 
 
 @dataclass(frozen=True, slots=True)
 class SystemFacts:
     """Facts that are the same for all cards of a node."""
 
-    driver_version: str
+    driver_version: Answer[str]
     """``580.65.06``"""
-    cuda_version: str
-    """The newest CUDA that the driver serves, as a semantic version: ``13.0.0``; "" if unknown."""
+    cuda_version: Answer[str]
+    """The newest CUDA that the driver serves, as a semantic version: ``13.0.0``."""
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The reasons of what was not answered."""
+        return _reasons(self.driver_version, self.cuda_version)
+
+    def after(self, before: "SystemFacts") -> "SystemFacts":
+        """The facts that hold now: those of ``before`` where these were not answered."""
+        driver, cuda = self.driver_version, self.cuda_version
+        return SystemFacts(kept(before.driver_version, driver), kept(before.cuda_version, cuda))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +53,53 @@ class GpuFacts:
     """NVML's order, by PCI address; may change from boot to boot."""
     uuid: str
     minor: int | None
-    """The number of ``/dev/nvidia<minor>``."""
-    name: str
-    memory_mib: int | None
-    architecture: int | None
+    """The number of ``/dev/nvidia<minor>``; None if the driver has no such number."""
+    name: Answer[str]
+    memory_mib: Answer[int]
+    architecture: Answer[int]
     """``NVML_DEVICE_ARCH_*``"""
-    capability: tuple[int, int] | None
+    capability: Answer[tuple[int, int]]
     """CUDA compute capability"""
-    bus_id: str
+    bus_id: Answer[str]
     """``0000:18:00.0``"""
-    fabric: str
+    fabric: Answer[str]
     """Cluster and clique of a fabric of several nodes: ``<uuid>.<clique>``; "" without one."""
-    peers: frozenset[str]
+    peers: Answer[frozenset[str]]
     """PCI bus ids at the other ends of active NVLinks: cards or switches."""
-    profiles: tuple[ProfileFacts, ...]
-    """() of a card without MIG"""
+    profiles: Answer[tuple[ProfileFacts, ...]]
+    """Not there of a card without MIG."""
+
+    @property
+    def partitioning(self) -> Answer[tuple[ProfileFacts, ...]]:
+        """The profiles, once all is known that follows from other facts where the driver says it of none: their names
+        from the memory, and their placements from the kind of the card."""
+        if isinstance(self.profiles, tuple):
+            if isinstance(self.memory_mib, Unread) and not all(profile.name for profile in self.profiles):
+                return self.memory_mib
+            if isinstance(self.capability, Unread) and not all(profile.placements for profile in self.profiles):
+                return self.capability
+        return self.profiles
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The reasons of what was not answered."""
+        shown = (self.name, self.architecture, self.bus_id, self.fabric, self.peers)
+        return _reasons(*shown, self.memory_mib, self.capability, self.profiles)
+
+    def after(self, before: "GpuFacts") -> "GpuFacts":
+        """The facts that hold now: those of ``before`` where these were not answered."""
+        return replace(
+            self,
+            name=kept(before.name, self.name),
+            memory_mib=kept(before.memory_mib, self.memory_mib),
+            architecture=kept(before.architecture, self.architecture),
+            capability=kept(before.capability, self.capability),
+            bus_id=kept(before.bus_id, self.bus_id),
+            fabric=kept(before.fabric, self.fabric),
+            peers=kept(before.peers, self.peers),
+            profiles=kept(before.profiles, self.profiles),
+        )
+
+
+def _reasons(*answers: Answer[object]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(answer.why for answer in answers if isinstance(answer, Unread)))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pynvml
 
+from kubeletplugin.hardware.answer import LACKS
 from kubeletplugin.hardware.nvidia.nvml.facts import ProfileFacts
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlCode, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import NO_SUCH, Nvml, NvmlCode, NvmlError
 
 _MOST_INSTANCES = 16
 
@@ -52,8 +53,8 @@ class MigCard:
 
     def mode(self) -> bool | None:
         """Whether MIG mode is on; None if the card has none."""
-        modes = self._nvml.ask(None, "nvmlDeviceGetMigMode", self._handle)
-        return None if modes is None else modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+        modes = self._nvml.need("nvmlDeviceGetMigMode", self._handle)
+        return None if modes is LACKS else modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
     def set_mode(self, on: bool) -> None:
         """Turn MIG mode on or off; nothing stays pending if that cannot be done at once.
@@ -131,8 +132,8 @@ class MigCard:
                 pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
             )
             # The first version of the structure has all that is needed, and every driver has it.
-            info = self._nvml.ask(None, function, parent, index, engines, 1)
-            if info is not None:
+            info = self._nvml.need(function, parent, index, engines, 1, lacking=NO_SUCH)
+            if info is not LACKS:
                 found.append((info.id, info.sliceCount))
         return found
 

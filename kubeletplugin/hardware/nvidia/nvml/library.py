@@ -2,15 +2,15 @@
 
 import ctypes
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Final, Literal
 
 import pynvml
 
 from driver.errors import TransientFault
-
-T = TypeVar("T")
+from kubeletplugin.hardware.answer import LACKS, Answer, Lack, Unread
 
 
 class NvmlCode(IntEnum):
@@ -29,10 +29,18 @@ class NvmlCode(IntEnum):
     IN_USE = pynvml.NVML_ERROR_IN_USE
     INSUFFICIENT_RESOURCES = pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES
     GPU_NOT_FOUND = pynvml.NVML_ERROR_GPU_NOT_FOUND
+    VERSION_MISMATCH = pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+    DEPRECATED = pynvml.NVML_ERROR_DEPRECATED
 
 
 LOST = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.GPU_NOT_FOUND})
 """The card has fallen off the bus, or was removed."""
+LACKING: Final = frozenset(
+    {NvmlCode.NOT_SUPPORTED, NvmlCode.FUNCTION_NOT_FOUND, NvmlCode.VERSION_MISMATCH, NvmlCode.DEPRECATED}
+)
+"""The card or its driver does not have what was asked for: the function, or this version of its structure."""
+NO_SUCH: Final = LACKING | {NvmlCode.INVALID_ARGUMENT}
+"""The same where the question names a link or a profile by its number: there is none of this number."""
 _DRIVER_CHANGED = frozenset({NvmlCode.UNINITIALIZED, NvmlCode.DRIVER_NOT_LOADED, NvmlCode.LIBRARY_MISMATCH})
 """The driver was unloaded or exchanged: the library must be loaded again."""
 
@@ -95,18 +103,34 @@ class Nvml:
                 self._open = False
             raise NvmlError(function, error.value, str(error)) from error
 
-    def ask(self, unknown: T, function: str, *arguments: Any) -> T | Any:
-        """As ``call``, but returns ``unknown`` if the driver does not support the question.
+    def need(self, function: str, *arguments: Any, lacking: Collection[int] = LACKING) -> Any | Literal[Lack.LACKS]:
+        """As ``call``, but an answer that says that the driver does not have it is one. For what is acted on at once.
+
+        Args:
+            lacking: the codes that say so.
+
+        Raises:
+            NvmlError: there is no answer.
+        """
+        try:
+            return self.call(function, *arguments)
+        except NvmlError as error:
+            if error.code in lacking:
+                return LACKS
+            raise
+
+    def ask(self, function: str, *arguments: Any, lacking: Collection[int] = LACKING) -> Answer[Any]:
+        """As ``need``, but an error of this question alone is an answer, too: ``Unread``.
 
         Raises:
             NvmlError: the card is lost, or the driver is gone.
         """
         try:
-            return self.call(function, *arguments)
+            return self.need(function, *arguments, lacking=lacking)
         except NvmlError as error:
             if error.code in LOST or error.code in _DRIVER_CHANGED:
                 raise
-            return unknown
+            return Unread(str(error))
 
     def _load(self) -> None:
         with self._lock:

@@ -1,15 +1,14 @@
 """Reads what a card measures of itself."""
 
-from typing import Any, Final
+from typing import Any
 
 import pynvml
 
-from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlCode, NvmlError
+from kubeletplugin.hardware.answer import LACKS
+from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlError
 from kubeletplugin.hardware.port import CardGone
 from kubeletplugin.hardware.readings import Readings, ask_each
 
-_LACKING: Final = frozenset({NvmlCode.NOT_SUPPORTED, NvmlCode.FUNCTION_NOT_FOUND})
-"""The card or its driver does not have the measure, as utilization in MIG mode."""
 _MILLIWATTS = 1000
 
 
@@ -24,13 +23,12 @@ def read_measures(nvml: Nvml, card: str) -> Readings:
 
     def ask(function: str, *arguments: Any) -> Any:
         try:
-            return nvml.call(function, handle, *arguments)
+            answer = nvml.need(function, handle, *arguments)
         except NvmlError as error:
             if error.code in LOST:
                 raise CardGone(f"card {card}: {error}") from error
-            if error.code in _LACKING:
-                return None
             raise
+        return None if answer is LACKS else answer  # as utilization in MIG mode
 
     def utilization() -> float | None:
         rates = ask("nvmlDeviceGetUtilizationRates")

@@ -17,7 +17,7 @@ def set_exclusive(nvml: Nvml, card: str, *, on: bool) -> None:
     """
     handle = nvml.device(card)
     mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS if on else pynvml.NVML_COMPUTEMODE_DEFAULT
-    if nvml.ask(None, "nvmlDeviceGetComputeMode", handle) == mode:
+    if nvml.need("nvmlDeviceGetComputeMode", handle) == mode:
         return
     try:
         nvml.call("nvmlDeviceSetComputeMode", handle, mode)

@@ -240,7 +240,7 @@ class HardwareContract:
                 with pytest.raises(CardGone):
                     instance.ensure(action)
             rest = {action.key for other in others for action in other.actions if action.card != first.use.card.uuid}
-            assert rest <= set(found(instance, [card for card in instance.cards() if card != first.use.card]))
+            assert rest <= set(found(instance, [card for card in instance.cards() if card.uuid != first.use.card.uuid]))
         health = hardware.health().get(first.use.card.name)
         assert health is None or not health.healthy
 

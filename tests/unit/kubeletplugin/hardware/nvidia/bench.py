@@ -11,6 +11,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.backend import MigUse
 from kubeletplugin.hardware.readings import Measure
+from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.machine import FakeMachine
 from tests.fakes.nvml.models import H100, Model
@@ -49,6 +50,7 @@ class NvidiaBench:
         self.mig: MigUse = mig
         self.toolkit = toolkit
         self.library = FakeNvml.library(without)
+        self.clock = VirtualClock()
         for _ in range(cards):
             self.machine.add(model)
 
@@ -72,7 +74,7 @@ class NvidiaBench:
             sys="/missing",
             nvml=str(self.library),
         )
-        return nvidia_hardware(node, machine.commands, logger("test"), ask)
+        return nvidia_hardware(node, machine.commands, logger("test"), self.clock, ask)
 
     def uses(self) -> Sequence[Use]:
         first, second, *others = self.start().cards()

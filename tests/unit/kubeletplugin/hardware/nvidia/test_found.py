@@ -9,6 +9,7 @@ from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
 from kubeletplugin.hardware.sysfs import Sysfs
+from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, L4, L40S, T4, V100, Model
 
@@ -45,7 +46,7 @@ def sysfs(folder: Path, bus_id: str = "0000:18:00.0", numa: str = "1") -> Sysfs:
 
 
 def finder(nvml: Nvml, folder: Path) -> Finder:
-    return Finder(nvml, sysfs(folder / "sys"))
+    return Finder(nvml, sysfs(folder / "sys"), VirtualClock())
 
 
 def only(nvml: Nvml, folder: Path) -> Card:
@@ -128,7 +129,12 @@ def test_a_value_that_the_driver_refuses_leaves_an_unknown_value_and_no_more(
 ) -> None:
     fake.add(H100, uuid="GPU-1")
     fake.change({f"fault.{function}": code})
-    assert only(nvml, tmp_path).uuid == "GPU-1"
+    found = finder(nvml, tmp_path).find()
+    if (function, code) == ("nvmlDeviceGetMinorNumber", UNKNOWN_ERROR):
+        assert found.cards == (), "its device node is not known, and that of another card must not be taken for it"
+        assert "code 999" in found.unread[0]
+    else:
+        assert [card.uuid for card in found.cards] == ["GPU-1"]
 
 
 def test_the_architecture_follows_from_the_compute_capability_of_an_old_driver(fake: FakeNvml, tmp_path: Path) -> None:

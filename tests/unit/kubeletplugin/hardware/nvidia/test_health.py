@@ -167,7 +167,9 @@ def test_a_driver_without_events_and_fields_reports_nothing(tmp_path: Path, monk
 def test_events_are_received_again_after_an_error(bench: NvidiaBench) -> None:
     hardware = bench.start()
     bench.nvml.change({RECOVERY: None, "fault.nvmlEventSetWait_v2": 999})
-    assert hardware.health()["gpu-0"].healthy
+    health = hardware.health()["gpu-0"]
+    assert (health.state, health.away) == ("unknown", True)
+    assert "nvmlEventSetWait_v2" in health.message
     bench.nvml.change({"fault.nvmlEventSetWait_v2": None, **xid(79)})
     assert not hardware.health()["gpu-0"].healthy
 

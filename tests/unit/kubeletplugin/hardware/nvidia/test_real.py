@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.clock import SystemClock
 from driver.observe import logger
 from kubeletplugin.hardware import Hardware, Use
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
@@ -28,14 +29,14 @@ pytestmark = [
 @pytest.fixture
 def hardware(tmp_path: Path) -> Hardware:
     node = NvidiaNode(ROOT, ROOT, str(tmp_path / "run"), "lode-test")
-    hardware = nvidia_hardware(node, SystemCommands(), logger("test"))
+    hardware = nvidia_hardware(node, SystemCommands(), logger("test"), SystemClock())
     if not hardware.cards():
         pytest.skip("the driver has no card with device nodes")
     return hardware
 
 
 def test_every_card_that_the_driver_has_is_read() -> None:
-    found = Finder(Nvml(str(ROOT.seen(FOUND or ""))), Sysfs()).find()
+    found = Finder(Nvml(str(ROOT.seen(FOUND or ""))), Sysfs(), SystemClock()).find()
     assert found.unread == {}
     assert len({card.uuid for card in found.cards}) == len(found.cards)
 

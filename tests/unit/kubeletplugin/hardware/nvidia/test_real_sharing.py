@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.clock import SystemClock
 from driver.observe import logger
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware import Hardware, Share, Use
@@ -49,7 +50,7 @@ print(total.value >> 20, *map(int, done))
 @pytest.fixture
 def hardware(tmp_path: Path) -> Hardware:
     node = NvidiaNode(DriverRoot(), ROOT, str(tmp_path / "run"), "lode-test", hami_library=LIBRARY)
-    return nvidia_hardware(node, SystemCommands(), logger("test"))
+    return nvidia_hardware(node, SystemCommands(), logger("test"), SystemClock())
 
 
 def share(hardware: Hardware) -> Edits:

@@ -13,6 +13,7 @@ from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.partitions import A100_40GB, H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.sysfs import Sysfs
+from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, RTX_PRO_5000, RTX_PRO_6000, Model, Profile
 
@@ -25,7 +26,7 @@ NAMES = "nvmlDeviceGetGpuInstanceProfileInfoV"
 
 
 def scheme_of(fake: FakeNvml, library: Path | None = None) -> Scheme:
-    (card,) = Finder(Nvml(str(library or fake.library())), Sysfs("/missing")).find().cards
+    (card,) = Finder(Nvml(str(library or fake.library())), Sysfs("/missing"), VirtualClock()).find().cards
     assert card.scheme is not None
     return card.scheme
 
@@ -106,7 +107,7 @@ def test_names_that_a_driver_does_not_say_are_all_different(fake: FakeNvml, mode
 def test_placements_of_other_layouts_are_not_guessed(fake: FakeNvml, model: Model) -> None:
     """The number of slices does not say where instances can be: an RTX PRO 6000 has as many as an A30."""
     fake.add(model)
-    (card,) = Finder(Nvml(str(fake.library([PLACEMENTS]))), Sysfs("/missing")).find().cards
+    (card,) = Finder(Nvml(str(fake.library([PLACEMENTS]))), Sysfs("/missing"), VirtualClock()).find().cards
     assert card.scheme is None
 
 
