@@ -5,9 +5,11 @@ cluster_look      reads what there is in a cluster
 | node_look       reads what there is on this node
 migration_look    reads what there is of other systems in a cluster
 | bridge_look     reads what there is of device plugins on this node
+| runtime_look    reads the settings of the node's container runtime
 cluster_checks    whether a cluster has what Lode needs
 | node_checks     whether a node has what the kubelet plugin needs
 bridge_checks     whether device plugins have found their way to Lode
+| runtime_checks  whether the container runtime reads the CDI specs of the plugin
 migration_checks  whether pods of other systems are adopted as it is meant
 | rivals          which cards of Lode another DRA driver publishes, too
 findings          what checks found, and how it is printed

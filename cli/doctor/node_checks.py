@@ -1,8 +1,4 @@
-"""Checks whether a node has what the kubelet plugin needs. Pure.
-
-CDI in containerd: since 2.0 it is on by default, and in 1.7 it has to be turned on (``enable_cdi``). Both read specs
-from ``/etc/cdi`` and ``/var/run/cdi`` unless ``cdi_spec_dirs`` says otherwise.
-"""
+"""Checks whether a node has what the kubelet plugin needs. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,11 +6,8 @@ from typing import Final, Literal
 
 from cli.doctor.bridge_checks import ObservedBridge, check_bridge
 from cli.doctor.findings import Finding, Status, ok
+from cli.doctor.runtime_checks import ContainerRuntime, check_runtimes
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
-
-SPEC_DIRS: Final = ("/etc/cdi", "/var/run/cdi")
-_SAME: Final = {"/run/": "/var/run/"}
-"""``/var/run`` is a link to ``/run``."""
 
 FolderState = Literal["present", "missing", "no folder", "not writable"]
 
@@ -31,19 +24,6 @@ class PluginSocket:
 
 
 @dataclass(frozen=True, slots=True)
-class Containerd:
-    """The configuration of containerd; fields that it does not set are None."""
-
-    path: str
-    version: int
-    """Of the file's format: 3 since containerd 2.0."""
-    enable_cdi: bool | None = None
-    spec_dirs: tuple[str, ...] | None = None
-    fault: str = ""
-    """The reason why the file could not be read; "" if it could."""
-
-
-@dataclass(frozen=True, slots=True)
 class ObservedNode:
     """Facts seen on a node. Paths are those of the node."""
 
@@ -56,8 +36,7 @@ class ObservedNode:
     registrations: tuple[PluginSocket, ...]
     device_plugins: tuple[str, ...]
     """Names of the sockets of device plugins."""
-    containerd: Containerd | None
-    """None if it has no file, so that every setting has its default, or if another runtime is used."""
+    runtimes: tuple[ContainerRuntime, ...]
     cards: Mapping[Vendor, int]
     """Accelerators on the PCI bus."""
     device_files: frozenset[str]
@@ -76,7 +55,7 @@ def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
         *_hardware(facts),
         *_folders(facts),
         _boot_id(facts),
-        _containerd(facts),
+        *check_runtimes(facts.runtimes, facts.cdi_root),
         *_registrations(facts),
         *_device_plugins(facts),
         *check_bridge(facts.bridge),
@@ -142,45 +121,6 @@ def _boot_id(facts: ObservedNode) -> Finding:
         "cannot be read",
         "set kubeletplugin.bootIdFile to a file that changes when the machine starts",
     )
-
-
-def _containerd(facts: ObservedNode) -> Finding:
-    check, config = "CDI", facts.containerd
-    if config is None:
-        return ok(
-            check, "container runtime", "no /etc/containerd/config.toml: containerd 2 and CRI-O have CDI on by default"
-        )
-    if config.fault:
-        return Finding("unknown", check, config.path, config.fault, "correct the file, or run this as root")
-    enabled = config.version >= 3 if config.enable_cdi is None else config.enable_cdi
-    if not enabled:
-        cause = "is not set, and containerd 1.7 needs it" if config.enable_cdi is None else "is false"
-        remedy = (
-            'set enable_cdi = true in [plugins."io.containerd.grpc.v1.cri"] (containerd 2: '
-            '[plugins."io.containerd.cri.v1.runtime"]) and restart containerd'
-        )
-        return Finding(
-            "failed", check, config.path, f"enable_cdi {cause}: containers would start without devices", remedy
-        )
-    folders = {_canonical(folder) for folder in config.spec_dirs or SPEC_DIRS}
-    if _canonical(facts.cdi_root) not in folders:
-        message = f"the runtime reads CDI specs in {', '.join(sorted(folders))}, and the plugin writes {facts.cdi_root}"
-        return Finding(
-            "failed",
-            check,
-            config.path,
-            message,
-            "set kubeletplugin.cdiRoot to one of these, or add it to cdi_spec_dirs",
-        )
-    return ok(check, config.path, f"is on, and specs in {facts.cdi_root} are read")
-
-
-def _canonical(folder: str) -> str:
-    path = folder.rstrip("/") + "/"
-    for link, target in _SAME.items():
-        if path.startswith(link):
-            path = target + path.removeprefix(link)
-    return path.rstrip("/")
 
 
 def _registrations(facts: ObservedNode) -> Iterator[Finding]:

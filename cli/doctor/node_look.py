@@ -2,7 +2,6 @@
 
 import os
 import posixpath
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import grpc
 
 from cli.doctor.bridge_look import look_at_bridge
-from cli.doctor.node_checks import Containerd, FolderState, ObservedNode, PluginSocket
+from cli.doctor.node_checks import FolderState, ObservedNode, PluginSocket
+from cli.doctor.runtime_look import look_at_runtimes
 from driver.settings import Settings
 from kubeletplugin.hardware.pci import cards_on_bus
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -20,9 +20,6 @@ from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1
 from kubeletplugin.sockets import channel_to
 
 ANSWER_SECONDS = 2.0
-_CONTAINERD = "/etc/containerd/config.toml"
-_SECTIONS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
-"""Sections with the settings of CDI, in containerd 2 and containerd 1."""
 _LIBRARIES = (
     "usr/lib64",
     "usr/lib",
@@ -63,7 +60,7 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         boot_id=bool(boot_id),
         registrations=tuple(_registrations(node, _below(node, folders[1]))),
         device_plugins=_names(_below(node, posixpath.join(section.kubelet_root, "device-plugins")), ".sock"),
-        containerd=_containerd(_below(node, _CONTAINERD)),
+        runtimes=look_at_runtimes(node),
         cards=cards_on_bus(Sysfs(str(node / "sys"))),
         device_folders=tuple(device_folders),
         device_files=frozenset(name for folder in device_folders for name in _names(_below(node, folder))),
@@ -111,22 +108,6 @@ def _registrations(root: Path, folder: Path) -> Iterator[PluginSocket]:
                 yield PluginSocket(path, "")
                 continue
         yield PluginSocket(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
-
-
-def _containerd(path: Path) -> Containerd | None:
-    if not path.exists():
-        return None
-    shown = _CONTAINERD
-    try:
-        raw = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Containerd(shown, 0, fault=f"cannot be read: {error}")
-    plugins = raw.get("plugins", {})
-    found: dict[str, Any] = {}
-    for name in _SECTIONS:
-        found = {**plugins.get(name, {}), **found}
-    dirs = found.get("cdi_spec_dirs")
-    return Containerd(shown, int(raw.get("version", 1)), found.get("enable_cdi"), None if dirs is None else tuple(dirs))
 
 
 def _libraries(root: Path) -> Iterator[str]:

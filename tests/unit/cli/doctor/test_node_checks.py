@@ -7,10 +7,10 @@ import pytest
 
 from cli.doctor import findings
 from cli.doctor.findings import Finding
-from cli.doctor.node_checks import Containerd, ObservedNode, PluginSocket, check_node
+from cli.doctor.node_checks import ObservedNode, PluginSocket, check_node
+from cli.doctor.runtime_checks import ContainerRuntime
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
-TOML = "/etc/containerd/config.toml"
 SOCKET = PluginSocket(
     "/var/lib/kubelet/plugins_registry/lode.dev-reg.sock", "lode.dev", "/var/lib/kubelet/p.sock", True
 )
@@ -22,7 +22,7 @@ PREPARED = ObservedNode(
     boot_id=True,
     registrations=(SOCKET,),
     device_plugins=("kubelet.sock",),
-    containerd=Containerd(TOML, 3),
+    runtimes=(ContainerRuntime("containerd", (), "2.1.0"),),
     cards={"nvidia": 2, "huawei": 0},
     device_files=frozenset({"nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1"}),
     libraries=frozenset({"libnvidia-ml.so.1"}),
@@ -44,9 +44,6 @@ def wrong(facts: ObservedNode) -> list[tuple[str, str, str]]:
     [
         {},
         ASCEND,
-        {"containerd": None},
-        {"containerd": Containerd(TOML, 2, enable_cdi=True)},
-        {"containerd": Containerd(TOML, 3, spec_dirs=("/etc/cdi", "/run/cdi/"))},
         {"cards": {}, "device_files": frozenset(), "libraries": frozenset()},
         {"device_plugins": ("kubelet.sock", "kvm.sock")},
     ],
@@ -81,22 +78,13 @@ def test_a_node_that_has_everything_passes(change: dict[str, Any]) -> None:
         ({"folders": {"/var/run/cdi": "not writable"}}, ("failed", "folder", "cannot be written")),
         ({"boot_id": False}, ("failed", "boot id", "cannot be read")),
         (
-            {"containerd": Containerd(TOML, 2)},
+            {"runtimes": (ContainerRuntime("containerd", (), "1.7.27"),)},
             (
                 "failed",
                 "CDI",
                 "enable_cdi is not set, and containerd 1.7 needs it: containers would start without devices",
             ),
         ),
-        (
-            {"containerd": Containerd(TOML, 3, enable_cdi=False)},
-            ("failed", "CDI", "enable_cdi is false: containers would start without devices"),
-        ),
-        (
-            {"containerd": Containerd(TOML, 3, spec_dirs=("/etc/cdi",))},
-            ("failed", "CDI", "the runtime reads CDI specs in /etc/cdi, and the plugin writes /var/run/cdi"),
-        ),
-        ({"containerd": Containerd(TOML, 0, fault="cannot be read: x")}, ("unknown", "CDI", "cannot be read: x")),
         ({"registrations": ()}, ("failed", "registration", "no plugin of this driver has a socket for the kubelet")),
         (
             {"registrations": (replace(SOCKET, endpoint_listens=False),)},
