@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from driver.errors import OperatorFault
+from driver.errors import OperatorFault, TransientFault
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.port import CardControl, CardGone, CardSource, Hardware, Health
 
@@ -55,6 +55,10 @@ class CombinedHardware(CardSource):
         every = [card for cards in found.values() for card in cards]
         return self._attach(tuple(sorted(every, key=lambda card: card.order)))
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``CardSource``."""
+        return tuple(why for backend in self._present().values() for why in backend.unread_cards())
+
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``.
 
@@ -70,7 +74,7 @@ class CombinedHardware(CardSource):
 
         Raises:
             Gone: none has it.
-            TransientFault: a backend did not say which cards it has.
+            TransientFault: a backend did not say which cards it has, or could not read one.
         """
         with self._lock:
             known = self._of_card.get(uuid)
@@ -80,6 +84,8 @@ class CombinedHardware(CardSource):
             self.cards()
             with self._lock:
                 known = self._of_card.get(uuid)
+        if known is None and (reasons := self.unread_cards()):
+            raise TransientFault(f"whether card {uuid} is there is not known: {'; '.join(reasons)}")
         if known is None:
             raise CardGone(f"card {uuid} is not there")
         return known

@@ -75,6 +75,10 @@ class DebouncedHealth(CardSource):
         """See ``CardSource``."""
         return self._source.cards()
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``CardSource``."""
+        return self._source.unread_cards()
+
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``. A card that works again but is not yet healthy has the message of its failure."""
         uuids = {card.name: card.uuid for card in self._source.cards()}

@@ -79,6 +79,10 @@ class GuardedHardware(Hardware):
         self._cards = self._ask_all(lambda source: source.cards())
         return self._cards
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``CardSource``."""
+        return self._finder.found().unread_cards()
+
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``."""
         return self._ask_all(lambda source: source.health())

@@ -113,6 +113,13 @@ class CardSource(Protocol):
         """The cards present, in order of unit and index. A card that cannot be read is left out."""
         ...
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """Why cards that are there may be missing in the last answer of ``cards``; () if none is.
+
+        Until then, a card that is not in the answer is not known to be gone.
+        """
+        return ()
+
     def health(self) -> Mapping[str, Health]:
         """Health of every card, by ``Card.name``, and of partitions with faults of their own, by ``Card.part_name``.
 

@@ -67,6 +67,10 @@ class StickyCards(CardSource):
             self._seen = kept | {card.name: card for card in present}
         return self._known()
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``CardSource``."""
+        return self._hardware.source.unread_cards()
+
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``. A card that the backend does not report is lost."""
         health = self._health()

@@ -74,7 +74,7 @@ class NodeDevices:
             claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace, meanwhile=ask)
         except NotFound as error:
             raise InvalidInput(str(ref), [Fault("", "does not exist; delete the pod that uses it")]) from error
-        has_device = partial(_has_device, cards=cards)
+        has_device = partial(self._has_device, cards=cards)
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
         plan = plan_claim(claim, ref, environment)
         if self._device_status is not None:
@@ -95,10 +95,10 @@ class NodeDevices:
         """The use of each device of the claim that the node has.
 
         Raises:
-            TransientFault: a device may be one of the partitions of a card, which could not be read.
+            TransientFault: a device may be that of a card, or one of its partitions, which could not be read.
         """
         for result in plan.results:
-            _has_device(result.device.device, cards)
+            self._has_device(result.device.device, cards)
         return uses_of(plan, self._offered(plan, cards), self._names)
 
     def steps_found(self, uses: UsesByDevice, taken: Collection[str]) -> tuple[Step, ...]:
@@ -189,6 +189,18 @@ class NodeDevices:
         found = {result.device.device: last.devices[result.device.device] for result in plan.results}
         return {name: device for name, device in found.items() if device is not None}
 
+    def _has_device(self, name: str, cards: Iterable[Card]) -> bool:
+        """Whether the node has the device. Raises TransientFault if that is not known."""
+        known = tuple(cards)
+        if inventory.has_device(name, known):
+            return True
+        unread = [f"the partitions of card {it.name}: {it.partitions_unread}" for it in known if _is_unread(name, it)]
+        if not any(is_on(name, card) for card in known):
+            unread += self._hardware.source.unread_cards()
+        if unread:
+            raise TransientFault(f"{name}: whether this node has it is not known: {'; '.join(unread)}")
+        return False
+
     def _fabric(self) -> Fabric:
         try:
             labels = text_map(self._api.get(NODES, self._node_name)["metadata"].get("labels"))
@@ -201,15 +213,9 @@ class NodeDevices:
         return inventory.fabric_from(labels, self._settings.kubeletplugin.node_labels)
 
 
-def _has_device(name: str, cards: Iterable[Card]) -> bool:
-    """Whether the node has the device. Raises TransientFault if that is not known."""
-    known = tuple(cards)
-    if inventory.has_device(name, known):
-        return True
-    for card in known:
-        if card.partitions_unread and is_on(name, card):
-            raise TransientFault(f"{name}: the partitions of card {card.name} are not known: {card.partitions_unread}")
-    return False
+def _is_unread(name: str, card: Card) -> bool:
+    """Whether the device may be a partition of the card that was not read."""
+    return bool(card.partitions_unread) and is_on(name, card)
 
 
 def _check_devices(plan: ClaimPlan, present: Collection[str]) -> None:

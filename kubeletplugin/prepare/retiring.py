@@ -173,7 +173,8 @@ class Retiring:
         """
         if claim.boot_id == self._boot_id or isinstance(action, VnpuInstance):
             return False
-        return action.card not in {card.uuid for card in self._hardware.source.cards()}
+        there = {card.uuid for card in self._hardware.source.cards()}
+        return action.card not in there and not self._hardware.source.unread_cards()
 
     def _look(self, now: float) -> None:
         try:

@@ -15,6 +15,10 @@ class HardwareDecorator(Hardware):
         """See ``CardSource``."""
         return self.decorated.cards()
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``CardSource``."""
+        return self.decorated.unread_cards()
+
     def health(self) -> Mapping[str, Health]:
         """See ``CardSource``."""
         return self.decorated.health()

@@ -84,6 +84,7 @@ class NvidiaHardware(Hardware):
         """The partitions of each card that were offered last, by uuid."""
         self._faults: dict[str, Mapping[str, Health]] = {}
         """The health of each card's partitions with faults as it was read last, by uuid."""
+        self._unread: tuple[str, ...] = ()
         self._guessed: frozenset[str] = frozenset()
         """Uuids of the cards whose driver does not report the placements of MIG instances."""
 
@@ -92,8 +93,13 @@ class NvidiaHardware(Hardware):
         found = self._finder.find()
         missing = {card.uuid: why for card in found.cards if (why := self._nodes.missing(card))}
         self._report(found, missing)
+        self._unread = (*_unread(found), *(why for uuid, why in missing.items() if uuid not in found.lost))
         cards = (card for card in found.cards if card.uuid in found.lost or card.uuid not in missing)
         return tuple(self._offered(card, found.gpus[card.uuid]) for card in cards)
+
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``Hardware``."""
+        return self._unread
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
@@ -202,17 +208,21 @@ class NvidiaHardware(Hardware):
             return read_measures(self._nvml, card.uuid)
 
     def _gpu(self, uuid: str) -> GpuFacts:
-        """The facts of a card that answers; raises Gone or NvmlError."""
+        """The facts of a card that answers; raises Gone, TransientFault if it was not read, or NvmlError."""
         try:
             self._nvml.call("nvmlDeviceGetUUID", self._nvml.device(uuid))
         except NvmlError as error:
             if error.code in (NvmlCode.NOT_FOUND, NvmlCode.INVALID_ARGUMENT):
                 raise CardGone(f"card {uuid} is not there: {error}") from error
             raise
-        gpu = self._finder.known(uuid) or self._finder.find().gpus.get(uuid)
-        if gpu is None:
-            raise CardGone(f"card {uuid} is not there")
-        return gpu
+        if known := self._finder.known(uuid):
+            return known
+        found = self._finder.find()
+        if uuid in found.gpus:
+            return found.gpus[uuid]
+        if found.unread:
+            raise TransientFault(f"card {uuid} is not known yet: {'; '.join(_unread(found))}")
+        raise CardGone(f"card {uuid} is not there")
 
     def _of_instances(
         self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health], health: Mapping[str, Health]
@@ -357,6 +367,11 @@ class NvidiaHardware(Hardware):
         if unsaid := found.guessed - self._guessed:
             self._log.warning("placements of MIG instances are those of NVIDIA's manual", cards=sorted(unsaid))
         self._guessed = found.guessed
+
+
+def _unread(found: FoundCards) -> tuple[str, ...]:
+    """Why cards could not be read."""
+    return tuple(f"card {index}: {why}" for index, why in found.unread.items())
 
 
 @contextmanager
