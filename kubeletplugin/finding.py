@@ -75,7 +75,7 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
 
     def choice(vendor: Vendor) -> BackendChoice:
         return BackendChoice(
-            facts_of(vendor).backend, partial(present.has, vendor), partial(_maker(vendor, clock), settings, log)
+            facts_of(vendor).backend, partial(present.has, vendor), partial(_maker(vendor), settings, clock, log)
         )
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
@@ -121,17 +121,17 @@ class _Presence:
         return False
 
 
-def _maker(vendor: Vendor, clock: Clock) -> Callable[[Settings, Logger], Hardware]:
+def _maker(vendor: Vendor) -> Callable[[Settings, Clock, Logger], Hardware]:
     match vendor:
         case "nvidia":
-            return partial(_nvidia, clock)
+            return _nvidia
         case "huawei":
             return _ascend
         case _:
             assert_never(vendor)
 
 
-def _nvidia(clock: Clock, settings: Settings, log: Logger) -> Hardware:
+def _nvidia(settings: Settings, clock: Clock, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
     from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
     from kubeletplugin.hardware.nvidia.commands import SystemCommands
@@ -155,9 +155,9 @@ def _nvidia(clock: Clock, settings: Settings, log: Logger) -> Hardware:
     return nvidia_hardware(node, SystemCommands(), log, clock, Guard(CARD_SECONDS))
 
 
-def _ascend(settings: Settings, log: Logger) -> Hardware:
+def _ascend(settings: Settings, clock: Clock, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
-    from kubeletplugin.hardware.ascend.backend import AscendHardware, HostFiles
+    from kubeletplugin.hardware.ascend.backend import AscendHardware, Host
     from kubeletplugin.hardware.ascend.dcmi import Dcmi
     from kubeletplugin.hardware.ascend.faults import Severities
     from kubeletplugin.hardware.ascend.installinfo import link_install_info
@@ -166,11 +166,11 @@ def _ascend(settings: Settings, log: Logger) -> Hardware:
     section = settings.kubeletplugin
     own = section.ascend
     link_install_info(section.driver_root)
+    devices, npu_smi = DeviceFiles(section.dev_root), runner(own.npu_smi) if own.npu_smi else None
     return AscendHardware(
         Dcmi(own.library),
-        HostFiles(Sysfs(section.sys_root), DeviceFiles(section.dev_root), section.driver_root),
+        Host(Sysfs(section.sys_root), devices, clock, section.driver_root, npu_smi),
         log,
-        runner(own.npu_smi) if own.npu_smi else None,
         Severities(dict(own.severities.items()), own.fault_codes),
         ask=Guard(CARD_SECONDS),
     )

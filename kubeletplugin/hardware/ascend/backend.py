@@ -5,22 +5,26 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver.clock import Clock
 from driver.errors import TransientFault
 from driver.observe import Logger
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance
+from kubeletplugin.hardware.answer import if_read
 from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
 from kubeletplugin.hardware.ascend.cards import Npu, PciLocation, npus_of
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
-from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
+from kubeletplugin.hardware.ascend.facts import Chip, Modes, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severities
 from kubeletplugin.hardware.ascend.measuring import read_chip, read_with_tool
+from kubeletplugin.hardware.ascend.watching import HealthWatch
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.known_answers import KnownAnswers
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.readings import Readings, together
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -30,51 +34,54 @@ DEFAULT_SEVERITIES = Severities()
 
 
 @dataclass(frozen=True, slots=True)
-class HostFiles:
-    """The files of the host, as this process sees them."""
+class Host:
+    """What the backend uses of the host besides DCMI."""
 
     sysfs: Sysfs
     devices: DeviceFiles
+    clock: Clock
     root: str = "/"
     """Mount point of the host's file system, to see which of the driver's files it has."""
+    npu_smi: npusmi.Run | None = None
+    """Runs ``npu-smi``; None if it is not used."""
 
 
 class AscendHardware(Hardware):
     """``Hardware`` with the NPUs that DCMI reports, or ``npu-smi`` if DCMI cannot be loaded.
 
     Args:
-        npu_smi: runs ``npu-smi``; None if it is not used.
         ask: bounds the time of calls about one chip, so that a hanging chip does not hide the others.
     """
 
     def __init__(
         self,
         dcmi: Dcmi,
-        host: HostFiles,
+        host: Host,
         log: Logger,
-        npu_smi: npusmi.Run | None = None,
         severities: Severities = DEFAULT_SEVERITIES,
         ask: Ask = call_directly,
     ):
         self._dcmi = dcmi
-        self._discovery = Discovery(dcmi, ask)
-        self._ask = ask
+        self._discovery = Discovery(dcmi, host.clock, ask)
+        self._watch = HealthWatch(dcmi, host.clock, severities, ask)
+        self._printed = KnownAnswers(host.clock)
+        """What ``npu-smi`` printed."""
         self._host = host
         self._log = log
-        self._npu_smi = npu_smi
-        self._severities = severities
         self._lock = threading.Lock()
         self._reported: frozenset[str] = frozenset()
         self._known: dict[str, Npu] = {}
         """The cards found last, by uuid."""
+        self._silent: tuple[str, ...] = ()
+        """Why there may be further cards."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``. Problems are logged once."""
         return tuple(npu.card for npu in self._npus())
 
     def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``. Reports the present faults of the chips."""
-        return {npu.card.name: faults.worst([self._chip_health(chip) for chip in npu.chips]) for npu in self._npus()}
+        """See ``Hardware``. Reports the present faults of the chips, and what they did not answer."""
+        return {npu.card.name: self._health(npu) for npu in self._npus()}
 
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
@@ -83,10 +90,10 @@ class AscendHardware(Hardware):
             found = [each for chip in npu.chips for each in vnpus.found_on(chip, self._vnpus(chip))]
             modes = self._discovery.modes(_die(npu.chips[0]))
         except DcmiError as error:
-            if error.code == DcmiCode.NO_LIBRARY:
-                return CardState()
-            raise _refusal(error, card.uuid) from error
-        return CardState(tuple(found), vnpus.excluded(npu.generation, npu.card, modes))
+            if error.code != DcmiCode.NO_LIBRARY:
+                raise _refusal(error, card.uuid) from error
+            found, modes = [], Modes()
+        return CardState(tuple(found), vnpus.excluded(npu, modes), vnpus.unread(npu, modes))
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``: a vNPU for a partition, nothing for other devices."""
@@ -110,7 +117,7 @@ class AscendHardware(Hardware):
             return vnpus.handle_of(vnpu.id)
         if npu.card.scheme is None or not any(part.profile == vnpu.template for part in npu.card.scheme.partitions):
             raise Unsupported(f"card {npu.card.name} has no vNPU template {vnpu.template!r}")
-        if lacking := vnpus.shortage(npu.card, vnpu.template, present):
+        if lacking := vnpus.shortage(chip, npu.card, vnpu.template, present):
             raise NoRoom(lacking)
         self._create(chip, vnpu)
         return vnpus.handle_of(vnpu.id)
@@ -152,8 +159,8 @@ class AscendHardware(Hardware):
         try:
             divided = [bool(self._vnpus(chip)) for chip in npu.chips]
         except DcmiError as error:
-            if error.code == DcmiCode.NO_LIBRARY and self._npu_smi is not None:
-                return read_with_tool(self._npu_smi, npu.chips)
+            if error.code == DcmiCode.NO_LIBRARY and self._host.npu_smi is not None:
+                return read_with_tool(self._host.npu_smi, npu.chips)
             raise _refusal(error, card.uuid) from error
         parts = zip(npu.chips, divided, strict=True)
         return together([read_chip(self._dcmi, _die(chip), divided=parted) for chip, parted in parts])
@@ -173,22 +180,23 @@ class AscendHardware(Hardware):
         try:
             node = self._discovery.node()
         except DcmiError as error:
-            if error.code != DcmiCode.NO_LIBRARY or self._npu_smi is None:
+            if error.code != DcmiCode.NO_LIBRARY or self._host.npu_smi is None:
                 raise
             self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
-            node = npusmi.find(self._npu_smi)
+            node = npusmi.find(self._host.npu_smi, self._printed)
         there = [chip for chip in node.chips if self._host.devices.find(container.chip_file(chip.physical_id)[0])]
         missing = [
             f"chip {chip.vdie} ({chip.name}): the node has no device file /dev/{chip.device}"
             for chip in node.chips
             if chip not in there
         ]
-        locations = {chip.bus_id: self._location(chip.bus_id) for chip in there if chip.bus_id}
-        npus, problems = npus_of(replace(node, chips=tuple(there)), locations)
-        self._report([*missing, *problems])
+        locations = {bus_id: self._location(bus_id) for chip in there if (bus_id := if_read(chip.bus_id))}
+        found = npus_of(replace(node, chips=tuple(there)), locations)
+        self._report([*missing, *found.problems])
         with self._lock:
-            self._known = {npu.card.uuid: npu for npu in npus}
-        return npus
+            self._known = {npu.card.uuid: npu for npu in found.npus}
+            self._silent = found.silent
+        return found.npus
 
     def _npu(self, uuid: str) -> Npu:
         """The card. Other cards are read only if it is not known yet."""
@@ -202,6 +210,10 @@ class AscendHardware(Hardware):
                     return npu
         except DcmiError as error:
             raise _refusal(error, uuid) from error
+        with self._lock:
+            silent = self._silent
+        if silent:
+            raise TransientFault(f"card {uuid} is not among those that could be read: {'; '.join(silent)}")
         raise CardGone(f"card {uuid} is not there")
 
     def _vnpu(self, action: Action) -> tuple[Npu, Chip, VnpuInstance]:
@@ -224,36 +236,10 @@ class AscendHardware(Hardware):
         except DcmiError as error:
             raise _refusal(error, chip.vdie) from error
 
-    def _chip_health(self, chip: Chip) -> Health:
-        try:
-            active = self._ask(f"chip {chip.vdie}", lambda: self._faults(_die(chip)))
-        except DcmiError as error:
-            if error.code == DcmiCode.NO_LIBRARY:
-                return Health()  # npu-smi found the chip, and nothing watches it
-            if error.code in GONE:
-                return faults.LOST
-            return replace(faults.UNKNOWN, message=str(error))
-        except TransientFault as fault:
-            return replace(faults.LOST, message=str(fault))
-        if active is None:
-            return faults.UNKNOWN
-        return faults.health_of(active, self._severities)
-
-    def _faults(self, die: Die) -> Sequence[ActiveFault] | None:
-        dcmi = self._dcmi
-        unknown: int | None = None
-        level = dcmi.ask(unknown, dcmi.alarm_level, die)
-        if level == _NOT_THERE:
-            raise DcmiError("dcmi_get_device_health", DcmiCode.NO_DEVICE)
-        no_events: tuple[ActiveFault, ...] | None = None
-        events = dcmi.ask(no_events, dcmi.fault_events, die)
-        if events is not None:
-            return events
-        no_codes: tuple[int, ...] | None = None
-        codes = dcmi.ask(no_codes, dcmi.fault_codes, die)
-        if level is None:
-            return None if codes is None else faults.with_level(codes, _LEVEL_UNKNOWN)
-        return faults.with_level(codes or (), level)
+    def _health(self, npu: Npu) -> Health:
+        health = faults.worst([self._watch.health(chip) for chip in npu.chips])
+        unread = [why for chip in npu.chips for why in (*chip.unread, *self._discovery.unread(_die(chip)))]
+        return faults.with_unread(health, tuple(dict.fromkeys(unread)))
 
     def _location(self, bus_id: str) -> PciLocation:
         way = self._host.sysfs.path_of(bus_id)
@@ -268,10 +254,6 @@ class AscendHardware(Hardware):
             self._reported = self._reported | frozenset(new)
         for problem in new:
             self._log.warning("Ascend NPU", problem=problem)
-
-
-_NOT_THERE = 0xFFFFFFFF
-_LEVEL_UNKNOWN = len(faults.LEVELS)
 
 
 def _die(chip: Chip) -> Die:

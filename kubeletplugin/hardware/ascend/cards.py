@@ -1,12 +1,14 @@
 """Builds cards from chips. Containers get a card as a whole. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read
 from kubeletplugin.hardware.ascend.facts import Chip
 from kubeletplugin.hardware.ascend.generations import Generation, generation_of
-from kubeletplugin.hardware.ascend.templates import scheme_of
+from kubeletplugin.hardware.ascend.templates import memory_of, scheme_of
 from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.partitions import Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,12 @@ class Node:
     chips_on_card: Mapping[int, int] = field(default_factory=dict)
     """Number of chips on each card, including chips that could not be read."""
     driver_version: str = ""
-    independent: bool = False
-    """Whether a container may have one of the two dies of a 910C."""
+    independent: Answer[bool] = LACKS
+    """Whether a container may have one of the two dies of a 910C; drivers without this policy give none alone."""
     faults: tuple[str, ...] = ()
     """Chips that could not be read, with the reasons."""
+    silent: tuple[str, ...] = ()
+    """Why there may be further chips: cards and chips that did not answer and were never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,51 +43,86 @@ class Npu:
     card: Card
     chips: tuple[Chip, ...]
     generation: Generation
+    memory: Answer[int]
+    """What the card's memory is made of, in MiB."""
 
 
-def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> tuple[tuple[Npu, ...], tuple[str, ...]]:
-    """The cards of a node in order of index, and warnings for the operator.
+@dataclass(frozen=True, slots=True)
+class Npus:
+    """The cards of a node."""
+
+    npus: tuple[Npu, ...]
+    """In order of index."""
+    problems: tuple[str, ...]
+    """Warnings for the operator."""
+    silent: tuple[str, ...]
+    """Why there may be further cards: what they are is not known."""
+
+
+def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> Npus:
+    """The cards of a node.
 
     Args:
         locations: by PCI address.
     """
     npus: list[Npu] = []
-    problems = list(node.faults)
+    problems, unknown = list(node.faults), list[str]()
     for card_id in sorted({chip.card_id for chip in node.chips}):
         count = node.chips_on_card.get(card_id, 1)
         chips = sorted((chip for chip in node.chips if chip.card_id == card_id), key=lambda chip: chip.device_id)
         generation = generation_of(chips[0].name, chips[0].board_id, count)
-        if generation.in_pairs and not node.independent:
+        if isinstance(generation, Unread):
+            unknown.append(f"card {card_id}: which product it is is not known: {generation.why}")
+            continue
+        if generation.in_pairs and isinstance(node.independent, Unread):
+            unknown.append(f"card {card_id}: whether its dies are given alone is not known: {node.independent.why}")
+            continue
+        if generation.in_pairs and node.independent is not True:
             if len(chips) == count == 2:
-                npus.append(_pair(chips, generation, node, locations))
+                npus.append(_npu(chips, generation, node, locations))
             else:
                 problems.append(f"card {card_id}: {len(chips)} of its {count} dies can be used, and both are needed")
             continue
         for chip in chips:
-            npu, warnings = _single(chip, generation, node, locations)
-            npus.append(npu)
+            scheme, warnings = scheme_of(chip, generation)
+            npus.append(_npu((chip,), generation, node, locations, scheme))
             problems += warnings
-    return tuple(sorted(npus, key=lambda npu: npu.card.index)), tuple(problems)
+    ordered = sorted(npus, key=lambda npu: npu.card.index)
+    return Npus(tuple(ordered), (*problems, *unknown), (*node.silent, *unknown))
 
 
-def _single(
-    chip: Chip, generation: Generation, node: Node, locations: Mapping[str, PciLocation]
-) -> tuple[Npu, tuple[str, ...]]:
-    scheme, warnings = scheme_of(chip, generation)
-    card = replace(_card((chip,), generation, node, locations), scheme=scheme)
-    return Npu(card, (chip,), generation), warnings
+def _npu(
+    chips: Sequence[Chip],
+    generation: Generation,
+    node: Node,
+    locations: Mapping[str, PciLocation],
+    scheme: Answer[Scheme] = LACKS,
+) -> Npu:
+    """A card with these chips. Two have no scheme: a vNPU is a part of one die, which the node's policy gives to nobody
+    alone."""
+    memory = _sum([memory_of(chip, generation) for chip in chips])
+    card = _card(chips, generation, node, locations)
+    card = replace(card, memory_mib=if_read(memory) or 0, scheme=if_read(scheme))
+    if isinstance(scheme, Unread):
+        card = replace(card, partitions_unread=f"{scheme.why}; it is asked again")
+    return Npu(card, tuple(chips), generation, memory)
 
 
-def _pair(chips: Iterable[Chip], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Npu:
-    # A vNPU is a part of one die, which the node's policy gives to nobody alone.
-    both = tuple(chips)
-    return Npu(_card(both, generation, node, locations), both, generation)
+def _sum(amounts: Sequence[Answer[int]]) -> Answer[int]:
+    total = 0
+    for amount in amounts:
+        if amount is LACKS or isinstance(amount, Unread):
+            return amount
+        total += amount
+    return total
 
 
-def _card(chips: tuple[Chip, ...], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Card:
+def _card(chips: Sequence[Chip], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Card:
     first = min(chips, key=lambda chip: chip.physical_id)
-    location = locations.get(first.bus_id, PciLocation())
-    pods = {chip.super_pod for chip in chips}
+    bus_id = if_read(first.bus_id) or ""
+    location = locations.get(bus_id, PciLocation())
+    pods = {if_read(chip.super_pod) for chip in chips}
+    pod = pods.pop() if len(pods) == 1 else None
     return Card(
         index=first.physical_id,
         uuid=first.vdie,
@@ -91,10 +130,10 @@ def _card(chips: tuple[Chip, ...], generation: Generation, node: Node, locations
         type=generation.type,
         model=first.name if first.name.startswith("Ascend") else f"Ascend {first.name}",
         architecture="Da Vinci",
-        memory_mib=sum(chip.memory_mib for chip in chips),
-        pci_bus_id=first.bus_id,
+        memory_mib=0,
+        pci_bus_id=bus_id,
         pcie_root=location.root,
         driver_version=node.driver_version,
         numa_node=location.numa_node,
-        nvlink_domain=f"super-pod-{first.super_pod}" if len(pods) == 1 and first.super_pod is not None else "",
+        nvlink_domain="" if pod is None else f"super-pod-{pod}",
     )

@@ -1,8 +1,10 @@
-"""Facts from DCMI about a chip, as values. "", 0 and None stand for facts that a driver does not report. Pure."""
+"""Facts from DCMI about a chip, as values. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread
 
 ENGINES: Final = ("vpc", "vdec", "jpegd", "jpege", "venc")
 """The media engines (DVPP) that vNPU templates divide. PNGD is always divided as the AI cores are."""
@@ -55,33 +57,46 @@ class Chip:
     """The hardware's own id, such as ``0123ABCD-...``: five groups of eight hexadecimal digits."""
     name: str
     """``910B3``, ``310P3``"""
-    board_id: int = -1
-    """-1 if it is not known."""
+    board_id: Answer[int] = LACKS
+    """The number of the board's model."""
     aicore: int = 0
-    memory_mib: int = 0
-    bus_id: str = ""
+    """AI cores; 0 if the driver does not say."""
+    hbm_mib: Answer[int] = LACKS
+    """HBM; 0 on chips without."""
+    ddr_mib: Answer[int] = LACKS
+    """DDR memory; 0 on chips without."""
+    bus_id: Answer[str] = LACKS
     """``0000:c1:00.0``"""
-    super_pod: int | None = None
-    """The super pod that the chip belongs to; None if it belongs to none."""
-    templates: tuple[Template, ...] | None = None
-    """The vNPU templates that the driver lists; None if it lists none."""
-    resources: Resources = Resources()
+    super_pod: Answer[int] = LACKS
+    """The super pod that the chip belongs to; ``LACKS`` if it belongs to none."""
+    templates: Answer[tuple[Template, ...]] = LACKS
+    """The vNPU templates that the driver lists; ``LACKS`` if it lists none."""
+    resources: Answer[Resources] = LACKS
+    silent: str = ""
+    """Why the chip did not answer when it was last looked for; "" if it did."""
 
     @property
     def device(self) -> str:
         """The name of its device file in ``/dev``."""
         return f"davinci{self.physical_id}"
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What it did not answer: calls and codes."""
+        facts = (self.board_id, self.hbm_mib, self.ddr_mib, self.bus_id, self.super_pod, self.templates, self.resources)
+        asked = (fact.why for fact in facts if isinstance(fact, Unread))
+        return tuple(dict.fromkeys(why for why in (self.silent, *asked) if why))
+
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes of a chip that limit its use; None if the driver does not report them."""
+    """The modes of a chip that limit its use."""
 
-    shared: bool | None = None
+    shared: Answer[bool] = LACKS
     """Whether several containers may use the chip (``npu-smi set -t device-share``)."""
-    for_machines: bool | None = None
+    for_machines: Answer[bool] = LACKS
     """Whether vNPUs are for virtual machines, not for containers (``npu-smi set -t vnpu-mode``)."""
-    symmetric: bool | None = None
+    symmetric: Answer[bool] = LACKS
     """Whether the chip works in SMP mode, in which a 910A cannot be divided."""
 
 

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from kubeletplugin.hardware.answer import Answer, Unread
+
 MANAGER: Final = "davinci_manager"
 _MEMORY: Final = ("devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 _310B: Final = (
@@ -39,13 +41,15 @@ class Generation:
     """Whether the two chips of a card are allocated together, unless the node's policy separates them."""
     counts_aicpu: bool = True
     """Whether the AI CPUs limit which vNPUs can exist together."""
+    has_hbm: bool = True
+    """Whether chips can have HBM; otherwise their memory is DDR memory."""
 
 
 A910: Final = Generation("910A", counts_aicpu=False)
 B910: Final = Generation("910B")
 C910: Final = Generation("910C", in_pairs=True)
-P310: Final = Generation("310P")
-B310: Final = Generation("310B", _310B, manager="davinci_manager_docker")
+P310: Final = Generation("310P", has_hbm=False)
+B310: Final = Generation("310B", _310B, manager="davinci_manager_docker", has_hbm=False)
 
 _A3_BOARDS: Final = frozenset(range(0xB0, 0xB5))
 """Board ids of Atlas A3 products. The names of their chips do not show that they are 910C."""
@@ -58,8 +62,10 @@ _BY_NAME: Final = (
 )
 
 
-def generation_of(name: str, board_id: int, chips_on_card: int) -> Generation:
+def generation_of(name: str, board_id: Answer[int], chips_on_card: int) -> Generation | Unread:
     """The generation of a chip; an unknown chip gets a generation of its own, with its name.
+
+    It is not known while it depends on the board and that is not known.
 
     Args:
         name: as DCMI reports it: ``910B3``, with or without ``Ascend``.
@@ -67,6 +73,11 @@ def generation_of(name: str, board_id: int, chips_on_card: int) -> Generation:
     """
     short = re.sub(r"^Ascend[ _-]?", "", name)
     known = next((generation for pattern, generation in _BY_NAME if re.match(pattern, short)), None)
-    if known in (A910, B910) and (board_id in _A3_BOARDS or chips_on_card == 2):
-        return C910
+    if known in (A910, B910):
+        if chips_on_card == 2:
+            return C910
+        if isinstance(board_id, Unread):
+            return board_id
+        if board_id in _A3_BOARDS:
+            return C910
     return known or Generation(short or "unknown")

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from driver.errors import TransientFault
+from kubeletplugin.hardware.answer import if_read
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.facts import Chip
@@ -82,9 +83,10 @@ def _by_chip(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
 
 def _of_chip(printed: Mapping[str, str], chip: Chip) -> Readings:
     memory = _ratio(_number(printed, "hbm usage rate(%)", "memory usage rate(%)"))
+    size = if_read(chip.hbm_mib) or if_read(chip.ddr_mib)
     values: Mapping[Measure, float | None] = {
         "utilization": _ratio(_number(printed, "aicore usage rate(%)")),
-        "memoryUsed": None if memory is None else memory * chip.memory_mib * _MEBI,
+        "memoryUsed": memory * size * _MEBI if memory is not None and size else None,
         "temperature": _number(printed, "temperature(c)", "npu temperature (c)"),
         "power": _not_negative(_number(printed, "npu real-time power(w)", "power dissipation(w)")),
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread
 from kubeletplugin.hardware.ascend.facts import ENGINES, Chip, Resources, Template
 from kubeletplugin.hardware.ascend.generations import A910, B910, C910, P310, Generation
 from kubeletplugin.hardware.partitions import Scheme, VnpuTemplate, vnpu_scheme
@@ -110,9 +111,55 @@ def table_of(generation: Generation, aicore: int, memory_mib: int) -> Table | No
     return None
 
 
-def scheme_of(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[str, ...]]:
-    """The scheme of the chip, None if it cannot be divided; and warnings for the operator."""
-    table = table_of(generation, chip.aicore or chip.resources.aicore, chip.memory_mib)
+def memory_of(chip: Chip, generation: Generation) -> Answer[int]:
+    """The chip's memory in MiB: HBM, or DDR memory if it has none. More than 0."""
+    hbm = chip.hbm_mib if generation.has_hbm else LACKS
+    if isinstance(hbm, Unread) or (hbm is not LACKS and hbm > 0):
+        return hbm
+    return LACKS if chip.ddr_mib == 0 else chip.ddr_mib
+
+
+@dataclass(frozen=True, slots=True)
+class Dividable:
+    """What the scheme of a chip is made of."""
+
+    name: str
+    """The chip, for warnings."""
+    aicore: int
+    memory_mib: int
+    templates: tuple[Template, ...] | None
+    """What the driver lists; None if it lists none."""
+    resources: Resources
+
+
+def scheme_of(chip: Chip, generation: Generation) -> tuple[Answer[Scheme], tuple[str, ...]]:
+    """The scheme of the chip, and warnings for the operator.
+
+    It is not known while a fact is not known that it is made of: the table of a chip depends on its memory and its AI
+    cores, so that one fact less would make another chip of it.
+    """
+    templates, memory, resources = chip.templates, memory_of(chip, generation), chip.resources
+    listed = None if templates is LACKS or isinstance(templates, Unread) else templates
+    if listed == () or (templates is LACKS and not _may_have_table(chip, generation)):
+        return LACKS, ()
+    for fact in (templates, memory, resources):
+        if isinstance(fact, Unread):
+            return fact, ()
+    known = Resources() if resources is LACKS or isinstance(resources, Unread) else resources
+    size = 0 if memory is LACKS or isinstance(memory, Unread) else memory
+    aicore = chip.aicore or known.aicore
+    found, warnings = _scheme(Dividable(f"{chip.vdie} ({chip.name})", aicore, size, listed, known), generation)
+    return found or LACKS, warnings
+
+
+def _may_have_table(chip: Chip, generation: Generation) -> bool:
+    """Whether there is a table for the chip, whatever memory it has."""
+    unknown = chip.aicore == 0 and generation in (B910, C910)
+    return unknown or table_of(generation, chip.aicore, 0) is not None
+
+
+def _scheme(chip: Dividable, generation: Generation) -> tuple[Scheme | None, tuple[str, ...]]:
+    table = table_of(generation, chip.aicore, chip.memory_mib)
     listed = None if chip.templates is None else _with_real_memory(chip, chip.templates)
     templates = table.templates if listed is None and table else listed or ()
     if not templates:
@@ -120,8 +167,8 @@ def scheme_of(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[
     warnings = _disagreements(chip, table, listed) if table and listed is not None else ()
     if table and listed is None:
         warnings = (
-            f"chip {chip.vdie} ({chip.name}): the driver lists no vNPU templates; those of the built-in table "
-            f"{table.name} are offered",
+            f"chip {chip.name}: the driver lists no vNPU templates; those of the built-in table {table.name} are "
+            "offered",
         )
     totals = _totals(chip, generation, table, templates)
     # What the driver keeps of the memory is not in the names of the templates.
@@ -138,8 +185,7 @@ def scheme_of(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[
 
 def table_scheme(table: Table, memory_mib: int, generation: Generation) -> Scheme:
     """The scheme of a chip that is as its table says."""
-    chip = Chip(0, 0, 0, "", "", aicore=table.resources.aicore, memory_mib=memory_mib, templates=table.templates)
-    scheme, _ = scheme_of(chip, generation)
+    scheme, _ = _scheme(Dividable("", table.resources.aicore, memory_mib, table.templates, Resources()), generation)
     assert scheme
     return scheme
 
@@ -149,9 +195,11 @@ def draws_of(scheme: Scheme, template: str) -> Mapping[str, int]:
     return next((part.draws for part in scheme.partitions if part.profile == template), {})
 
 
-def _totals(chip: Chip, generation: Generation, table: Table | None, templates: tuple[Template, ...]) -> dict[str, int]:
+def _totals(
+    chip: Dividable, generation: Generation, table: Table | None, templates: tuple[Template, ...]
+) -> dict[str, int]:
     known = table.resources if table else Resources()
-    aicore = chip.aicore or chip.resources.aicore or known.aicore
+    aicore = chip.aicore or known.aicore
     # A chip that is not divided reports fewer AI CPUs than it has when it is: dividing turns data CPUs into AI CPUs.
     aicpu = max(chip.resources.aicpu, known.aicpu)
     engines = {engine: max(chip.resources.engines.get(engine, 0), known.engines.get(engine, 0)) for engine in ENGINES}
@@ -180,7 +228,7 @@ def _fits(template: Template, totals: Mapping[str, int]) -> bool:
     return template.aicore > 0 and all(amount <= totals[name] for name, amount in _draws(template, totals).items())
 
 
-def _with_real_memory(chip: Chip, templates: tuple[Template, ...]) -> tuple[Template, ...]:
+def _with_real_memory(chip: Dividable, templates: tuple[Template, ...]) -> tuple[Template, ...]:
     """The driver's list, with the memory that vNPUs really get.
 
     Drivers list the templates of 910B4 (32 GiB) for 910B4-1 (64 GiB), but divide the real memory.
@@ -197,12 +245,12 @@ def _with_real_memory(chip: Chip, templates: tuple[Template, ...]) -> tuple[Temp
     )
 
 
-def _disagreements(chip: Chip, table: Table, listed: tuple[Template, ...]) -> tuple[str, ...]:
+def _disagreements(chip: Dividable, table: Table, listed: tuple[Template, ...]) -> tuple[str, ...]:
     known = {template.name: template for template in table.templates}
     found = {template.name: template for template in listed}
     names = sorted(known.keys() | found.keys())
     return tuple(
-        f"chip {chip.vdie} ({chip.name}): the driver's vNPU template {name!r} is {found.get(name, 'missing')}, and in "
+        f"chip {chip.name}: the driver's vNPU template {name!r} is {found.get(name, 'missing')}, and in "
         f"the built-in table it is {known.get(name, 'missing')}; the driver's is used"
         for name in names
         if known.get(name) != found.get(name)

@@ -4,8 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from driver.kinds import Offer
 from kubeletplugin.hardware.actions import VnpuInstance
+from kubeletplugin.hardware.answer import LACKS, Unread
+from kubeletplugin.hardware.ascend.cards import Npu
 from kubeletplugin.hardware.ascend.facts import Chip, Modes, Vnpu
-from kubeletplugin.hardware.ascend.generations import A910, Generation
+from kubeletplugin.hardware.ascend.generations import A910
 from kubeletplugin.hardware.ascend.templates import draws_of
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.port import FoundObject, NoRoom
@@ -43,8 +45,8 @@ def found_on(chip: Chip, present: Iterable[Vnpu]) -> tuple[FoundObject, ...]:
     return tuple(FoundObject(VnpuInstance(chip.vdie, vnpu.template, vnpu.id), handle_of(vnpu.id)) for vnpu in present)
 
 
-def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:
-    """The resource that is too small for one more vNPU of a template, and its users; "" if there is room."""
+def shortage(chip: Chip, card: Card, template: str, present: Iterable[Vnpu]) -> str:
+    """The resource that is too small for one more vNPU of a template, its users and the remedy; "" if there is room."""
     if card.scheme is None:
         return ""
     wanted = draws_of(card.scheme, template)
@@ -52,13 +54,19 @@ def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:
         users = {vnpu.id: draws_of(card.scheme, vnpu.template).get(counter, 0) for vnpu in present}
         if sum(users.values()) + amount > card.scheme.counters[counter]:
             holders = ", ".join(str(number) for number, used in users.items() if used)
-            return f"{counter} of card {card.name} is used by vNPU {holders}"
+            return (
+                f"{counter} of card {card.name} is used by vNPU {holders}; if none of them is of a claim, remove them "
+                f"with npu-smi set -t destroy-vnpu -i {chip.card_id} -c {chip.device_id} -v <id>"
+            )
     return ""
 
 
-def excluded(generation: Generation, card: Card, modes: Modes) -> Mapping[Offer, str]:
+def excluded(npu: Npu, modes: Modes) -> Mapping[Offer, str]:
     """The offers that the modes of a chip exclude, each with the reason and the remedy."""
+    card = npu.card
     reasons: dict[Offer, str] = {}
+    if npu.memory is LACKS:
+        reasons["share"] = "the driver does not say how much memory the card has"
     if modes.shared is False:
         reasons["share"] = (
             f"container sharing of card {card.name} is off; turn it on with npu-smi set -t device-share, which is lost "
@@ -66,10 +74,26 @@ def excluded(generation: Generation, card: Card, modes: Modes) -> Mapping[Offer,
         )
     if card.scheme is None:
         return reasons
-    if modes.for_machines:
+    if modes.for_machines is True:
         reasons["partitions"] = (
             "vNPUs of this node are for virtual machines; change that with npu-smi set -t vnpu-mode -d 0"
         )
-    elif modes.symmetric and generation == A910:
+    elif modes.symmetric is True and npu.generation == A910:
         reasons["partitions"] = f"card {card.name} is in SMP mode, in which it cannot be divided; set AMP mode"
+    return reasons
+
+
+def unread(npu: Npu, modes: Modes) -> Mapping[Offer, str]:
+    """The offers that depend on facts that were never read, each with the call that failed."""
+    reasons: dict[Offer, str] = {}
+    for fact in (npu.memory, modes.shared):
+        if isinstance(fact, Unread):
+            reasons["share"] = fact.why
+    if npu.card.partitions_unread:
+        reasons["partitions"] = npu.card.partitions_unread
+    elif npu.card.scheme is not None:
+        symmetric = modes.symmetric if npu.generation == A910 else LACKS
+        for mode in (modes.for_machines, symmetric):
+            if isinstance(mode, Unread):
+                reasons["partitions"] = mode.why
     return reasons

@@ -2,12 +2,13 @@
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from driver.errors import TransientFault
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread
 from kubeletplugin.hardware.ascend.dcmi import abi
 from kubeletplugin.hardware.ascend.facts import ENGINES, ActiveFault, Resources, Template, Vnpu
 
@@ -89,18 +90,18 @@ class Dcmi:
         self.call("dcmi_get_driver_version", text, ctypes.c_uint(len(text)))
         return _text(text.value)
 
-    def dies(self) -> tuple[tuple[Die, ...], tuple[str, ...]]:
-        """All NPU chips of the node, in order, and messages for cards that cannot be read."""
+    def cards(self) -> tuple[int, ...]:
+        """The numbers of the node's cards, in order."""
         count, cards = ctypes.c_int(), (ctypes.c_int * abi.MAX_CARDS)()
         self.call("dcmi_get_card_list", ctypes.byref(count), cards, abi.MAX_CARDS)
-        found: list[Die] = []
-        faults: list[str] = []
-        for card in sorted(cards[: max(0, min(count.value, abi.MAX_CARDS))]):
-            try:
-                found += self._on_card(card)
-            except DcmiError as error:
-                faults.append(f"card {card}: {error}")
-        return tuple(found), tuple(faults)
+        return tuple(sorted(cards[: max(0, min(count.value, abi.MAX_CARDS))]))
+
+    def chips_on(self, card: int) -> int:
+        """The number of NPU chips on a card."""
+        npus, mcu, cpu = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        pointers = (ctypes.byref(each) for each in (npus, mcu, cpu))
+        self.call("dcmi_get_device_id_in_card", card, *pointers)
+        return npus.value
 
     def physical_id(self, die: Die) -> int:
         """The number in ``/dev/davinci<n>``."""
@@ -268,19 +269,21 @@ class Dcmi:
         self.call(function, die.card, die.device, ctypes.byref(count), answer, ctypes.c_uint(abi.MAX_FAULTS))
         return tuple(code for code in answer[: max(0, min(count.value, abi.MAX_FAULTS))] if code)
 
-    def ask(self, unknown: T, question: Any, *arguments: Any) -> T:
-        """The answer of ``question``, or ``unknown`` if the driver does not support it.
+    def ask(self, question: Callable[..., T], *arguments: Any) -> Answer[T]:
+        """The answer of ``question``, a method of this class. Only DCMI's own words for it mean that the driver lacks
+        what was asked for.
 
         Raises:
             DcmiError: the chip or the library is gone.
         """
         try:
-            answer: T = question(*arguments)
+            return question(*arguments)
         except DcmiError as error:
+            if error.code in LACKING:
+                return LACKS
             if error.code in GONE or error.code == DcmiCode.NO_LIBRARY:
                 raise
-            return unknown
-        return answer
+            return Unread(str(error))
 
     def _loaded(self) -> ctypes.CDLL:
         with self._lock:
@@ -294,12 +297,6 @@ class Dcmi:
                     raise DcmiError("dcmi_init", code)
                 self._library = library
             return self._library
-
-    def _on_card(self, card: int) -> Iterator[Die]:
-        npus, mcu, cpu = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-        pointers = (ctypes.byref(each) for each in (npus, mcu, cpu))
-        self.call("dcmi_get_device_id_in_card", card, *pointers)
-        return (Die(card, device) for device in range(npus.value))
 
     def _info(self, die: Die, command: int, sub_command: int, answer: ctypes.Structure) -> None:
         size = ctypes.c_uint(ctypes.sizeof(answer))

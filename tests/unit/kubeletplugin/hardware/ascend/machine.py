@@ -5,7 +5,7 @@ from pathlib import Path
 
 from driver.kinds import Severity
 from driver.observe import logger
-from kubeletplugin.hardware.ascend.backend import AscendHardware, HostFiles
+from kubeletplugin.hardware.ascend.backend import AscendHardware, Host
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
 from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severities
 from kubeletplugin.hardware.ascend.npusmi import Run
@@ -13,6 +13,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.sysfs import Sysfs
+from simulation.clock import VirtualClock
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import Model
 from tests.fakes.sysfs_tree import add_function
@@ -45,6 +46,7 @@ class Machine:
         self.root = root
         self.dcmi = FakeDcmi(root / "dcmi")
         self.files = FakeDeviceFiles(self.dcmi)
+        self.clock = VirtualClock()
 
     def add(self, model: Model, **changes: str | int | None) -> list[int]:
         """Add a card, in a slot of its own; see ``FakeDcmi.add``."""
@@ -74,9 +76,8 @@ class Machine:
         """A new instance of the backend, with a driver that lacks some functions."""
         return AscendHardware(
             Dcmi(library or str(self.dcmi.library(without))),
-            HostFiles(Sysfs(str(self.root / "sys")), self.files, str(self.root / "host")),
+            Host(Sysfs(str(self.root / "sys")), self.files, self.clock, str(self.root / "host"), run),
             logger("test"),
-            run,
             Severities(levels, codes or {}),
             ask=ask,
         )

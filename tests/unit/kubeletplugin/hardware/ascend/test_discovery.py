@@ -1,6 +1,7 @@
 """Cards are found through DCMI, whatever a driver lacks."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TypeVar
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_driver_that_lacks_a_function_has_its_cards_served(machine: Machine, f
 @pytest.mark.parametrize("code", [DcmiCode.NOT_SUPPORTED, DcmiCode.INNER_ERROR, DcmiCode.NOT_PERMITTED, -9999])
 def test_functions_that_fail_cost_their_values_only(machine: Machine, code: int) -> None:
     machine.add(ASCEND_910B3)
-    needed = {"dcmi_get_device_chip_info_v2", "dcmi_get_multi_die_policy"}
+    needed = {"dcmi_get_device_chip_info_v2", "dcmi_get_device_board_info"}
     machine.dcmi.change({f"fault.{function}": int(code) for function in OPTIONAL if function not in needed})
     card = only(machine)
     assert (card.type, card.memory_mib, card.pci_bus_id, card.driver_version) == ("910B", 0, "", "")
@@ -113,8 +114,13 @@ def test_functions_that_fail_cost_their_values_only(machine: Machine, code: int)
 def test_while_it_is_not_known_whether_dies_are_given_together_none_is(machine: Machine) -> None:
     machine.add(ASCEND_910C)
     machine.dcmi.change({"fault.dcmi_get_multi_die_policy": int(DcmiCode.TIMEOUT)})
-    with pytest.raises(TransientFault, match="multi_die_policy"):
-        machine.start().cards()
+    machine.add(ASCEND_910B3)
+    hardware = machine.start()
+    with capture_logs() as logs:
+        assert [card.name for card in hardware.cards()] == ["npu-2"], "the card of another kind does not wait for it"
+    assert any("multi_die_policy" in line["problem"] for line in logs)
+    machine.dcmi.change({"fault.dcmi_get_multi_die_policy": None})
+    assert [card.name for card in hardware.cards()] == ["npu-0", "npu-2"]
 
 
 def test_a_driver_that_lacks_values_has_cards_with_unknown_ones(machine: Machine) -> None:
@@ -167,6 +173,55 @@ def test_what_never_changes_is_read_once(machine: Machine) -> None:
     assert machine.dcmi.calls("dcmi_get_device_die_v2") == 5
 
 
+ONCE = (*OPTIONAL[:9], "dcmi_get_device_die_v2", "dcmi_get_device_logic_id", "dcmi_get_card_list")
+
+
+@pytest.mark.parametrize("function", ONCE)
+@pytest.mark.parametrize("model", [ASCEND_310P3, ASCEND_910B3, ASCEND_910C], ids=lambda model: model.name)
+def test_after_an_error_of_a_moment_the_cards_are_as_a_new_process_finds_them(
+    machine: Machine, function: str, model: Model
+) -> None:
+    machine.add(model)
+    hardware = machine.start()
+    machine.dcmi.change({f"fault.{function}": int(DcmiCode.TIMEOUT)})
+    with suppress(TransientFault):
+        hardware.cards()
+    machine.dcmi.change({f"fault.{function}": None})
+    assert hardware.cards() == machine.start().cards()
+
+
+@pytest.mark.parametrize("function", ONCE)
+def test_what_was_known_of_a_chip_stays_while_it_is_not_answered(machine: Machine, function: str) -> None:
+    machine.add(ASCEND_910B3)
+    hardware = machine.start()
+    known = hardware.cards()
+    machine.dcmi.change({f"fault.{function}": int(DcmiCode.TIMEOUT)})
+    for _ in range(3):
+        assert hardware.cards() == known
+        machine.clock.advance(600)
+
+
+@pytest.mark.parametrize("function", ["dcmi_get_device_hbm_info", "dcmi_get_template_info_all", "dcmi_get_device_info"])
+def test_a_chip_of_which_a_fact_is_not_known_is_not_divided_as_another_chip(machine: Machine, function: str) -> None:
+    machine.add(ASCEND_910B3)
+    machine.dcmi.change({f"fault.{function}": int(DcmiCode.TIMEOUT)})
+    hardware = machine.start()
+    (card,) = hardware.cards()
+    assert card.scheme is None
+    assert f"{function}: timeout (code -8006)" in card.partitions_unread
+    assert f"{function}: timeout (code -8006)" in hardware.health()["npu-0"].message
+
+
+def test_a_card_that_could_not_be_read_is_not_gone(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    (card,) = machine.start().cards()
+    machine.dcmi.change({"fault.dcmi_get_device_chip_info_v2": int(DcmiCode.TIMEOUT)})
+    hardware = machine.start()
+    assert hardware.cards() == ()
+    with pytest.raises(TransientFault, match="dcmi_get_device_chip_info_v2"):
+        hardware.observe(card)
+
+
 class TestPairs:
     """The dies of a 910C."""
 
@@ -213,7 +268,7 @@ def test_a_library_that_cannot_be_loaded_or_does_not_begin_is_asked_again(machin
         absent.cards()
     machine.dcmi.change({"fault.dcmi_init": int(DcmiCode.INNER_ERROR)})
     hardware = machine.start()
-    with pytest.raises(DcmiError, match="dcmi_init"):
+    with pytest.raises(TransientFault, match="dcmi_init"):
         hardware.cards()
     machine.dcmi.change({"fault.dcmi_init": None})
     assert len(hardware.cards()) == 1

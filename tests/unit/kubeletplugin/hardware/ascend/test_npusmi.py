@@ -13,52 +13,74 @@ from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from tests.fakes.dcmi.models import ASCEND_910B3
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 
-MAPPING = """
-	NPU ID                         Chip ID                        Chip Logic ID                  Chip Name
-	1                              0                              0                              Ascend 310P3
-	1                              1                              1                              Ascend 310P3
-	1                              2                              -                              Mcu
-	4                              0                              2                              Ascend 310P3
-"""
-BOARD = """
-	NPU ID                         : {card}
-	Software Version               : 25.2.0
-	Firmware Version               : 7.1.0.5.220
-	Board ID                       : 0x64
-	PCIe Bus Info                  : 0000:{bus}:00.0
-	Chip Name                      : Ascend310P3
-	VDie ID                        : A6B2C3D4 20A00E23 15380A14 CC0300A4 {card:08X}
-	Chip Phy ID                    : {phy}
-"""
-MEMORY = """
-	NPU ID                         : 1
-	DDR Capacity(MB)               : 21527
-	DDR Clock Speed(MHz)           : 2133
-"""
+HEADINGS = ("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
+FIVE = (*HEADINGS[:3], "Chip Phy-ID", "Chip Name")
+MAPPING = (
+    HEADINGS,
+    ("1", "0", "0", "Ascend 310P3"),
+    ("1", "1", "1", "Ascend 310P3"),
+    ("1", "2", "-", "Mcu"),
+    ("4", "0", "2", "Ascend 310P3"),
+)
+DIE = "A6B2C3D4 20A00E23 15380A14 CC0300A4 {card:08X}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """As ``npu-smi info -m`` prints it."""
+    return "".join("\t" + "".join(f"{value:31}" for value in row).rstrip() + "\n" for row in rows)
+
+
+def listed(values: Mapping[str, object]) -> str:
+    """As ``npu-smi info -t`` prints it."""
+    return "".join(f"\t{name:31}: {value}\n" for name, value in values.items())
+
+
+BOARD_310P = {
+    "NPU ID": 1,
+    "Software Version": "25.2.0",
+    "Firmware Version": "7.1.0.5.220",
+    "Board ID": "0x64",
+    "PCIe Bus Info": "0000:{bus}:00.0",
+    "Chip Name": "310P3",
+    "Die ID": DIE,
+}
+BOARD_910B = {"Chip Type": "Ascend", "Chip Name": "910B1", "Board ID": "0x30", "VDie ID": DIE, "NDie ID": "0 0 0 0 0"}
+BOARD_910C = {"Chip Type": "Ascend", "Chip Name": "Ascend910", "Board ID": "0xb3", "VDie ID": DIE}
+BOARD_950 = {"Chip Name": "Ascend950PR", "DDie ID": DIE}
+IDS = "vdie id, die id, ddie id"
+BOARD = listed(BOARD_310P)
+MEMORY = listed({"NPU ID": 1, "DDR Capacity(MB)": 21527, "DDR Clock Speed(MHz)": 2133})
+HBM = listed({"NPU ID": 1, "DDR Capacity(MB)": 0, "HBM Capacity(MB)": 65536})
 
 
 class Tool:
-    """``npu-smi`` with fixed answers; those about some cards fail."""
+    """``npu-smi`` with fixed answers.
+
+    Args:
+        failing: calls whose arguments have one of these texts fail, as long as it is there.
+    """
 
     def __init__(self, answers: Mapping[str, str], *failing: str):
         self.answers = answers
-        self.failing = failing
+        self.failing = set(failing)
+        self.calls: list[str] = []
 
     def __call__(self, arguments: Sequence[str]) -> str:
         command = " ".join(arguments)
+        self.calls.append(command)
         if any(part in command for part in self.failing):
             raise subprocess.CalledProcessError(1, ["npu-smi", *arguments])
         return self.answers[command]
 
 
 def answers() -> dict[str, str]:
-    chips = [(1, 0, "81", 0), (1, 1, "82", 1), (4, 0, "c1", 2)]
+    chips = [(1, 0, "81"), (1, 1, "82"), (4, 0, "c1")]
     of_chips: dict[str, str] = {}
-    for card, device, bus, phy in chips:
+    for card, device, bus in chips:
         where = f"-i {card} -c {device}"
-        of_chips[f"info -t board {where}"] = BOARD.format(card=10 * card + device, bus=bus, phy=phy)
+        of_chips[f"info -t board {where}"] = BOARD.format(card=10 * card + device, bus=bus)
         of_chips[f"info -t memory {where}"] = MEMORY
-    return {"info -m": MAPPING, **of_chips}
+    return {"info -m": table(MAPPING), **of_chips}
 
 
 def with_files(machine: Machine) -> Machine:
@@ -92,9 +114,103 @@ def test_cards_are_given_whole_and_are_not_watched(machine: Machine) -> None:
 def test_a_chip_that_cannot_be_read_is_reported_and_the_others_are_found() -> None:
     node = npusmi.find(Tool(answers(), "-i 1 -c 1"))
     assert [(chip.card_id, chip.device_id) for chip in node.chips] == [(1, 0), (4, 0)]
-    assert "card 1, chip 1" in node.faults[0]
+    assert "card 1, chip 1: npu-smi info -t board -i 1 -c 1: " in node.faults[0]
     nameless = {**answers(), "info -t board -i 4 -c 0": "nonsense"}
-    assert len(npusmi.find(Tool(nameless)).chips) == 2
+    node = npusmi.find(Tool(nameless))
+    assert len(node.chips) == 2
+    assert node.faults == ("card 4, chip 0: npu-smi info -t board -i 4 -c 0: prints none of the fields " + IDS,)
+
+
+REAL: Mapping[str, tuple[Sequence[Sequence[str]], Mapping[str, object], str, tuple[int, str, int]]] = {
+    "910B, four columns": (
+        [HEADINGS, ("1", "0", "0", "Ascend 910B1"), ("1", "1", "-", "Mcu")],
+        BOARD_910B,
+        HBM,
+        (0, "Ascend 910B1", 65536),
+    ),
+    "910B, five columns": (
+        [
+            FIVE,
+            ("1", "0", "0", "4", "Ascend 910B1"),
+            ("1", "1", "-", "-", "Mcu"),
+        ],
+        BOARD_910B,
+        HBM,
+        (4, "Ascend 910B1", 65536),
+    ),
+    "310P, five columns": (
+        [FIVE, ("1", "0", "0", "4", "Ascend 310P3")],
+        BOARD_310P,
+        MEMORY,
+        (4, "Ascend 310P3", 21527),
+    ),
+    "310P, total memory": (
+        [HEADINGS, ("1", "0", "0", "Ascend 310P3")],
+        BOARD_310P,
+        listed({"Total DDR Capacity(MB)": 43693}),
+        (0, "Ascend 310P3", 43693),
+    ),
+    "950, six columns": (
+        [
+            ("NPU ID", "Slot ID", "Chip ID", "Chip Logic ID", "Chip Phy-ID", "Chip Name"),
+            ("0", "3", "0", "0", "5", "Ascend950PR"),
+        ],
+        BOARD_950,
+        HBM,
+        (5, "Ascend 950PR", 65536),
+    ),
+}
+"""Tables of chips, fields of a board and of its memory, as public outputs of tools have them; what is found in them."""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_tools_print_of_chips_is_read_by_the_names_of_columns_and_fields(machine: Machine, name: str) -> None:
+    rows, board, memory, expected = REAL[name]
+    card = int(rows[1][0])
+    printed = {
+        "info -m": table(rows),
+        f"info -t board -i {card} -c 0": listed(board).format(bus="81", card=7),
+        f"info -t memory -i {card} -c 0": memory,
+    }
+    machine.files.more.add(f"davinci{expected[0]}")
+    (found,) = machine.start(library="/nowhere", run=Tool(printed)).cards()
+    assert (found.index, found.model, found.memory_mib) == expected
+    assert found.uuid == "A6B2C3D4-20A00E23-15380A14-CC0300A4-00000007"
+
+
+def test_both_dies_of_a_910c_are_one_card(machine: Machine) -> None:
+    rows = [FIVE, *(("2", str(n), str(n), str(n), "Ascend910") for n in (0, 1))]
+    boards = {f"info -t board -i 2 -c {n}": listed(BOARD_910C).format(card=n) for n in (0, 1)}
+    sizes = {f"info -t memory -i 2 -c {n}": HBM for n in (0, 1)}
+    machine.files.more |= {"davinci0", "davinci1"}
+    (found,) = machine.start(library="/nowhere", run=Tool({"info -m": table(rows), **boards, **sizes})).cards()
+    assert (found.type, found.memory_mib) == ("910C", 131072)
+
+
+def test_a_tool_that_prints_another_table_is_not_understood() -> None:
+    with pytest.raises(TransientFault, match="NPU ID"):
+        npusmi.find(Tool({"info -m": "\tCard    Chip\n\t0    0\n"}))
+
+
+@pytest.mark.parametrize("topic", ["board", "memory"])
+def test_what_the_tool_did_not_say_once_is_asked_again_and_what_it_said_is_not(machine: Machine, topic: str) -> None:
+    tool = Tool(answers(), f"-t {topic} -i 1 -c 0")
+    hardware = with_files(machine).start(library="/nowhere", run=tool)
+    during = hardware.cards()
+    if topic == "memory":
+        assert during[0].memory_mib == 0
+        assert hardware.observe(during[0]).unread.keys() == {"share"}
+        assert "npu-smi info -t memory -i 1 -c 0" in hardware.health()["npu-0"].message
+    else:
+        assert [card.name for card in during] == ["npu-1", "npu-2"]
+    tool.failing.clear()
+    machine.clock.advance(10)
+    assert hardware.cards() == machine.start(library="/nowhere", run=Tool(answers())).cards()
+    tool.calls.clear()
+    tool.failing.add("-c")
+    assert len(hardware.cards()) == 3
+    assert tool.calls == ["info -m"]
+    assert hardware.observe(hardware.cards()[0]).unread == {}
 
 
 def test_a_tool_that_fails_is_asked_again(machine: Machine) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read
 from kubeletplugin.hardware.ascend.facts import Chip, Resources, Template
 from kubeletplugin.hardware.ascend.generations import A910, B910, C910, P310, Generation, generation_of
 from kubeletplugin.hardware.ascend.templates import (
@@ -24,9 +25,17 @@ from kubeletplugin.hardware.ascend.templates import (
 )
 from kubeletplugin.hardware.partitions import Scheme
 
+
+def divided(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[str, ...]]:
+    """The scheme and the warnings of a chip of which all facts are known."""
+    scheme, warnings = scheme_of(chip, generation)
+    assert not isinstance(scheme, Unread)
+    return if_read(scheme), warnings
+
+
 INFERENCE = table_scheme(P310_24G, 21527, P310)
 TRAINING_32 = table_scheme(A910_32G, 32768, A910)
-TRAINING_30 = scheme_of(Chip(0, 0, 0, "", "910A", aicore=30, memory_mib=32768), A910)[0]
+TRAINING_30 = divided(Chip(0, 0, 0, "", "910A", aicore=30, hbm_mib=32768), A910)[0]
 CORES24 = table_scheme(CORES_24, 65536, B910)
 CORES20 = table_scheme(CORES_20_64G, 65536, B910)
 CORES20_32G = table_scheme(CORES_20_32G, 32768, B910)
@@ -129,7 +138,17 @@ def test_the_combination_rules_of_the_manuals_hold(scheme: Scheme, templates: li
 def test_a_chip_is_of_the_generation_that_its_name_and_board_say(
     name: str, board: int, chips: int, generation: str
 ) -> None:
-    assert generation_of(name, board, chips).type == generation
+    found = generation_of(name, board, chips)
+    assert not isinstance(found, Unread)
+    assert found.type == generation
+
+
+@pytest.mark.parametrize("name", ["910B3", "Ascend910", "910A"])
+def test_a_chip_that_may_be_one_of_two_generations_is_of_none_until_its_board_is_known(name: str) -> None:
+    unread = Unread("board_info: timeout (code -8006)")
+    assert generation_of(name, unread, 1) == unread
+    assert generation_of(name, unread, 2) == C910, "of the 910s, only this one has two chips"
+    assert generation_of("310P3", unread, 1) == P310
 
 
 @pytest.mark.parametrize(
@@ -160,21 +179,21 @@ NOTHING_SAID = Resources()
 
 
 def chip(
-    table: Table, memory_mib: int, templates: tuple[Template, ...] | None = None, resources: Resources = NOTHING_SAID
+    table: Table, memory_mib: int, templates: Answer[tuple[Template, ...]] = LACKS, resources: Resources = NOTHING_SAID
 ) -> Chip:
-    own = Chip(0, 0, 0, "VDIE", "910B3", aicore=table.resources.aicore, memory_mib=memory_mib)
+    own = Chip(0, 0, 0, "VDIE", "910B3", aicore=table.resources.aicore, hbm_mib=memory_mib)
     return replace(own, templates=templates, resources=resources)
 
 
 def test_a_driver_that_lists_what_the_table_says_gives_the_same_scheme_and_no_warning() -> None:
     listed = chip(CORES_20_64G, 65536, templates=tuple(reversed(CORES_20_64G.templates)))
-    assert scheme_of(listed, B910) == (CORES20, ())
+    assert divided(listed, B910) == (CORES20, ())
 
 
 def test_the_drivers_list_counts_more_than_the_table_and_the_difference_is_told() -> None:
     own = Template("vir04_1c_12g", 4, 1, 12288)
     half = replace(CORES_20_64G.templates[1], aicpu=2)
-    scheme, warnings = scheme_of(chip(CORES_20_64G, 65536, templates=(half, own)), B910)
+    scheme, warnings = divided(chip(CORES_20_64G, 65536, templates=(half, own)), B910)
     assert scheme
     assert {part.profile for part in scheme.partitions} == {"vir04_1c_12g", "vir10_3c_32g"}
     assert draws_of(scheme, "vir10_3c_32g")["aicpu"] == 2
@@ -188,19 +207,36 @@ def test_the_drivers_list_counts_more_than_the_table_and_the_difference_is_told(
 
 def test_a_chip_that_is_not_known_is_divided_as_its_driver_says() -> None:
     half = Template("vir16_4c", 16, 4, 32768)
-    listed = Chip(0, 0, 0, "V", "960", aicore=32, memory_mib=65536, templates=(half,), resources=Resources(32, 8))
-    scheme, warnings = scheme_of(listed, Generation("960"))
+    listed = Chip(0, 0, 0, "V", "960", aicore=32, hbm_mib=65536, templates=(half,), resources=Resources(32, 8))
+    scheme, warnings = divided(listed, Generation("960"))
     assert scheme
     assert (scheme.name, len(scheme.partitions), warnings) == ("vnpu-960", 2, ())
 
 
 def test_a_chip_without_templates_cannot_be_divided() -> None:
-    assert scheme_of(Chip(0, 0, 0, "V", "960", aicore=32, memory_mib=65536), Generation("960")) == (None, ())
-    assert scheme_of(chip(CORES_20_64G, 65536, templates=()), B910) == (None, ())
+    assert divided(Chip(0, 0, 0, "V", "960", aicore=32, hbm_mib=65536), Generation("960")) == (None, ())
+    assert divided(chip(CORES_20_64G, 65536, templates=()), B910) == (None, ())
+
+
+TIMEOUT = Unread("timeout (code -8006)")
+
+
+@pytest.mark.parametrize("fact", ["hbm_mib", "templates", "resources"])
+def test_a_chip_of_which_a_fact_is_not_known_gets_no_table_of_another_chip(fact: str) -> None:
+    whole = chip(CORES_20_64G, 65536, templates=CORES_20_64G.templates, resources=Resources(20, 7))
+    parts: dict[str, Answer[object]] = {fact: TIMEOUT}
+    assert scheme_of(replace(whole, **parts), B910) == (TIMEOUT, ())  # type: ignore[arg-type]
+
+
+def test_a_fact_that_no_scheme_is_made_of_is_not_needed() -> None:
+    chip_310b = Chip(0, 0, 0, "V", "310B1", aicore=1, hbm_mib=TIMEOUT, ddr_mib=TIMEOUT, resources=TIMEOUT)
+    assert scheme_of(chip_310b, Generation("310B", has_hbm=False)) == (LACKS, ())
+    chip_310p = Chip(0, 0, 0, "V", "310P3", aicore=8, hbm_mib=TIMEOUT, ddr_mib=21527)
+    assert divided(chip_310p, P310)[0] == INFERENCE
 
 
 def test_drivers_that_list_the_templates_of_half_the_memory_divide_all_of_it() -> None:
-    scheme, warnings = scheme_of(chip(CORES_20_64G, 65536, templates=CORES_20_32G.templates), B910)
+    scheme, warnings = divided(chip(CORES_20_64G, 65536, templates=CORES_20_32G.templates), B910)
     assert scheme
     memory = {part.profile: part.memory_mib for part in scheme.partitions}
     assert memory["vir05_1c_8g"] == 14336
@@ -210,7 +246,7 @@ def test_drivers_that_list_the_templates_of_half_the_memory_divide_all_of_it() -
 
 def test_a_chip_that_is_not_divided_reports_fewer_ai_cpus_than_it_has_to_divide() -> None:
     idle = chip(CORES_20_64G, 65536, resources=Resources(20, 6, {"vpc": 9}))
-    assert scheme_of(idle, B910)[0] == CORES20
+    assert divided(idle, B910)[0] == CORES20
 
 
 def test_a_vnpu_gets_no_more_than_its_part_of_the_memory_that_programs_can_use() -> None:

@@ -58,7 +58,10 @@ def test_foreign_vnpus_are_observed_and_take_their_place(machine: Machine) -> No
         VnpuInstance(card.uuid, "", 108),
     ]
     hardware.ensure(VnpuInstance(card.uuid, "vir10_3c_32g", 100))
-    with pytest.raises(NoRoom, match="of card npu-0 is used by vNPU 100, 107"):
+    remedy = "remove them with npu-smi set -t destroy-vnpu -i 0 -c 0 -v <id>"
+    with pytest.raises(
+        NoRoom, match=f"of card npu-0 is used by vNPU 100, 107; if none of them is of a claim, {remedy}"
+    ):
         hardware.ensure(VnpuInstance(card.uuid, "vir05_1c_16g", 101))
 
 
@@ -161,6 +164,35 @@ def test_the_modes_of_a_chip_narrow_what_it_is_offered_as(
     found = hardware.observe(hardware.cards()[0]).excluded
     assert found.keys() == excluded.keys()
     assert all(excluded[offer] in found[offer] for offer in found)
+
+
+@pytest.mark.parametrize(
+    ("function", "unread"),
+    [
+        ("dcmi_get_device_share_enable", {"share"}),
+        ("dcmi_get_vdevice_mode", {"partitions"}),
+        ("dcmi_get_npu_work_mode", {"partitions"}),
+        ("dcmi_get_device_hbm_info", {"share", "partitions"}),
+        ("dcmi_get_template_info_all", {"partitions"}),
+    ],
+)
+def test_offers_that_depend_on_what_was_never_read_are_told_with_the_call(
+    machine: Machine, function: str, unread: set[str]
+) -> None:
+    machine.add(ASCEND_910A)
+    good = machine.start()
+    (card,) = good.cards()
+    good.observe(card)
+    machine.dcmi.change({f"fault.{function}": int(DcmiCode.TIMEOUT)})
+    hardware = machine.start()
+    (found,) = hardware.cards()
+    state = hardware.observe(found)
+    assert state.unread.keys() == unread
+    assert all(f"{function}: timeout (code -8006)" in why for why in state.unread.values())
+    assert good.observe(card).unread == {}, "what was known holds"
+    machine.dcmi.change({f"fault.{function}": None})
+    (found,) = hardware.cards()
+    assert hardware.observe(found) == good.observe(card)
 
 
 def test_smp_mode_keeps_only_a_910a_from_being_divided(machine: Machine) -> None:
