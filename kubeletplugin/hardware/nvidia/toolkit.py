@@ -30,24 +30,29 @@ class ToolkitFiles:
         self._name = program
         self._hook = hook
         self._program = str(host.seen(program))
-        self._known: dict[str, Edits] = {}
+        self._known: dict[str, tuple[Edits, tuple[str, ...]]] = {}
+        """The answer for each version of the driver, and the files of the host that it names and that were there."""
 
     def edits(self, version: str) -> Edits:
-        """See ``DriverFiles``. The toolkit runs once for each version of the driver.
+        """See ``DriverFiles``. The toolkit runs once for each version of the driver, and again when a file is gone that
+        its answer names: an upgrade has replaced the toolkit or moved the driver.
 
         Raises:
             TransientFault: the program fails or has an invalid answer, or the node does not have the hook, without
                 which no container could start.
         """
-        if version not in self._known:
+        known = self._known.get(version)
+        if known is None or not all(self._host.exists(path) for path in known[1]):
             here, hook = f"--driver-root={self._root.seen('/')}", f"--nvidia-cdi-hook-path={self._hook_path()}"
             command = [self._program, "--quiet", "cdi", "generate", "--mode=nvml", "--format=json", here, hook]
             text = self._commands.run(command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
             try:
-                self._known[version] = self._translated(json.loads(text)["containerEdits"])
+                edits = self._translated(json.loads(text)["containerEdits"])
             except (ValueError, KeyError, TypeError) as error:
                 raise TransientFault(f"{self._program}: does not answer with a CDI spec: {error}") from error
-        return self._known[version]
+            named = [*(hook.path for hook in edits.hooks), *(mount.host_path for mount in edits.mounts)]
+            known = self._known[version] = edits, tuple(path for path in named if self._host.exists(path))
+        return known[0]
 
     def _hook_path(self) -> str:
         """Path of the hook on the host. If none is given, ``nvidia-ctk`` names one in /usr/bin, whether it exists or

@@ -164,6 +164,42 @@ def test_an_operator_who_prefers_the_toolkit_gets_the_files_that_it_lists(
     assert len([line for line in bench.machine.commands.log() if "cdi generate" in line]) == 1
 
 
+@pytest.mark.parametrize("gone", ["usr/local/nvidia/toolkit/nvidia-cdi-hook", "usr/lib64/libcuda.so.1"])
+def test_the_toolkit_is_asked_again_when_a_file_of_its_answer_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    bench = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk")
+
+    def answer(hook: str, library: str) -> None:
+        bench.machine.file(hook)
+        bench.machine.file(library)
+        hooks = [{"hookName": "createContainer", "path": f"/{hook}"}]
+        mounts = [{"hostPath": f"/{path}", "containerPath": f"/{path}"} for path in (library, "never/there")]
+        bench.machine.commands.answer("nvidia-ctk", json.dumps({"containerEdits": {"hooks": hooks, "mounts": mounts}}))
+
+    def paths() -> list[str]:
+        edits = hardware.edits(Use("claim", hardware.cards()[0]), {})
+        return [edits.hooks[0].path, edits.mounts[0].host_path]
+
+    answer("usr/local/nvidia/toolkit/nvidia-cdi-hook", "usr/lib64/libcuda.so.1")
+    hardware = bench.start()
+    before = ["/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/usr/lib64/libcuda.so.1"]
+    assert paths() == before
+    answer("usr/bin/nvidia-cdi-hook", "usr/lib/libcuda.so.1")
+    assert paths() == before, "they are still there"
+    (bench.machine.host / gone).unlink()
+    bench.machine.commands.fail("nvidia-ctk")
+    for _ in range(2):
+        with pytest.raises(TransientFault):
+            paths()
+    bench.machine.commands.fail("nvidia-ctk", fails=False)
+    assert paths() == ["/usr/bin/nvidia-cdi-hook", "/usr/lib/libcuda.so.1"]
+    asked = len(bench.machine.commands.log())
+    paths()
+    assert len(bench.machine.commands.log()) == asked
+
+
 def test_a_toolkit_that_answers_something_else_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
     bench = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk")
