@@ -261,7 +261,7 @@ def _offers(card: Card, offer: Collection[Offer]) -> Collection[Offer]:
 def _parts(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
     whole: tuple[Offer, DeviceKind, Partition | None] = ("whole", card.unit, None)
     share: tuple[Offer, DeviceKind, Partition | None] = ("share", share_of(card.unit), None)
-    parts = [whole, share]
+    parts = [whole, share] if card.memory_mib else [whole]  # the API refuses a share of nothing, and the slice with it
     if card.bridged:
         parts = [share if card.bridged.is_shared else whole]
     if card.scheme:

@@ -14,7 +14,7 @@ from driver.adoption.rules import MOST_DEVICES
 KINDS: Final = ("gpu", "npu", "share", "mig", "vnpu")
 GPU_TYPES: Final = tuple(
     "p4 p100 v100 t4 a2 a10 a10g a16 a30 a40 a100 a800 l4 l20 l40 l40s h20 h100 h200 h800 gh200 b100 b200 b300 "
-    "gb200 gb300".split()
+    "gb10 gb200 gb300".split()
 )
 NPU_TYPES: Final = ("310b", "310p", "910a", "910b", "910c")
 NPU_MODELS: Final = ("910b1", "910b2", "910b3", "910b4")

@@ -10,7 +10,7 @@ the top therefore breaks the upper half first and keeps the lower half whole as 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -204,3 +204,61 @@ H100_80GB = mig_scheme(
     ),
 )
 """H100-SXM5-80GB. Sizes: ``nvidia-smi mig -lgip`` (9.75, 19.62, 39.5 and 79.25 GiB)."""
+
+B200 = mig_scheme(
+    "mig-b200",
+    _mig(
+        ("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"),
+        (22528, 45312, 45312, 90880, 90880, 182272),
+        (18, 30, 36, 70, 72, 148),
+    ),
+)
+"""B200. Sizes: ``nvidia-smi mig -lgip`` (22, 44.25, 88.75 and 178 GiB)."""
+
+GB200 = mig_scheme(
+    "mig-gb200",
+    _mig(
+        ("1g.23gb", "1g.47gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb"),
+        (22528, 46592, 46592, 93952, 93952, 188160),
+        (18, 32, 38, 74, 76, 152),
+    ),
+)
+"""GB200. Sizes and multiprocessors: ``nvidia-smi mig -lgip`` (22 and 45.5 GiB) up to ``2g``; those of larger profiles,
+which are not public, as on a B200, in proportion."""
+
+_ENGINES = ("copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
+
+
+def _of_twelve_slices() -> Iterator[MigProfile]:
+    """The profiles of an RTX PRO 6000: one, two or four compute slices, and three times as many memory slices."""
+    starts = {1: (0, 3, 6, 9), 2: (0, 6), 4: (0,)}
+    sizes = {1: ("1g.24gb", 24192, 46), 2: ("2g.48gb", 48512, 94), 4: ("4g.96gb", 97408, 188)}
+    variants: Mapping[int, Mapping[str, tuple[int, int, int, int, int]]] = {
+        1: {
+            "": (1, 1, 1, 1, 0),
+            "+me": (1, 1, 1, 1, 1),
+            "+gfx": (1, 1, 1, 1, 0),
+            "+me.all": (1, 4, 4, 4, 1),
+            "-me": (1, 0, 0, 0, 0),
+        },
+        2: {"": (2, 2, 2, 2, 0), "+gfx": (2, 2, 2, 2, 0), "+me.all": (2, 4, 4, 4, 1), "-me": (2, 0, 0, 0, 0)},
+        4: {"": (4, 4, 4, 4, 1), "+gfx": (4, 4, 4, 4, 1)},
+    }
+    for slices, of_size in variants.items():
+        name, memory_mib, multiprocessors = sizes[slices]
+        for suffix, counts in of_size.items():
+            engines = {kind: count for kind, count in zip(_ENGINES, counts, strict=True) if count}
+            alone = 1 if suffix.startswith("+me") else len(starts[slices])
+            yield MigProfile(
+                name + suffix,
+                slices,
+                3 * slices,
+                starts[slices],
+                memory_mib,
+                engines={MULTIPROCESSORS: multiprocessors, **engines},
+                instances=alone,
+            )
+
+
+RTX_PRO_6000 = mig_scheme("mig-rtx-pro-6000", _of_twelve_slices())
+"""RTX PRO 6000 Blackwell. Source: ``nvidia-smi mig -lgip`` and ``-lgipp``; twelve memory slices."""

@@ -21,7 +21,16 @@ from kubeletplugin.hardware.ascend.templates import (
     P310_48G,
     table_scheme,
 )
-from kubeletplugin.hardware.partitions import A100_40GB, A100_80GB, H100_80GB, Partition, Scheme
+from kubeletplugin.hardware.partitions import (
+    A100_40GB,
+    A100_80GB,
+    B200,
+    GB200,
+    H100_80GB,
+    RTX_PRO_6000,
+    Partition,
+    Scheme,
+)
 
 SCHEMES: Mapping[str, Scheme] = {
     scheme.name: scheme
@@ -29,6 +38,9 @@ SCHEMES: Mapping[str, Scheme] = {
         A100_40GB,
         A100_80GB,
         H100_80GB,
+        B200,
+        GB200,
+        RTX_PRO_6000,
         table_scheme(P310_24G, 24576, P310),
         table_scheme(P310_48G, 49152, P310),
         table_scheme(A910_32G, 32768, A910),

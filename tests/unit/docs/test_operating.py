@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from benchmarks.memory.sizes import SIZES
 from driver.quantity import Quantity
 from driver.settings import Settings
+from kubeletplugin.hardware.simulated import shipped_profiles
 from tests.unit.docs.pages import ROOT, page
 
 PAGE = page("docs/operating.md")
@@ -30,6 +31,11 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
 def test_a_setting_is_listed_with_its_default(name: str, default: Any) -> None:
     text = f"[{', '.join(default)}]" if isinstance(default, tuple) else str(default) or '""'
     assert f"| `{name}` | `{text}` |" in PAGE
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_a_shipped_profile_is_listed(name: str) -> None:
+    assert f"`{name}`" in PAGE
 
 
 def megabytes(column: int) -> dict[str, int]:

@@ -125,7 +125,9 @@ class HardwareContract:
     def test_cards_differ_and_each_has_its_health(self, bench: HardwareBench) -> None:
         hardware = bench.start()
         cards = hardware.cards()
-        assert len({card.uuid for card in cards}) == len({card.pci_bus_id for card in cards}) == len(cards) > 0
+        assert len({card.uuid for card in cards}) == len(cards) > 0
+        gpus = [card for card in cards if card.unit == "gpu"]  # two NPUs may be behind one PCI function
+        assert len({card.pci_bus_id for card in gpus}) == len(gpus)
         assert list(cards) == sorted(cards, key=lambda card: (card.unit, card.index))
         assert {card.name for card in cards} <= set(hardware.health())
         assert bench.start().cards() == cards

@@ -28,14 +28,15 @@ class SimulatedBench:
         return self.memory or FileStore(self.files, "/state/hardware.json", f"boot-{self.boots}")
 
     def uses(self) -> Sequence[Use]:
-        first, second, *others = self.start().cards()
+        first, *rest = self.start().cards()
         uses = []
         if first.scheme:
             parts = first.scheme.partitions
             smallest = [part for part in parts if part.profile == parts[0].profile]
             uses += [Use("mine", first, smallest[0]), Use("yours", first, smallest[1])]
-        if first.unit == "npu":
-            return uses
+        if first.unit == "npu" or not first.memory_mib:
+            return uses or [Use(f"claim-{card.index}", card) for card in (first, *rest)]
+        second, *others = rest
         share, cards = Share("a", 1024, 10), tuple(card.uuid for card in others)
         sharing = [GpuConfig(sharing="mps"), GpuConfig(sharing="timeSlicing", interval="long")]
         uses += [Use("mps", second, share=share, config=sharing[0])]
@@ -77,16 +78,16 @@ def bench(request: pytest.FixtureRequest, profile: str) -> SimulatedBench:
     return SimulatedBench(profile, in_memory=request.param)
 
 
-@pytest.mark.parametrize("profile", ["a100x4", "h100x8"])
+@pytest.mark.parametrize("profile", ["a100x4", "h100x8", "b200x8", "gb200x4", "rtx-pro-6000x2", "dgx-station-a100"])
 class TestGpus(HardwareContract, MigModeContract):
     pass
 
 
-@pytest.mark.parametrize("profile", ["ascend310px4", "ascend910bx8"])
+@pytest.mark.parametrize("profile", ["ascend310px4", "ascend910bx8", "atlas-300i-duo"])
 class TestNpus(HardwareContract, ChosenIdContract):
     pass
 
 
-@pytest.mark.parametrize("profile", ["t4x2"])
+@pytest.mark.parametrize("profile", ["t4x2", "l40sx2", "gb300x4", "b300x8", "ascend910cx8", "ascend950x8", "gb10"])
 class TestCardsThatCannotBeDivided(HardwareContract):
     pass

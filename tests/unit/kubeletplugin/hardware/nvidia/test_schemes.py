@@ -9,6 +9,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from kubeletplugin.hardware import partitions
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.partitions import A100_40GB, H100_80GB, Partition, Scheme
@@ -67,7 +68,17 @@ def test_counters_admit_the_sets_of_instances_that_the_device_admits(fake: FakeN
                 assert fits(scheme, created)
 
 
-@pytest.mark.parametrize(("model", "table"), [(A100, A100_40GB), (H100, H100_80GB)], ids=lambda value: value.name)
+@pytest.mark.parametrize(
+    ("model", "table"),
+    [
+        (A100, A100_40GB),
+        (H100, H100_80GB),
+        (B200, partitions.B200),
+        (GB200, partitions.GB200),
+        (RTX_PRO_6000, partitions.RTX_PRO_6000),
+    ],
+    ids=lambda value: value.name,
+)
 def test_the_device_agrees_with_the_built_in_table(fake: FakeNvml, model: Model, table: Scheme) -> None:
     fake.add(model)
     offered = {(partition.profile, partition.slot) for partition in scheme_of(fake).partitions}
@@ -109,6 +120,13 @@ def test_placements_of_other_layouts_are_not_guessed(fake: FakeNvml, model: Mode
     fake.add(model)
     (card,) = Finder(Nvml(str(fake.library([PLACEMENTS]))), Sysfs("/missing"), VirtualClock()).find().cards
     assert card.scheme is None
+
+
+def test_the_table_of_twelve_slices_is_what_the_device_says(fake: FakeNvml) -> None:
+    fake.add(RTX_PRO_6000)
+    said, table = scheme_of(fake), partitions.RTX_PRO_6000
+    assert said.counters == table.counters
+    assert {part.suffix: part for part in said.partitions} == {part.suffix: part for part in table.partitions}
 
 
 def test_smaller_partitions_come_first_and_those_with_more_engines_later(fake: FakeNvml) -> None:
