@@ -18,7 +18,8 @@ class AscendResource:
         selects: a CEL condition on ``model`` (the lower-case model) and ``type``.
         capacity_mib: the most memory that a pod may ask for; 0 if a part of the chip cannot be asked for.
         allocatable_mib: what a whole card has for programs.
-        templates: memory in MiB by vNPU template, ascending.
+        templates: names of vNPU templates by memory in MiB, ascending. Drivers of different versions have different
+            names for the same part of a chip, and not all have the smallest part: any of them will do.
         dies: how many of the resource are a module, whose chips are given together.
     """
 
@@ -26,7 +27,7 @@ class AscendResource:
     selects: str
     capacity_mib: int = 0
     allocatable_mib: int = 0
-    templates: Mapping[str, int] = field(default_factory=dict)
+    templates: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     dies: int = 1
 
     @property
@@ -58,33 +59,56 @@ CHIPS: Final = (
     AscendResource("huawei.com/Ascend910", 'type.startsWith("910")'),
     AscendResource("huawei.com/Ascend310", 'type.startsWith("310") && type != "310P"'),
     AscendResource(
-        "huawei.com/Ascend310P", 'type == "310P"', 24576, 21527, {"vir01": 3072, "vir02": 6144, "vir04": 12288}
+        "huawei.com/Ascend310P",
+        'type == "310P"',
+        24576,
+        21527,
+        {3072: ("vir01",), 6144: ("vir02",), 12288: ("vir04",)},
     ),
     AscendResource(
         "huawei.com/Ascend910A",
         'type == "910A"',
         32768,
         32768,
-        {"vir02": 2184, "vir04": 4369, "vir08": 8738, "vir16": 17476},
+        {2184: ("vir02",), 4369: ("vir04",), 8738: ("vir08",), 17476: ("vir16",)},
     ),
     AscendResource(
         "huawei.com/Ascend910B2",
         _model("910b2"),
         65536,
         65536,
-        {"vir03_1c_8g": 8192, "vir06_1c_16g": 16384, "vir12_3c_32g": 32768},
+        {8192: ("vir03_1c_8g", "vir06_1c_16g"), 16384: ("vir06_1c_16g",), 32768: ("vir12_3c_32g",)},
     ),
     AscendResource(
-        "huawei.com/Ascend910B3", _model("910b3"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+        "huawei.com/Ascend910B3",
+        _model("910b3"),
+        65536,
+        65536,
+        {16384: ("vir05_1c_16g",), 32768: ("vir10_3c_32g",)},
     ),
     AscendResource(
-        "huawei.com/Ascend910B4", _model("910b4"), 32768, 32768, {"vir05_1c_8g": 8192, "vir10_3c_16g": 16384}
+        "huawei.com/Ascend910B4",
+        _model("910b4"),
+        32768,
+        32768,
+        {8192: ("vir05_1c_8g",), 16384: ("vir10_3c_16g",)},
     ),
+    # Older drivers divide a 910B4-1 by the names of a 910B4, into parts of twice the memory.
     AscendResource(
-        "huawei.com/Ascend910B4-1", _model("910b4-1"), 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}
+        "huawei.com/Ascend910B4-1",
+        _model("910b4-1"),
+        65536,
+        65536,
+        {16384: ("vir05_1c_16g", "vir05_1c_8g"), 32768: ("vir10_3c_32g", "vir10_3c_16g")},
     ),
+    # A 910C has 20 or 24 AI cores.
     AscendResource(
-        "huawei.com/Ascend910C", 'type == "910C"', 65536, 65536, {"vir05_1c_16g": 16384, "vir10_3c_32g": 32768}, dies=2
+        "huawei.com/Ascend910C",
+        'type == "910C"',
+        65536,
+        65536,
+        {16384: ("vir05_1c_16g", "vir06_1c_16g"), 32768: ("vir10_3c_32g", "vir12_3c_32g")},
+        dies=2,
     ),
 )
 

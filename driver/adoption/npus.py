@@ -29,8 +29,8 @@ def npus(request: AdoptedName, names: Names, faults: list[Fault]) -> Json:
     return spec_of(wanted, names)
 
 
-def _template(name: str) -> str:
-    return f'{{}}.profile == "{name}"'
+def _template(*names: str) -> str:
+    return f'{{}}.profile == "{names[0]}"' if len(names) == 1 else f"{{}}.profile in {listed(names)}"
 
 
 def _of_chip(chip: AscendResource, request: AdoptedName, faults: list[Fault]) -> list[Wanted]:
@@ -52,12 +52,12 @@ def _of_chip(chip: AscendResource, request: AdoptedName, faults: list[Fault]) ->
     if count > 1 and 0 < memory < chip.allocatable_mib:
         remedy = f"several cards are given whole: remove the memory, or ask for at least {chip.allocatable_mib} MiB"
         faults.append(Fault("metadata.name", remedy))
-    fitting = [name for name, size in chip.templates.items() if size >= memory]
+    fitting = [templates for size, templates in chip.templates.items() if size >= memory]
     if count > 1 and chip.dies > 1:
         return [_modules(whole, chip)]
     if count > 1 or not memory or not fitting:
         return [whole]
-    return [Wanted("npu", "vnpu", 1, (*selects, _template(fitting[0])))]
+    return [Wanted("npu", "vnpu", 1, (*selects, _template(*fitting[0])))]
 
 
 def _modules(whole: Wanted, chip: AscendResource) -> Wanted:

@@ -108,6 +108,15 @@ _MEANT: dict[str, dict[str, Any]] = {
     "lode-adopt.ascend.h310pn1-h310pm2048": {"class": "vnpu", "cel": ['.type == "310P"', '.profile == "vir01"']},
     "lode-adopt.ascend.h310pn1-h310pm22000": {"class": "npu", "cel": ['.type == "310P"']},
     "lode-adopt.ascend.h910b41n1": {"class": "npu", "cel": ['.endsWith("910b4-1")']},
+    "lode-adopt.ascend.h910b41n1-h910b41m8192": {
+        "class": "vnpu",
+        "cel": ['.endsWith("910b4-1")', '.profile in ["vir05_1c_16g", "vir05_1c_8g"]'],
+    },
+    "lode-adopt.ascend.h910b41n1-h910b41m32768": {
+        "class": "vnpu",
+        "cel": ['.endsWith("910b4-1")', '.profile in ["vir10_3c_32g", "vir10_3c_16g"]'],
+    },
+    "lode-adopt.ascend.h910b41n1-h910b41m65536": {"class": "npu", "cel": ['.endsWith("910b4-1")']},
     "lode-adopt.ascend.h910b4n1-h910b4m4096-h910b4c25.v-hami-dcore": {
         "class": "npu-share",
         "capacity": {"memory": "4096Mi", "cores": "25"},

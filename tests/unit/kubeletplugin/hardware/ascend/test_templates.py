@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.adoption.chips import CHIPS
 from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read
 from kubeletplugin.hardware.ascend.facts import Chip, Resources, Template
 from kubeletplugin.hardware.ascend.generations import A910, B910, C910, P310, Generation, generation_of
@@ -233,6 +234,17 @@ def test_a_fact_that_no_scheme_is_made_of_is_not_needed() -> None:
     assert scheme_of(chip_310b, Generation("310B", has_hbm=False)) == (LACKS, ())
     chip_310p = Chip(0, 0, 0, "V", "310P3", aicore=8, hbm_mib=TIMEOUT, ddr_mib=21527)
     assert divided(chip_310p, P310)[0] == INFERENCE
+
+
+@pytest.mark.parametrize("table", [CORES_20_64G, CORES_20_32G], ids=lambda table: table.name)
+def test_requests_of_other_systems_find_a_part_of_a_910b4_1_by_the_names_of_every_driver(table: Table) -> None:
+    scheme, _ = divided(chip(CORES_20_64G, 65536, templates=table.templates), B910)
+    (wanted,) = [each for each in CHIPS if each.resource == "huawei.com/Ascend910B4-1"]
+    assert scheme
+    for least, names in wanted.templates.items():
+        found = [part for part in scheme.partitions if part.profile in names]
+        assert found
+        assert all(least * 0.85 < part.memory_mib <= least for part in found), "less what the driver keeps"
 
 
 def test_drivers_that_list_the_templates_of_half_the_memory_divide_all_of_it() -> None:
