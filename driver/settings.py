@@ -36,6 +36,12 @@ class NvidiaSettings(Section):
 
     driver_root: str = "/"
     """The root of the driver's files; that of a driver container is ``/run/nvidia/driver``."""
+    library_folders: tuple[Annotated[str, Field(pattern="^/")], ...] = ()
+    """Folders below ``driver_root`` in which libraries are looked for first, for hosts that have them elsewhere than
+    known distributions."""
+    linker: Literal["hook", "environment"] = "hook"
+    """How programs in containers find the driver's libraries: a hook tells the linker, which needs a shell on the host;
+    or the variable LD_LIBRARY_PATH does, in place of that of the image."""
     host_root: str = "/host"
     """Where the plugin's pod sees the host's ``/``."""
     mig: Literal["dynamic", "static"] = "dynamic"

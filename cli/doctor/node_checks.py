@@ -45,6 +45,8 @@ class ObservedNode:
     """Libraries of ``VendorFacts.library`` that are installed below the driver's root."""
     device_folders: tuple[str, ...] = ("/dev",)
     """``/dev``, and that of a driver container."""
+    hook_lacks: tuple[str, ...] = ()
+    """Programs of the host that the hook of NVIDIA's cards needs and that are not there."""
     bridge: ObservedBridge | None = None
     """None where the settings serve no device plugins."""
 
@@ -53,6 +55,7 @@ def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
     """All findings, in the order in which a node is set up."""
     return (
         *_hardware(facts),
+        *_hook(facts),
         *_folders(facts),
         _boot_id(facts),
         *check_runtimes(facts.runtimes, facts.cdi_root),
@@ -75,7 +78,10 @@ def _hardware(facts: ObservedNode) -> Iterator[Finding]:
         if needs.library in facts.libraries:
             yield ok("driver", needs.brand, f"{needs.library} is installed")
         else:
-            remedy = f"{needs.remedy}; if it is installed elsewhere, give its folder with --driver-root"
+            remedy = (
+                f"{needs.remedy}; if it is installed elsewhere, give its root with --driver-root, and the folders of "
+                "its libraries with --settings"
+            )
             yield Finding(serious, "driver", needs.brand, f"{needs.library} was not found", remedy)
         missing = [name for name in needs.device_files if name not in facts.device_files]
         numbers = [
@@ -91,6 +97,21 @@ def _hardware(facts: ObservedNode) -> Iterator[Finding]:
             yield Finding(serious, "device nodes", needs.brand, message, remedy)
         else:
             yield ok("device nodes", needs.brand, f"all {count} cards are in {where}")
+
+
+def _hook(facts: ObservedNode) -> Iterator[Finding]:
+    if not facts.cards.get("nvidia"):
+        return
+    if facts.hook_lacks:
+        message = f"the host has no {', '.join(facts.hook_lacks)}: no container with a card would start"
+        remedy = (
+            "set kubeletplugin.nvidia.linker to environment, or nvidiaCtk to the path of NVIDIA's nvidia-ctk, and give "
+            "the settings with --settings"
+        )
+        serious: Status = "warning" if facts.hardware == "simulated" else "failed"
+        yield Finding(serious, "hook", facts_of("nvidia").brand, message, remedy)
+    else:
+        yield ok("hook", facts_of("nvidia").brand, "what tells the linker of the driver's libraries can run")
 
 
 _FOLDERS: Final[Mapping[FolderState, tuple[str, str]]] = {

@@ -12,6 +12,8 @@ from cli.doctor.bridge_look import look_at_bridge
 from cli.doctor.node_checks import FolderState, ObservedNode, PluginSocket
 from cli.doctor.runtime_look import look_at_runtimes
 from driver.settings import Settings
+from kubeletplugin.hardware.nvidia.driverfiles import missing_for_hook
+from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.pci import cards_on_bus
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, facts_of
@@ -20,17 +22,7 @@ from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1
 from kubeletplugin.sockets import channel_to
 
 ANSWER_SECONDS = 2.0
-_LIBRARIES = (
-    "usr/lib64",
-    "usr/lib",
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib/aarch64-linux-gnu",
-    "lib64",
-    "usr/local/nvidia/lib64",
-    "usr/local/Ascend/driver/lib64",
-    "usr/local/Ascend/driver/lib64/driver",
-    "usr/local/dcmi",
-)
+_ASCEND = ("/usr/local/Ascend/driver/lib64", "/usr/local/Ascend/driver/lib64/driver", "/usr/local/dcmi")
 
 
 def look(settings: Settings, root: str = "/", driver_root: str = "") -> ObservedNode:
@@ -64,7 +56,8 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         cards=cards_on_bus(Sysfs(str(node / "sys"))),
         device_folders=tuple(device_folders),
         device_files=frozenset(name for folder in device_folders for name in _names(_below(node, folder))),
-        libraries=frozenset(name for folder in driver_roots for name in _libraries(_below(node, folder))),
+        libraries=frozenset(name for folder in driver_roots for name in _libraries(settings, node, folder)),
+        hook_lacks=_hook_lacks(settings, node),
         bridge=look_at_bridge(settings, node, boot_id),
     )
 
@@ -110,8 +103,16 @@ def _registrations(root: Path, folder: Path) -> Iterator[PluginSocket]:
         yield PluginSocket(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
 
 
-def _libraries(root: Path) -> Iterator[str]:
+def _libraries(settings: Settings, node: Path, folder: str) -> Iterator[str]:
+    folders = (*settings.kubeletplugin.nvidia.library_folders, *_ASCEND)
+    root = DriverRoot(folder, str(_below(node, folder)), folders=folders)
     for vendor in EVERY_VENDOR:
-        library = facts_of(vendor).library
-        if any((root / folder / library).exists() for folder in _LIBRARIES):
+        if root.library(library := facts_of(vendor).library):
             yield library
+
+
+def _hook_lacks(settings: Settings, node: Path) -> tuple[str, ...]:
+    section = settings.kubeletplugin.nvidia
+    if section.linker == "environment" or section.nvidia_ctk:
+        return ()
+    return missing_for_hook(DriverRoot("/", str(node)))

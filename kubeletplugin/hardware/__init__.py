@@ -24,6 +24,7 @@ card                a card, as every backend reports it
 | pci               the accelerators on the PCI bus
 partitions          partition schemes of cards
 | sysfs             reads the kernel's view of the machine
+| hostlinks         paths of the host without links
 | vendors           everything that differs by vendor outside the backends, in one table
 """
 

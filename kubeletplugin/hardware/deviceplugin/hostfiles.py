@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
-MOST_LINKS = 40
+from kubeletplugin.hardware.hostlinks import resolved
+
 MOST_NODES = 1024
 """Device nodes of one folder, and what is looked at for them at most."""
 
@@ -101,21 +102,4 @@ class SystemHostTree(HostTree):
         return Path(f"{self._root}{path}")
 
     def _resolved(self, path: str) -> str:
-        """The path without links, as the host sees it: an absolute link leads below the same root."""
-        left = [part for part in path.split("/") if part]
-        done, links = "", 0
-        while left:
-            part = left.pop(0)
-            if part in (".", ".."):
-                done = done if part == "." else posixpath.dirname(done).rstrip("/")
-                continue
-            here = f"{done}/{part}"
-            if stat.S_ISLNK(self._seen(here).lstat().st_mode):
-                if (links := links + 1) > MOST_LINKS:
-                    raise FileNotFoundError(f"{path}: too many links")
-                target = str(self._seen(here).readlink())
-                left = [part for part in target.split("/") if part] + left
-                done = "" if target.startswith("/") else done
-            else:
-                done = here
-        return done or "/"
+        return resolved(self._root, path)

@@ -9,7 +9,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Parts, Sharing
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
-from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles
+from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles, Linker
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
@@ -43,6 +43,7 @@ class NvidiaNode:
     """Path of ``nvidia-cdi-hook`` on the host; "" to look for it."""
     hami_library: str = "/usr/local/vgpu/libvgpu.so"
     """``libvgpu.so`` of HAMi-core on the host."""
+    linker: Linker = "hook"
     mig: MigUse = "dynamic"
     proc: str = "/proc"
     sys: str = "/sys"
@@ -62,16 +63,16 @@ def nvidia_hardware(
         TransientFault: the driver's library is not there; call again.
     """
     library = node.root.library(_LIBRARY)
-    path = node.nvml or (str(node.root.seen(library)) if library else "")
+    path = node.nvml or (str(node.root.found(library)) if library else "")
     if not path:
         raise TransientFault(
             f"no {_LIBRARY} below {node.root.on_host('/')}; install NVIDIA's driver, or set "
-            "kubeletplugin.nvidia.driverRoot"
+            "kubeletplugin.nvidia.driverRoot and libraryFolders"
         )
     nvml, run = Nvml(path), RunFolder(node.run_folder)
     host_path = str(node.host.seen("/"))
     services = SystemdServices(commands, host_path)
-    of_driver: DriverFiles = FoundFiles(node.root)
+    of_driver: DriverFiles = FoundFiles(node.root, node.host, node.linker)
     if node.toolkit:
         of_driver = ToolkitFiles(node.root, node.host, commands, node.toolkit, node.cdi_hook)
     sharing = Sharing(

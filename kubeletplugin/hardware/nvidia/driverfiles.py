@@ -1,11 +1,16 @@
 """The driver's files in every container with a card: libraries, programs, sockets, and a hook for the linker."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.edits import Edits, Hook, Mount
 from kubeletplugin.hardware.nvidia.root import DriverRoot
+from kubeletplugin.hardware.port import HardwareRefusal
+
+Linker = Literal["hook", "environment"]
+"""``hook``: a hook makes the links to libraries and the linker's cache. ``environment``: links are mounted, and
+LD_LIBRARY_PATH names the folders, for hosts without a shell."""
 
 _PROGRAMS = (
     "nvidia-smi",
@@ -35,6 +40,10 @@ _LINKED = {"libcuda.so": "libcuda.so.1"}
 """Names by which programs load a library at run time, beside its SONAME."""
 _FILE = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 _SOCKET = ("nosuid", "nodev", "noexec", "rbind", "rprivate")
+
+_SHELL: Final = "/bin/sh"
+_TOOLS: Final = ("tr", "grep", "head", "sed")
+"""What ``HOOK`` runs besides the linker's program, without which it says so and ends well."""
 
 # ldconfig changes its root before it reads anything, so the content of the image cannot lead it to the host's files.
 # The first match counts: later in the text are annotations, which users write.
@@ -66,22 +75,43 @@ class DriverFiles(Protocol):
         ...
 
 
-class FoundFiles:
-    """The driver's files as found below its root."""
+def missing_for_hook(host: DriverRoot) -> tuple[str, ...]:
+    """The programs of the host that the hook needs and that are not there."""
+    shell = () if host.exists(_SHELL) else (_SHELL,)
+    return (*shell, *(name for name in _TOOLS if host.binary(name) is None))
 
-    def __init__(self, root: DriverRoot):
+
+class FoundFiles:
+    """The driver's files as found below its root.
+
+    Args:
+        host: the host's ``/``, whose programs the hook runs; by default that of this process.
+        linker: how programs in containers find the libraries.
+    """
+
+    def __init__(self, root: DriverRoot, host: DriverRoot | None = None, linker: Linker = "hook"):
         self._root = root
+        self._host = host or DriverRoot()
+        self._linker: Linker = linker
 
     def edits(self, version: str) -> Edits:
         """See ``DriverFiles``.
 
         Raises:
             TransientFault: there are no libraries of this version.
+            HardwareRefusal: the host lacks programs that the hook needs; no container could start.
         """
+        missing = missing_for_hook(self._host) if self._linker == "hook" else ()
+        if missing:
+            raise HardwareRefusal(
+                f"the host has no {', '.join(missing)}, which the hook for the linker needs, so that no container "
+                "would start; set kubeletplugin.nvidia.linker to environment, or nvidiaCtk to NVIDIA's nvidia-ctk"
+            )
         libraries = self._root.libraries(version)
         if not libraries:
             raise TransientFault(
-                f"no libraries of driver {version} below {self._root.on_host('/')}; set kubeletplugin.nvidia.driverRoot"
+                f"no libraries of driver {version} below {self._root.on_host('/')}; set "
+                "kubeletplugin.nvidia.driverRoot and libraryFolders"
             )
         mounts = [self._mount(path, path, _FILE) for path in libraries]
         for path in libraries:
@@ -95,7 +125,11 @@ class FoundFiles:
         mounts += [self._mount(path, path, _FILE) for path in self._data(version, libraries)]
         mounts += [self._mount(path, path, _SOCKET) for path in _SOCKETS if self._root.exists(path)]
         folders = sorted({path.rpartition("/")[0] for path in libraries})
-        return Edits(mounts=tuple(mounts), hooks=(Hook("/bin/sh", ("sh", "-c", HOOK, "linker", *folders)),))
+        if self._linker == "hook":
+            return Edits(mounts=tuple(mounts), hooks=(Hook(_SHELL, ("sh", "-c", HOOK, "linker", *folders)),))
+        links = [self._mount(path, link, _FILE) for path in libraries for link in self._root.links_to(path)]
+        every = {mount.container_path: mount for mount in (*mounts, *links)}
+        return Edits(env=(("LD_LIBRARY_PATH", ":".join(folders)),), mounts=tuple(every.values()))
 
     def _data(self, version: str, libraries: Sequence[str]) -> Iterator[str]:
         """Files beside the libraries and programs: those of display libraries, and the firmware of the cards."""

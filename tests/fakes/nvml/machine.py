@@ -12,6 +12,7 @@ from tests.fakes.nvml.models import Model
 VERSION = "580.65.06"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PROGRAMS = ("nvidia-smi", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-persistenced")
+SHELL = ("bin/sh", "usr/bin/tr", "usr/bin/grep", "usr/bin/head", "bin/sed")
 _CAPS_MAJOR = 511
 
 
@@ -41,6 +42,8 @@ class FakeMachine:
             self.file(f"usr/bin/{name}")
         self.file("usr/local/vgpu/libvgpu.so", "shrreg_major_version")
         self.file("run/nvidia-persistenced/socket")
+        for name in SHELL:
+            self.file(name)
         self.node("nvidiactl", 195, 255)
         self.node("nvidia-uvm", 510, 0)
         self.node("nvidia-uvm-tools", 510, 1)

@@ -48,6 +48,6 @@ class TimeSlices:
         program, library = self._root.binary("nvidia-smi"), self._root.library("libnvidia-ml.so.1")
         if program is None:
             raise TransientFault(f"no nvidia-smi below {self._root.on_host('/')}; set kubeletplugin.nvidia.driverRoot")
-        command = [str(self._root.seen(program)), "compute-policy", "-i", card]
-        environment = {"LD_PRELOAD": str(self._root.seen(library))} if library else {}
+        command = [str(self._root.found(program)), "compute-policy", "-i", card]
+        environment = {"LD_PRELOAD": str(self._root.found(library))} if library else {}
         self._commands.run([*command, f"--set-timeslice={_NUMBERS[interval]}"], environment)

@@ -72,6 +72,10 @@ def test_a_node_that_has_everything_passes(change: dict[str, Any]) -> None:
             ("failed", "device nodes", "missing in /dev: hisi_hdc"),
         ),
         ({**ASCEND, "libraries": frozenset()}, ("failed", "driver", "libdcmi.so was not found")),
+        (
+            {"hook_lacks": ("/bin/sh", "tr")},
+            ("failed", "hook", "the host has no /bin/sh, tr: no container with a card would start"),
+        ),
         ({"hardware": "simulated", "libraries": frozenset()}, ("warning", "driver", "libnvidia-ml.so.1 was not found")),
         ({"folders": {"/var/run/cdi": "missing"}}, ("failed", "folder", "does not exist")),
         ({"folders": {"/var/run/cdi": "no folder"}}, ("failed", "folder", "is not a folder")),
