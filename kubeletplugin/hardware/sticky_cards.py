@@ -8,7 +8,6 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.port import CardSource, HardwarePorts, HardwareRefusal, Health
 
-_SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
 
 
@@ -72,7 +71,7 @@ class StickyCards(CardSource):
         return self._hardware.source.unread_cards()
 
     def health(self) -> Mapping[str, Health]:
-        """See ``CardSource``. A card that the backend does not report is lost."""
+        """See ``CardSource``. A card that the backend does not report is lost, unless it could not read all."""
         health = self._health()
         with self._lock:
             failed = [card for name, card in sorted(self._seen.items()) if health.get(name, Health()).state == "fatal"]
@@ -87,22 +86,27 @@ class StickyCards(CardSource):
             reported = self._reported = self._hardware.source.health()
         except TransientFault:
             known = self._known()
-            silent = {card.name for card in known if not self._answers(card)}
+            silent = {card.name: why for card in known if (why := self._silence(card))}
             if not silent:
                 raise
             last = self._reported
-            return {card.name: _SILENT if card.name in silent else last.get(card.name, Health()) for card in known}
+            return {card.name: silent.get(card.name) or last.get(card.name, Health()) for card in known}
+        unread = "; ".join(self.unread_cards())
+        missing = Health("fatal", f"the card is not among those that could be read: {unread}") if unread else _LOST
         with self._lock:
-            lost = {name: _LOST for name in self._seen if name not in reported}
+            lost = {name: missing for name in self._seen if name not in reported}
         return {**reported, **lost}
 
     def _known(self) -> tuple[Card, ...]:
         with self._lock:
             return tuple(sorted(self._seen.values(), key=lambda card: card.order))
 
-    def _answers(self, card: Card) -> bool:
+    def _silence(self, card: Card) -> Health | None:
+        """The health of a card that does not answer; None if it does. Only the library knows whether it is gone."""
         try:
             self._hardware.control.observe(card)
-        except (HardwareRefusal, TransientFault):
-            return False
-        return True
+        except HardwareRefusal as refusal:
+            return Health("fatal", f"the card does not answer: {refusal}", recovery="reboot")
+        except TransientFault as fault:
+            return Health("fatal", f"the card does not answer: {fault}")
+        return None

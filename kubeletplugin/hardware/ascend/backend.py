@@ -79,6 +79,11 @@ class AscendHardware(Hardware):
         """See ``Hardware``. Problems are logged once."""
         return tuple(npu.card for npu in self._npus())
 
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``Hardware``."""
+        with self._lock:
+            return self._silent
+
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``. Reports the present faults of the chips, and what they did not answer."""
         return {npu.card.name: self._health(npu) for npu in self._npus()}
@@ -195,7 +200,7 @@ class AscendHardware(Hardware):
         self._report([*missing, *found.problems])
         with self._lock:
             self._known = {npu.card.uuid: npu for npu in found.npus}
-            self._silent = found.silent
+            self._silent = (*found.silent, *missing)
         return found.npus
 
     def _npu(self, uuid: str) -> Npu:
@@ -210,9 +215,7 @@ class AscendHardware(Hardware):
                     return npu
         except DcmiError as error:
             raise _refusal(error, uuid) from error
-        with self._lock:
-            silent = self._silent
-        if silent:
+        if silent := self.unread_cards():
             raise TransientFault(f"card {uuid} is not among those that could be read: {'; '.join(silent)}")
         raise CardGone(f"card {uuid} is not there")
 

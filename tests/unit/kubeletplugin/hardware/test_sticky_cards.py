@@ -57,6 +57,31 @@ def test_a_lost_card_stays_with_the_reason_until_it_is_back() -> None:
     assert (node.hardware.cards(), node.hardware.health()) == (before, {"gpu-0": Health(), "gpu-1": Health()})
 
 
+class Unreadable(HardwareDecorator):
+    """Hardware that cannot read every card."""
+
+    def unread_cards(self) -> tuple[str, ...]:
+        return ("card 0: DCMI: dcmi_get_device_die_v2: timeout (code -8006)",)
+
+
+def test_a_failed_card_is_not_said_to_be_gone_while_not_all_can_be_read() -> None:
+    node = Node()
+    node.ask()
+    node.lose("gpu-0")
+    node.ask()
+    node.before = Unreadable(node.backend)
+    for _ in range(2):
+        node.start()
+        node.ask()
+        found = node.hardware.health()["gpu-0"]
+        assert (found.state, found.recovery) == ("fatal", "none")
+        assert "timeout (code -8006)" in found.message
+    node.before = HardwareDecorator(node.backend)
+    node.start()
+    node.ask()
+    assert node.hardware.health()["gpu-0"].recovery == "reboot"
+
+
 def test_a_lost_card_stays_lost_over_restarts_until_it_is_back() -> None:
     node = Node()
     before = node.ask()
@@ -168,7 +193,8 @@ def test_a_card_that_hangs_does_not_work_and_the_others_stay_as_they_were() -> N
     node.before.decorated = Hanging(node.backend, "gpu-0")
     assert node.hardware.cards() == before
     health = node.hardware.health()
-    assert (health["gpu-0"].state, health["gpu-0"].message) == ("fatal", "the card does not answer")
+    why = "the card does not answer: gpu-0 did not answer within 5 s"
+    assert health["gpu-0"] == Health("fatal", why), "nobody has said that it is gone, so no reboot is asked for"
     assert health["gpu-1"] == Health()
 
 

@@ -218,8 +218,12 @@ def test_a_card_that_could_not_be_read_is_not_gone(machine: Machine) -> None:
     machine.dcmi.change({"fault.dcmi_get_device_chip_info_v2": int(DcmiCode.TIMEOUT)})
     hardware = machine.start()
     assert hardware.cards() == ()
+    assert any("dcmi_get_device_chip_info_v2: timeout" in why for why in hardware.unread_cards())
     with pytest.raises(TransientFault, match="dcmi_get_device_chip_info_v2"):
         hardware.observe(card)
+    machine.dcmi.change({"fault.dcmi_get_device_chip_info_v2": None})
+    assert hardware.cards() == (card,)
+    assert hardware.unread_cards() == ()
 
 
 class TestPairs:
