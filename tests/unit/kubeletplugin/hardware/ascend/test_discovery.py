@@ -11,6 +11,7 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.guarded import Guard
+from kubeletplugin.hardware.known_answers import FIRST_PAUSE_SECONDS
 from tests.fakes.dcmi.models import (
     ASCEND_310B,
     ASCEND_310P3,
@@ -222,6 +223,7 @@ def test_a_card_that_could_not_be_read_is_not_gone(machine: Machine) -> None:
     with pytest.raises(TransientFault, match="dcmi_get_device_chip_info_v2"):
         hardware.observe(card)
     machine.dcmi.change({"fault.dcmi_get_device_chip_info_v2": None})
+    machine.clock.advance(FIRST_PAUSE_SECONDS)
     assert hardware.cards() == (card,)
     assert hardware.unread_cards() == ()
 
