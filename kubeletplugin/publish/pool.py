@@ -65,8 +65,9 @@ class PoolBuilder:
 
     def pool(self, node: Object, contents: Inventory) -> DesiredPool | None:
         """The slices for ``contents``, as the API server stores them; None if it would refuse them."""
-        slices = build_slices(contents.devices, contents.counter_sets, self._node_name, self._names)
-        desired = DesiredPool(self._node_name, node["metadata"]["uid"], self._dropped.adopt(slices))
+        uid = str(node["metadata"]["uid"])
+        slices = build_slices(contents.devices, contents.counter_sets, self._node_name, self._names, uid)
+        desired = DesiredPool(self._node_name, uid, self._dropped.adopt(slices))
         violations = faults(desired.slices)
         for fault in violations:
             self._reports.once("inventory is not valid", field=fault.field, reason=fault.message)

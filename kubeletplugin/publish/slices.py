@@ -18,6 +18,9 @@ from driver.wire import Json, slice_from, slice_spec_to
 
 API_VERSION = "resource.k8s.io/v1"
 
+_UID_LETTERS = 8
+"""Characters of a Node's uid that tell nodes apart whose names are too long."""
+
 
 @dataclass(frozen=True, slots=True)
 class DesiredPool:
@@ -80,11 +83,15 @@ Action = Create | Update | Delete
 
 
 def build_slices(
-    devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names
+    devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names, node_uid: str = ""
 ) -> tuple[Slice, ...]:
     """The slices of a node's pool, at least one: a pool without devices has one empty slice ("driver up, no devices").
 
-    Slice names depend only on the position. They sort in the order of the devices, in which allocators try them.
+    Slice names depend only on the node and the position. They sort in the order of the devices, in which allocators try
+    them.
+
+    Args:
+        node_uid: the uid of the Node; only names of slices of nodes with very long names have it.
     """
     restricted = any(device.consumes or device.taints or _has_lists(device) for device in devices)
     device_parts = list(_batches(devices, MAX_DEVICES_RESTRICTED if restricted else MAX_DEVICES)) or [()]
@@ -97,26 +104,24 @@ def build_slices(
         slice_count=len(device_parts) + len(counter_parts),
         scope=NodeScope(node_name=node_name),
     )
+    head = slice_prefix(node_name, node_uid, names.driver)
     return (
-        *(
-            replace(blank, name=slice_name(node_name, names.driver, "counters", i), counter_sets=part)
-            for i, part in enumerate(counter_parts)
-        ),
-        *(
-            replace(blank, name=slice_name(node_name, names.driver, "devices", i), devices=part)
-            for i, part in enumerate(device_parts)
-        ),
+        *(replace(blank, name=f"{head}counters-{i:03d}", counter_sets=part) for i, part in enumerate(counter_parts)),
+        *(replace(blank, name=f"{head}devices-{i:03d}", devices=part) for i, part in enumerate(device_parts)),
     )
 
 
-def slice_name(node_name: str, driver: str, content: str, index: int) -> str:
-    """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for it is cut and gets a digest."""
-    tail = f"-{driver}-{content}-{index:03d}"
-    room = MAX_DNS_SUBDOMAIN - len(tail)
+def slice_prefix(node_name: str, node_uid: str, driver: str) -> str:
+    """``<node>-<driver>-``, with which the names of a node's slices begin, each a DNS subdomain.
+
+    Of a node name that is too long, the end is replaced by ``x`` and the beginning of the Node's uid. The policy
+    own-slices.<driver> admits these names only; it knows the uid from the plugin's token.
+    """
+    room = MAX_DNS_SUBDOMAIN - len(f"-{driver}-counters-000")
     if len(node_name) > room:
-        digest = hashlib.sha256(node_name.encode()).hexdigest()[:8]
-        node_name = f"{node_name[: room - 9].rstrip('.-')}-{digest}"
-    return node_name + tail
+        end = f"x{node_uid[:_UID_LETTERS]}"
+        node_name = node_name[: room - _UID_LETTERS - 1] + end
+    return f"{node_name}-{driver}-"
 
 
 def _batches(items: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from testclusters import ControlPlane
 Object = dict[str, Any]
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
+NODE_UID = "authentication.kubernetes.io/node-uid"
 CONTROLLER = "system:serviceaccount:lode-system:lode-controller"
 PLUGIN = "system:serviceaccount:lode-plugin:lode-kubeletplugin"
 RESOURCE_CLAIM_CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
@@ -70,19 +71,20 @@ class Identity:
         pool = urllib3.PoolManager(ca_certs=_authority(control_plane), retries=False)
         return cls(control_plane.server, pool, urllib3.HTTPHeaderDict({"Authorization": f"Bearer {token}"}))
 
-    def as_user(self, user: str, *groups: str, node: str = "") -> "Identity":
+    def as_user(self, user: str, *groups: str, node: str = "", node_uid: str = "") -> "Identity":
         """The same connection as another user.
 
         A service account gets the groups that it always has, and with ``node`` the extra field of a token that is bound
-        to a pod on that node.
+        to a pod on that node, and with ``node_uid`` the one with its uid.
         """
         headers = urllib3.HTTPHeaderDict({"Impersonate-User": user})
         if user.startswith("system:serviceaccount:"):
             groups = (*groups, "system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}")
         for group in (*groups, "system:authenticated"):
             headers.add("Impersonate-Group", group)
-        if node:
-            headers.add(f"Impersonate-Extra-{NODE_NAME.replace('/', '%2f')}", node)
+        for key, value in ((NODE_NAME, node), (NODE_UID, node_uid)):
+            if value:
+                headers.add(f"Impersonate-Extra-{key.replace('/', '%2f')}", value)
         return Identity(self.server, self.pool, headers)
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, patch: str = "merge") -> Response:

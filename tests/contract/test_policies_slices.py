@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kubeletplugin.publish.slices import slice_name
+from kubeletplugin.publish.slices import slice_prefix
 from tests.contract.identity import (
     CONTROLLER,
     GARBAGE_COLLECTOR,
@@ -104,13 +104,46 @@ def test_everybody_can_write_a_slice_back_unchanged_as_the_storage_migrator_does
         assert admin.request("PUT", path, changed).status == 403
 
 
-@pytest.mark.parametrize("length", [1, 200, 231, 232, 244])
-@pytest.mark.parametrize(("content", "index"), [("devices", 0), ("counters", 99)])
-def test_a_plugin_can_write_the_names_that_it_gives(admin: Identity, length: int, content: str, index: int) -> None:
+UID = "0f3c9a1e-5f6b-4d0e-9d55-6f4b8f3f2a10"
+
+
+@pytest.mark.parametrize("length", [1, 200, 231, 232, 240, 244])
+@pytest.mark.parametrize("name", ["devices-000", "counters-099"])
+def test_a_plugin_can_write_the_names_that_it_gives(admin: Identity, length: int, name: str) -> None:
     node = "n" * length
-    wanted = {**slice_of(OUR_DRIVER, node), "metadata": {"name": slice_name(node, OUR_DRIVER, content, index)}}
-    created = admin.as_user(PLUGIN, node=node).request("POST", f"{SLICES}?dryRun=All", wanted)
+    wanted = {**slice_of(OUR_DRIVER, node), "metadata": {"name": slice_prefix(node, UID, OUR_DRIVER) + name}}
+    created = admin.as_user(PLUGIN, node=node, node_uid=UID).request("POST", f"{SLICES}?dryRun=All", wanted)
     assert created.ok, created.message
+
+
+LONG = "-".join(["node"] * 48) + "0"
+"""A node name of 240 characters."""
+PREFIX = slice_prefix(LONG, UID, OUR_DRIVER)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{LONG[:150]}-lode.dev-devices-000",
+        f"{LONG[:150]}-more-lode.dev-devices-000",
+        f"{LONG[:222]}-0f3c9a1e-lode.dev-devices-000",
+        PREFIX.replace("x0f3c9a1e", "x0f3c9a1f") + "devices-000",
+        PREFIX.replace("x0f3c9a1e", "") + "devices-000",
+        f"{PREFIX}devices-100",
+        f"{PREFIX}shares-000",
+    ],
+)
+def test_a_plugin_of_a_node_with_a_long_name_cannot_write_other_names(admin: Identity, name: str) -> None:
+    """So it has as few slices as any other, and cannot take those of a node whose name begins like its own."""
+    assert len(LONG) == 240
+    wanted = {**slice_of(OUR_DRIVER, LONG), "metadata": {"name": name}}
+    refused = admin.as_user(PLUGIN, node=LONG, node_uid=UID).request("POST", f"{SLICES}?dryRun=All", wanted)
+    assert (refused.status, f"must be {PREFIX}devices-<number> or " in refused.message) == (403, True), refused.message
+
+
+def test_a_token_that_does_not_name_the_nodes_uid_cannot_write_slices_of_a_long_name(admin: Identity) -> None:
+    wanted = {**slice_of(OUR_DRIVER, LONG), "metadata": {"name": f"{PREFIX}devices-000"}}
+    assert admin.as_user(PLUGIN, node=LONG).request("POST", f"{SLICES}?dryRun=All", wanted).status == 403
 
 
 @pytest.mark.parametrize(

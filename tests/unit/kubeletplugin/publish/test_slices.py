@@ -1,5 +1,6 @@
 """Published slices become the wanted ones by few writes, and nobody ever takes a state in between for a whole pool."""
 
+import re
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -22,10 +23,10 @@ from kubeletplugin.publish.slices import (
     build_slices,
     plan_writes,
     same_content,
-    slice_name,
 )
 
 NAMES = Names()
+HEAD = "node-a-lode.dev-"
 Pool = dict[str, dict[str, Any]]
 
 
@@ -158,10 +159,13 @@ def test_slices_are_found_in_the_order_of_their_devices() -> None:
 
 
 def test_slice_names_of_long_node_names_are_valid_and_differ() -> None:
-    head = "n" * 240
-    names = {slice_name(f"{head}.{tail}", "lode.dev", "devices", 0) for tail in ("example.com", "example.org")}
-    assert len(names) == 2
-    assert all(len(name) <= 253 for name in names)
+    """The beginning of the Node's uid, and not of a name, keeps them apart."""
+    uids = ("1a2b3c4d-", "5e6f7a8b-")
+    names = [build_slices((), (), f"{'n' * 240}.com", NAMES, uid)[0].name for uid in uids]
+    assert len({*names}) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name) and len(name) <= 253 for name in names)
+    assert names[0] == f"{'n' * 222}x1a2b3c4d-lode.dev-devices-000"
+    assert build_slices((), (), "n" * 231, NAMES, "1a2b3c4d-")[0].name == f"{'n' * 231}-lode.dev-devices-000"
 
 
 # Planning
@@ -305,7 +309,7 @@ def small_pool(memories: list[int], counters: int) -> DesiredPool:
             *(
                 replace(
                     blank,
-                    name=slice_name("node-a", "lode.dev", "counters", i),
+                    name=f"{HEAD}counters-{i:03d}",
                     counter_sets=(CounterSet(f"set-{i}", {"card": Quantity.of(1)}),),
                 )
                 for i in range(counter_slices)
@@ -313,13 +317,13 @@ def small_pool(memories: list[int], counters: int) -> DesiredPool:
             *(
                 replace(
                     blank,
-                    name=slice_name("node-a", "lode.dev", "devices", i),
+                    name=f"{HEAD}devices-{i:03d}",
                     devices=(device(i, memory=memory, counted=counters > 0),),
                 )
                 for i, memory in enumerate(memories)
             ),
         )
-        or (replace(blank, name=slice_name("node-a", "lode.dev", "devices", 0)),),
+        or (replace(blank, name=f"{HEAD}devices-000"),),
     )
 
 
