@@ -27,6 +27,7 @@ backoff            exponential back-off
 | section          what all sections of the settings have in common
 | semver           semantic versions
 | threads          threads whose failure is reported
-| yaml_values      YAML that others wrote, as kubectl reads it, bounded
+| yaml_values      YAML that others wrote, bounded: as kubectl reads it, or as texts
 limits             limits of Kubernetes' API, and the syntax of names
+| bare             scalars of YAML as they are written
 """

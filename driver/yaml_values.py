@@ -1,6 +1,7 @@
-"""YAML as kubectl reads it, event by event, so that a file of a few thousand slices takes seconds and not minutes.
+"""YAML of others, event by event, so that a file of a few thousand slices takes seconds and not minutes.
 
-Nesting and aliases are limited, and timestamps stay strings, so that no input can exhaust memory or change its meaning.
+``yaml_values`` reads it as kubectl does; timestamps stay strings, so that no input changes its meaning. ``yaml_texts``
+leaves it to the caller what scalars mean. Nesting and aliases are limited, so that no input can exhaust memory.
 """
 
 import json
@@ -11,13 +12,18 @@ from typing import Any, Final
 
 import yaml
 
+from driver.bare import Bare
+
 MAX_DEPTH: Final = 100
 """Most levels of nesting in one document; no kind of the API needs nearly as many."""
 MAX_ALIASED: Final = 1_000_000
 """Most values that the aliases of one document may expand to."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_CORE = "tag:yaml.org,2002:"
+_CORE: Final = "tag:yaml.org,2002:"
+_MERGE: Final = "<<"
+_NOT_TEXT: Final = ("null", "bool", "int", "float", "timestamp")
+"""Tags of YAML's own types, as which a quoted scalar can be read, too."""
 
 
 class InvalidDocument(Exception):
@@ -51,6 +57,23 @@ def yaml_values(text: str) -> Iterator[Any]:
             reader = ValueReader()
         else:
             reader.take(event)
+
+
+def yaml_texts(text: str) -> Any:
+    """The first document of a text, whose scalars are texts (``Bare`` without quotes); None if there is none.
+
+    Merge keys are resolved: a mapping has what it lacks from those that ``<<`` names, and the first of them counts.
+
+    Raises:
+        InvalidDocument: the document is nested too deeply, or has a mapping that makes no sense.
+        yaml.YAMLError: the text is not YAML.
+    """
+    reader = _TextReader()
+    for event in yaml_events(text):
+        if type(event) is yaml.DocumentEndEvent:
+            break
+        reader.take(event)
+    return reader.root
 
 
 def one_line(error: yaml.YAMLError) -> str:
@@ -91,7 +114,7 @@ class ValueReader:
         kind = type(event)
         if kind is yaml.ScalarEvent:
             self._count += 1
-            value = _scalar(event.value, event.tag, event.implicit[0])
+            value = self._value(event)
             if event.anchor:
                 self._anchors[event.anchor] = (value, 1)
             self._put(value, event)
@@ -102,11 +125,21 @@ class ValueReader:
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
             ended = self._open.pop()
             self._count += 1
+            self._complete(ended.value, event)
             if ended.anchor:
                 self._anchors[ended.anchor] = (ended.value, self._count - ended.before)
             self._put(ended.value, event)
         elif kind is yaml.AliasEvent:
             self._put(self._alias(event), event)
+
+    def _value(self, event: Any) -> Any:
+        return _scalar(event.value, event.tag, event.implicit[0])
+
+    def _key(self, value: Any, event: Any) -> str:
+        return _key(value, event)
+
+    def _complete(self, value: Any, event: Any) -> None:
+        """Complete a mapping or list that ends."""
 
     def _alias(self, event: Any) -> Any:
         value, count = self._anchors.get(event.anchor, (None, 0))
@@ -129,9 +162,31 @@ class ValueReader:
             top.has_key = False
             top.value[top.key] = value
         else:
-            top.key, top.has_key = _key(value, event), True
+            top.key, top.has_key = self._key(value, event), True
             if top.key in top.value:
                 raise _invalid(event, f"duplicate key: {top.key!r}", "; leave one out")
+
+
+class _TextReader(ValueReader):
+    """See ``yaml_texts``."""
+
+    def _value(self, event: Any) -> str:
+        tag = (event.tag or "!").removeprefix(_CORE)
+        is_bare = event.implicit[0] if tag == "!" else tag in _NOT_TEXT
+        return Bare(event.value) if is_bare else str(event.value)
+
+    def _key(self, value: Any, event: Any) -> str:
+        return value if isinstance(value, Bare) and value == _MERGE else _key(value, event)
+
+    def _complete(self, value: Any, event: Any) -> None:
+        if not isinstance(value, dict) or _MERGE not in value:
+            return
+        named = value.pop(_MERGE)
+        for source in named if isinstance(named, list) else [named]:
+            if not isinstance(source, dict):
+                raise _invalid(event, "<< names what is no mapping")
+            for key, each in source.items():
+                value.setdefault(key, each)
 
 
 def key_of(event: Any) -> str:
@@ -140,7 +195,7 @@ def key_of(event: Any) -> str:
 
 
 def _key(value: Any, event: Any) -> str:
-    if value == "<<":
+    if value == _MERGE:
         raise _invalid(event, "merge keys (<<) are not supported", "; write the fields out")
     if isinstance(value, dict | list):
         raise _invalid(event, "a mapping or list cannot be used as a key")

@@ -49,6 +49,7 @@ from testclusters.pki import Authority
 from testclusters.programs import (
     KUBERNETES_VERSIONS,
     ProgramMissing,
+    cdi_program,
     example_driver,
     go_version,
     helm_program,
@@ -80,6 +81,7 @@ __all__ = [
     "build_context",
     "busybox_layer",
     "cached_folder",
+    "cdi_program",
     "check_room",
     "content_key",
     "example_driver",

@@ -21,6 +21,7 @@ _PROGRAMS = (
     "karpenter",
     "kueue",
     "jobset",
+    "cdi",
     "rdma-device-plugin",
 )
 

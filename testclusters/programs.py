@@ -168,6 +168,7 @@ EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
 KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")
 JOBSET = GoProgram(name="jobset", folder="jobset", module="sigs.k8s.io/jobset", manifests="config")
+CDI = GoProgram(name="cdi", folder="cdi", package=".")
 RDMA_DEVICE_PLUGIN = GoProgram(
     name="rdma-device-plugin",
     folder="rdma-device-plugin",
@@ -206,6 +207,14 @@ def jobset_folder() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return JOBSET.build()
+
+
+def cdi_program() -> Path:
+    """Prints what the CDI library of container runtimes gives to containers; built if it is not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return CDI.build() / "cdi"
 
 
 def rdma_device_plugin_folder() -> Path:

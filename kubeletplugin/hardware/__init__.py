@@ -18,6 +18,7 @@ actions             actions on the hardware, as values
 | answer            an answer of a vendor's library: a value, "lacks it", or none
 | asking            questions of a backend about one card
 | readings          what a card measures of itself at the moment
+| cdifields         what the fields of a CDI spec mean to runtimes, and which specs they refuse
 | edits             changes of a container that gets a device: CDI's ``containerEdits`` as values
 | use               the use of one device by a claim
 card                a card, as every backend reports it

@@ -26,4 +26,5 @@ class DeviceFiles:
         if not stat.S_ISCHR(status.st_mode):
             return None
         major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
-        return DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", major, minor)
+        node = DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", major, minor)
+        return node.owned_as(status.st_mode, status.st_uid, status.st_gid)

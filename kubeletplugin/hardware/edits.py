@@ -1,6 +1,6 @@
 """CDI's ``containerEdits`` as values: the changes of a container that gets a device. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -14,20 +14,26 @@ class DeviceNode:
     major: int
     minor: int
     permissions: str = "rw"
-    type: Literal["b", "c"] = "c"
+    type: Literal["b", "c", "u", "p"] = "c"
+    """Block, character, unbuffered character, or named pipe."""
     file_mode: int | None = None
     uid: int | None = None
     gid: int | None = None
-    """None: as the runtime sets them."""
+    """None: as the runtime sets them. It takes the mode of the host's node, and the user and group of the container."""
+
+    def owned_as(self, mode: int, uid: int, gid: int) -> "DeviceNode":
+        """The node with the owner that it has on the host. What is root's there is its container's user's."""
+        return replace(self, file_mode=mode & 0o7777, uid=uid or None, gid=gid or None) if uid or gid else self
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A bind mount."""
+    """A mount, of a folder or file of the host where it has no type of its own."""
 
     host_path: str
     container_path: str
     options: tuple[str, ...] = ("ro", "nosuid", "nodev", "noexec", "bind")
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,28 @@
 """Container Device Interface specs as values and as JSON. Pure.
 
-Field names, name syntax and minimum versions follow the specification (SPEC.md of container-device-interface). The
-tests check the output against its JSON schema. Only the parts that this project writes are here.
+Field names and minimum versions follow the specification (SPEC.md of container-device-interface). The tests check the
+output against its JSON schema. Only the parts that this project writes are here.
+
+Runtimes read the JSON as YAML, which differs in characters: control characters have to be escaped, and characters
+beyond U+FFFF must not be.
 """
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from driver.bare import Bare
 from driver.errors import Fault, InvalidInput
 from driver.kube.codec import encode_object
-from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook
+from kubeletplugin.hardware.cdifields import read_spec
+from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 
-_VENDOR_OR_CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
-_DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters of JSON that are no text in YAML, or end a line there."""
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What no file of this format and no variable or path can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +61,27 @@ def minimum_version(spec: Spec) -> str:
         return "0.6.0"
     digit_first = any(device.name[:1].isdigit() for device in spec.devices)
     host_path = any(device.edits.device_nodes for device in spec.devices)
-    return "0.5.0" if digit_first or host_path else "0.3.0"
+    if digit_first or host_path:
+        return "0.5.0"
+    return "0.4.0" if any(mount.type for device in spec.devices for mount in device.edits.mounts) else "0.3.0"
 
 
 def encode(spec: Spec) -> bytes:
     """The spec file's content; equal specs give equal bytes.
 
     Raises:
-        InvalidInput: a runtime would reject the file. The driver's name or a device's name must change.
+        InvalidInput: a runtime would reject the file: a name must change, or what a backend has said of a device.
     """
-    if faults := list(_faults(spec)):
-        raise InvalidInput(f"CDI spec {spec.kind}", faults)
     document = {
         "cdiVersion": minimum_version(spec),
         "kind": spec.kind,
         **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
         "devices": [{"name": device.name, "containerEdits": _edits(device.edits)} for device in spec.devices],
     }
-    return encode_object(document) + b"\n"
+    if faults := [*read_spec(_as_read(document))[1], *_odd_texts(document, "")]:
+        raise InvalidInput(f"CDI spec {spec.kind}", faults)
+    text = encode_object(document).decode()
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
 
 
 def annotation(content: bytes, name: str) -> str:
@@ -81,39 +92,31 @@ def annotation(content: bytes, name: str) -> str:
         return ""
 
 
-def _faults(spec: Spec) -> list[Fault]:
-    faults = [
-        Fault(
-            "kind", f"must start with a letter, end with a letter or digit, and have at least two characters: {part!r}"
-        )
-        for part in (spec.vendor, spec.device_class)
-        if not _VENDOR_OR_CLASS.fullmatch(part)
-    ]
-    names = [device.name for device in spec.devices]
-    faults += [
-        Fault(
-            f"devices[{index}].name",
-            f"must consist of letters, digits and, inside, the characters _ - . and colon: {name!r}",
-        )
-        for index, name in enumerate(names)
-        if not _DEVICE_NAME.fullmatch(name)
-    ]
-    faults += [
-        Fault("devices", f"duplicate name: {name!r}") for name in sorted({n for n in names if names.count(n) > 1})
-    ]
-    if not names:
-        faults.append(Fault("devices", "must have at least one device"))
-    return faults
+def _as_read(value: Any) -> Any:
+    """What a runtime reads of a value that is written."""
+    if isinstance(value, Mapping):
+        return {key: _as_read(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_as_read(each) for each in value]
+    return value if isinstance(value, str) else Bare(encode_object(value).decode())
+
+
+def _odd_texts(value: Any, at: str) -> Iterator[Fault]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _odd_texts(each, f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _odd_texts(each, f"{at}[{index}]")
+    elif isinstance(value, str) and _NOT_TEXT.search(value):
+        yield Fault(at, f"must be a text without NUL: {value!r}")
 
 
 def _edits(edits: Edits) -> dict[str, Any]:
     raw = {
         "env": [f"{name}={value}" for name, value in edits.env],
         "deviceNodes": [_node(node) for node in edits.device_nodes],
-        "mounts": [
-            {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": list(mount.options)}
-            for mount in edits.mounts
-        ],
+        "mounts": [_mount(mount) for mount in edits.mounts],
         "hooks": [_hook(hook) for hook in edits.hooks],
         "additionalGids": [gid for gid in edits.additional_gids if gid],
     }
@@ -131,6 +134,11 @@ def _node(node: DeviceNode) -> dict[str, Any]:
         "permissions": node.permissions,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    raw = {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": list(mount.options)}
+    return {**raw, **({"type": mount.type} if mount.type else {})}
 
 
 def _hook(hook: Hook) -> dict[str, Any]:

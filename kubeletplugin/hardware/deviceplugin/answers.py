@@ -1,7 +1,8 @@
 """Answers of device plugins to ``Allocate`` as edits of containers.
 
 The kubelet passes devices, mounts and variables to the runtime, and annotations too. A claim passes CDI edits, which
-differ: a device has to be a device node, permissions that are missing mean all, and annotations do not exist.
+differ: a device has to be a device node, and annotations do not exist. Where both the answer and a CDI device that it
+names have something, the CDI device's counts, as at a runtime, which gives it to the container last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,8 +21,6 @@ MOST_BYTES: Final = 256 * 1024
 """Bytes of the edits of one answer as JSON; the checkpoint keeps them."""
 MOST_PATH: Final = 4095
 """Characters of a path (Linux, ``PATH_MAX``)."""
-_NONE: Final = "none"
-"""CDI's permissions of a device that a container sees and cannot use."""
 
 _edits_from: Final = converter(Edits)
 
@@ -75,13 +74,18 @@ def edits_from(answer: PluginAnswer, resource: str, settings: ResourceSettings, 
             f"device plugin of {resource}: what it answers cannot be looked at: {error}; see kubeletplugin.deviceplugin"
             ".hostRoot"
         ) from error
-    edits = [Edits(tuple(sorted(answer.env.items())), tuple(devices), tuple(mounts)), *edits_of(cdi, resource, files)]
+    answered = Edits(
+        env=tuple(sorted(answer.env.items())),
+        device_nodes=_first(devices, lambda node: node.path),
+        mounts=_first(mounts, lambda mount: mount.container_path),
+    )
+    edits = [answered, *edits_of(cdi, resource, files)]
     env = {name: value for each in edits for name, value in each.env if not _is_any(name, settings.omit_env)}
     found = Edits(
         env=tuple(env.items()),
-        device_nodes=_first((node for each in edits for node in each.device_nodes), lambda node: node.path),
-        mounts=_first((mount for each in edits for mount in each.mounts), lambda mount: mount.container_path),
-        hooks=_first((hook for each in edits for hook in each.hooks), lambda hook: hook),
+        device_nodes=_last((node for each in edits for node in each.device_nodes), lambda node: node.path),
+        mounts=_last((mount for each in edits for mount in each.mounts), lambda mount: mount.container_path),
+        hooks=tuple(hook for each in edits for hook in each.hooks),
         additional_gids=_first((gid for each in edits for gid in each.additional_gids), lambda gid: gid),
     )
     if len(to_text(found)) > MOST_BYTES:
@@ -108,6 +112,15 @@ def _first(items: Iterable[T], key: Callable[[T], object]) -> tuple[T, ...]:
     found: dict[object, T] = {}
     for item in items:
         found.setdefault(key(item), item)
+    return tuple(found.values())
+
+
+def _last(items: Iterable[T], key: Callable[[T], object]) -> tuple[T, ...]:
+    """The items without those whose key a later one has, as runtimes leave them out."""
+    found: dict[object, T] = {}
+    for item in items:
+        found.pop(key(item), None)
+        found[key(item)] = item
     return tuple(found.values())
 
 
@@ -143,8 +156,8 @@ def _path_faults(answer: PluginAnswer) -> Iterator[str]:
         if not path.startswith("/") or "\0" in path or len(path) > MOST_PATH:
             yield f"path {path[:MOST_PATH]!r} is not absolute"
     for device in answer.devices:
-        if set(device.permissions) - set("rwm"):
-            yield f"device {device.host_path} has the permissions {device.permissions!r}"
+        if not device.permissions or set(device.permissions) - set("rwm"):
+            yield f"device {device.host_path} has permissions with which no container starts: {device.permissions!r}"
 
 
 def _nodes(device: AnsweredDevice, resource: str, files: HostTree) -> Iterator[DeviceNode]:
@@ -156,8 +169,9 @@ def _nodes(device: AnsweredDevice, resource: str, files: HostTree) -> Iterator[D
         )
     for node in found:
         path = f"{device.container_path.rstrip('/')}/{node.path}" if node.path else device.container_path
-        permissions = "".join(sorted(set(device.permissions), key="rwm".index)) or _NONE
-        yield DeviceNode(path, node.host_path, node.major, node.minor, permissions=permissions, type=node.type)
+        permissions = "".join(sorted(set(device.permissions), key="rwm".index))
+        made = DeviceNode(path, node.host_path, node.major, node.minor, permissions=permissions, type=node.type)
+        yield made.owned_as(node.mode, node.uid, node.gid)
 
 
 def _mount(mount: AnsweredMount, resource: str, files: HostTree) -> Mount:

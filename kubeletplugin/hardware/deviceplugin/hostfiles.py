@@ -24,9 +24,13 @@ class HostNode:
     """Relative to what was asked for; "" if that is the device node itself."""
     host_path: str
     """Without links."""
-    type: Literal["b", "c"]
+    type: Literal["b", "c", "p"]
     major: int
     minor: int
+    mode: int = 0o666
+    uid: int = 0
+    gid: int = 0
+    """Permissions and owner."""
 
 
 class HostTree(Protocol):
@@ -38,6 +42,10 @@ class HostTree(Protocol):
 
     def nodes(self, path: str) -> tuple[HostNode, ...]:
         """The device node, or all device nodes below a folder; () if there is none. At most ``MOST_NODES``."""
+        ...
+
+    def node(self, path: str) -> HostNode | None:
+        """The device node or named pipe at a path that is no link itself; None if there is none."""
         ...
 
     def names(self, folder: str) -> tuple[str, ...]:
@@ -70,6 +78,15 @@ class SystemHostTree(HostTree):
         except FileNotFoundError:
             return ()
 
+    def node(self, path: str) -> HostNode | None:
+        """See ``HostTree``."""
+        folder, name = posixpath.split(path)
+        try:
+            own = posixpath.join(self._resolved(folder), name)
+            return _node_of(self._seen(own).lstat(), "", own)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def names(self, folder: str) -> tuple[str, ...]:
         """See ``HostTree``."""
         try:
@@ -94,12 +111,22 @@ class SystemHostTree(HostTree):
             for entry in sorted(self._seen(path).iterdir())[:MOST_NODES]:
                 if not entry.is_symlink():
                     yield from self._nodes(posixpath.join(path, entry.name), posixpath.join(below, entry.name))
-        elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-            kind: Literal["b", "c"] = "c" if stat.S_ISCHR(status.st_mode) else "b"
-            yield HostNode(below, path, kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+        elif (node := _node_of(status, below, path)) and node.type != "p":
+            yield node
 
     def _seen(self, path: str) -> Path:
         return Path(f"{self._root}{path}")
 
     def _resolved(self, path: str) -> str:
         return resolved(self._root, path)
+
+
+def _node_of(status: os.stat_result, below: str, path: str) -> HostNode | None:
+    kinds: tuple[tuple[bool, Literal["b", "c", "p"]], ...] = (
+        (stat.S_ISBLK(status.st_mode), "b"),
+        (stat.S_ISCHR(status.st_mode), "c"),
+        (stat.S_ISFIFO(status.st_mode), "p"),
+    )
+    numbers = os.major(status.st_rdev), os.minor(status.st_rdev)
+    owner = stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
+    return next((HostNode(below, path, kind, *numbers, *owner) for is_one, kind in kinds if is_one), None)

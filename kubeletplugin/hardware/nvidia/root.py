@@ -114,10 +114,11 @@ class DriverRoot:
         """A device node of the host, such as ``/dev/nvidia0``; None if it is not there."""
         own = self.seen(path)
         at_root = own.exists()
-        numbers = self.numbers(own if at_root else self._dev / PurePosixPath(path).relative_to("/dev"))
+        seen = own if at_root else self._dev / PurePosixPath(path).relative_to("/dev")
+        numbers = self.numbers(seen)
         if numbers is None:
             return None
-        return DeviceNode(path, self.on_host(path) if at_root else path, *numbers)
+        return DeviceNode(path, self.on_host(path) if at_root else path, *numbers).owned_as(*self.owner(seen))
 
     def numbers(self, node: Path) -> tuple[int, int] | None:
         """Major and minor number of a character device; None if it is something else."""
@@ -128,6 +129,14 @@ class DriverRoot:
         if not stat.S_ISCHR(found.st_mode):
             return None
         return os.major(found.st_rdev), os.minor(found.st_rdev)
+
+    def owner(self, node: Path) -> tuple[int, int, int]:
+        """Mode, user and group of a file; those of root if it is not there any more."""
+        try:
+            found = node.stat()
+        except OSError:
+            return 0, 0, 0
+        return found.st_mode, found.st_uid, found.st_gid
 
     def _names(self, folder: str, pattern: str) -> Iterator[str]:
         with suppress(OSError):

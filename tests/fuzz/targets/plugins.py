@@ -85,14 +85,16 @@ def _specs(data: bytes) -> None:
     source = Source(data)
     name = source.choice(("/etc/cdi/odd.yaml", "/var/run/cdi/odd.json"))
     odd = source.rest()
-    if b"own" in odd:  # it may be a later one of the same device, which counts
+    if b"own" in odd:  # it may be a later one of the same device, which counts, or one beside it, and none does
         return
     files = FakeHostTree((), {"/etc/cdi/own.yaml": _OWN_SPEC, name: odd})
-    (found,) = edits_of([f"{_GOOD}=own"], _GOOD, files)
+    *_, found = edits_of([f"{_GOOD}=own"], _GOOD, files)
     assert found.env == (("OWN", "1"),)
 
 
-_OWN_SPEC: Final = b"kind: example.com/good\ndevices: [{name: own, containerEdits: {env: [OWN=1]}}]\n"
+_OWN_SPEC: Final = (
+    b"cdiVersion: 0.5.0\nkind: example.com/good\ndevices: [{name: own, containerEdits: {env: [OWN=1]}}]\n"
+)
 _ODD_SPECS: Final = (
     b"kind: [example.com/good]",
     b"kind: example.com/good\ndevices: [{name: [x]}]",

@@ -1,9 +1,38 @@
 """Device files of the host."""
 
+import os
+import stat
 from pathlib import Path
+
+import pytest
 
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
+from kubeletplugin.hardware.nvidia.root import DriverRoot
+
+
+def test_a_device_file_keeps_its_owner_and_mode(tmp_path: Path) -> None:
+    try:
+        os.mknod(tmp_path / "davinci0", stat.S_IFCHR | 0o600, os.makedev(236, 0))
+    except PermissionError:
+        pytest.skip("needs the right to create device nodes")
+    os.chown(tmp_path / "davinci0", 1000, 1001)
+    (tmp_path / "davinci0").chmod(0o660)
+    expected = DeviceNode("/dev/davinci0", "/dev/davinci0", 236, 0, file_mode=0o660, uid=1000, gid=1001)
+    assert DeviceFiles(str(tmp_path)).find("davinci0") == expected
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "davinci0").rename(tmp_path / "dev/davinci0")
+    assert DriverRoot("/", str(tmp_path)).device("/dev/davinci0") == expected
+
+
+@pytest.mark.parametrize(
+    ("owner", "kept"), [((0o020600, 0, 0), (None, None, None)), ((0o020640, 0, 44), (0o640, None, 44))]
+)
+def test_what_root_owns_is_its_containers_users(
+    owner: tuple[int, int, int], kept: tuple[int | None, int | None, int | None]
+) -> None:
+    node = DeviceNode("/dev/a", "/dev/a", 1, 3).owned_as(*owner)
+    assert (node.file_mode, node.uid, node.gid) == kept
 
 
 def test_a_character_device_is_found_with_its_numbers() -> None:

@@ -13,7 +13,9 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT7
 
 from driver.errors import InvalidInput
+from driver.yaml_values import yaml_texts
 from kubeletplugin.hardware import DeviceNode, Edits, Handle, Hook, Mount, Use
+from kubeletplugin.hardware.cdifields import read_spec
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode, minimum_version
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.plugin_node import SHARE_A, PluginNode, prepare, result, share
@@ -53,7 +55,12 @@ paths = st.from_regex(r"/[a-z/]{1,20}", fullmatch=True)
 edits = st.builds(
     Edits,
     env=st.lists(
-        st.tuples(st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(max_size=5)), min_size=1, max_size=3
+        st.tuples(
+            st.from_regex(r"[A-Z_]{1,8}", fullmatch=True),
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5),
+        ),
+        min_size=1,
+        max_size=3,
     ).map(tuple),
     device_nodes=st.lists(
         st.builds(DeviceNode, path=paths, host_path=paths, major=st.integers(0, 511), minor=st.integers(0, 255)),
@@ -74,6 +81,72 @@ def test_every_spec_satisfies_the_published_schema(spec: Spec) -> None:
     assert document["kind"] == "lode.dev/claim"
     assert [device["name"] for device in document["devices"]] == [device.name for device in spec.devices]
     assert all("=" in line for device in document["devices"] for line in device["containerEdits"]["env"])
+    read, faults = read_spec(yaml_texts(encode(spec).decode()))
+    assert (read["devices"][0]["containerEdits"]["env"], faults) == (
+        tuple(f"{name}={value}" for name, value in spec.devices[0].edits.env),
+        (),
+    )
+
+
+ODD = "".join(chr(code) for code in (*range(1, 0x20), *range(0x7F, 0xA1), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF))
+
+
+def test_runtimes_read_every_character_as_it_was_given() -> None:
+    """They read YAML, in which such characters are none or end a line; pairs of half characters are none there."""
+    text = f"a{ODD}\U0001f600b"
+    content = encode(Spec("lode.dev", "claim", (CdiDevice("a", Edits(env=(("A", text),))),)))
+    written = content.decode().removesuffix("\n")
+    assert not set(written) & set(ODD) - {"\xa0"}
+    assert "\U0001f600" in written
+    assert json.loads(written)["devices"][0]["containerEdits"]["env"] == [f"A={text}"]
+    assert yaml_texts(written)["devices"][0]["containerEdits"]["env"] == [f"A={text}"]
+
+
+def odd(value: Any) -> Any:
+    """A value that the type says cannot be there."""
+    return value
+
+
+@pytest.mark.parametrize(
+    ("what", "field", "said"),
+    [
+        (Edits(env=(("", "1"),)), "env[0]", "must be NAME=VALUE: '=1'"),
+        (Edits(env=(("A", "\0"),)), "env[0]", "must be a text without NUL"),
+        (Edits(env=(("A", "\udc80"),)), "env[0]", "must be a text without NUL"),
+        (Edits(device_nodes=(DeviceNode("", "/dev/a", 1, 3),)), "deviceNodes[0].path", "must not be empty"),
+        (
+            Edits(device_nodes=(DeviceNode("/a", "/a", 2**63, 3),)),
+            "deviceNodes[0].major",
+            "must be a whole number from 0",
+        ),
+        (
+            Edits(device_nodes=(DeviceNode("/a", "/a", 1, 3, file_mode=odd("0o660")),)),
+            "deviceNodes[0].fileMode",
+            "must be a whole number from 0 to 4294967295, without quotes: '0o660'",
+        ),
+        (
+            Edits(device_nodes=(DeviceNode("/a", "/a", 1, 3, "x"),)),
+            "deviceNodes[0].permissions",
+            "must be letters of rwm",
+        ),
+        (
+            Edits(device_nodes=(DeviceNode("/a", "/a", 1, 3, type=odd("x")),)),
+            "deviceNodes[0].type",
+            "must be one of b, c",
+        ),
+        (Edits(mounts=(Mount("", "/a"),)), "mounts[0].hostPath", "must not be empty"),
+        (Edits(hooks=(Hook("/a", stage="later"),)), "hooks[0].hookName", "must be one of prestart"),
+        (Edits(hooks=(Hook("/a", timeout_seconds=odd("1")),)), "hooks[0].timeout", "must be a whole number"),
+        (Edits(additional_gids=(2**32,)), "additionalGids[0]", "must be a whole number from 0 to 4294967295"),
+        (Edits(), "", "must not be empty"),
+    ],
+)
+def test_nothing_is_written_that_a_runtime_refuses(what: Edits, field: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        encode(Spec("lode.dev", "claim", (CdiDevice("a", what),)))
+    (fault,) = refused.value.faults
+    assert fault.field == f"devices[0].containerEdits.{field}".removesuffix(".")
+    assert fault.message.startswith(said)
 
 
 def test_what_prepare_writes_satisfies_the_published_schema() -> None:
@@ -95,6 +168,7 @@ PLAIN, NODE = Edits(env=(("A", "1"),)), Edits(device_nodes=(DeviceNode("/dev/a",
         ("claim", "gpu", PLAIN, "0.3.0"),
         ("claim", "0gpu", PLAIN, "0.5.0"),
         ("claim", "gpu", NODE, "0.5.0"),
+        ("claim", "gpu", Edits(mounts=(Mount("tmpfs", "/a", (), "tmpfs"),)), "0.4.0"),
         ("a.claim", "gpu", PLAIN, "0.6.0"),
         ("claim", "gpu", Edits(additional_gids=(44,)), "0.7.0"),
     ],
@@ -106,10 +180,10 @@ def test_the_version_is_the_oldest_that_has_what_is_used(
 
 
 def test_all_that_a_runtime_would_reject_is_said_at_once() -> None:
-    spec = Spec("9.dev", "c", tuple(CdiDevice(name, PLAIN) for name in ("a/b", "x", "x")))
+    spec = Spec("9.dev", "c_", tuple(CdiDevice(name, PLAIN) for name in ("a/b", "x", "x")))
     with pytest.raises(InvalidInput) as caught:
         encode(spec)
-    assert [fault.field for fault in caught.value.faults] == ["kind", "kind", "devices[0].name", "devices"]
+    assert [fault.field for fault in caught.value.faults] == ["kind", "kind", "devices", "devices[0].name"]
     with pytest.raises(InvalidInput, match="must have at least one device"):
         encode(Spec("lode.dev", "claim", ()))
 

@@ -182,7 +182,8 @@ def test_a_plugin_that_looks_for_its_pod_is_not_asked_again_and_its_devices_say_
         (Answer(devices=(FileOfDevice("/dev/no-such-card", "/dev/card"),)), "/dev/no-such-card"),
         (Answer(devices=(FileOfDevice("/etc/hostname", "/dev/card"),)), "no device node"),
         (Answer(devices=(FileOfDevice("dev/null", "/dev/card"),)), "is not absolute"),
-        (Answer(devices=(FileOfDevice("/dev/null", "/dev/card", "rwx"),)), "permissions 'rwx'"),
+        (Answer(devices=(FileOfDevice("/dev/null", "/dev/card", "rwx"),)), "no container starts: 'rwx'"),
+        (Answer(devices=(FileOfDevice("/dev/null", "/dev/card", ""),)), "no container starts: ''"),
         (Answer(mounts=(FileOrFolder("/no/such/folder", "/opt"),)), "/no/such/folder"),
         (Answer(mounts=(FileOrFolder("/etc", "opt"),)), "is not absolute"),
         (Answer(envs={"A=B": "c"}), "A=B"),
@@ -232,14 +233,14 @@ def test_devices_behind_links_and_in_folders_are_device_nodes(node: HostedNode, 
     devices = (
         FileOfDevice(str(tmp_path / "by-path/card"), "/dev/card0", "r"),
         FileOfDevice("/dev/zero", "/dev/card0", "rw"),
-        FileOfDevice("/dev/zero", "/dev/card1", ""),
+        FileOfDevice("/dev/zero", "/dev/card1", "m"),
         FileOfDevice("/dev/full", "/dev/card2", "mrw"),
     )
     node.served(allocate=answering(Answer(devices=devices)))
     given = [(each.path, each.host_path, each.permissions) for each in node.give("claim", "card-a").device_nodes]
     assert given == [
         ("/dev/card0", "/dev/null", "r"),
-        ("/dev/card1", "/dev/zero", "none"),
+        ("/dev/card1", "/dev/zero", "m"),
         ("/dev/card2", "/dev/full", "rwm"),
     ]
 

@@ -54,6 +54,18 @@ def test_a_device_node_is_found_behind_links(tmp_path: Path) -> None:
     assert SystemHostTree("/").nodes(str(link)) == (HostNode("", "/dev/null", "c", 1, 3),)
 
 
+def test_a_node_is_no_link_and_may_be_a_named_pipe(host: Path) -> None:
+    os.mkfifo(host / "dev/pipe")
+    (host / "dev/pipe").chmod(0o620)
+    (host / "dev/link").symlink_to("pipe")
+    (host / "devices").symlink_to("/dev")
+    files, owner = SystemHostTree(str(host)), (os.getuid(), os.getgid())
+    assert files.node("/devices/pipe") == HostNode("", "/dev/pipe", "p", 0, 0, 0o620, *owner)
+    assert (files.node("/dev/link"), files.node("/dev"), files.node("/dev/none/a")) == (None, None, None)
+    assert SystemHostTree("/").node("/dev/null") == HostNode("", "/dev/null", "c", 1, 3)
+    assert files.nodes("/dev/pipe") == ()
+
+
 def test_a_folder_is_all_device_nodes_below_it_without_links(host: Path) -> None:
     try:
         os.mknod(host / "dev/dri/card0", 0o666 | 0o020000, os.makedev(1, 3))
@@ -61,7 +73,10 @@ def test_a_folder_is_all_device_nodes_below_it_without_links(host: Path) -> None
     except PermissionError:
         pytest.skip("needs the right to create device nodes")
     (host / "dev/dri/by-path/link").symlink_to("../card0")
+    (host / "dev/dri/card0").chmod(0o660)
+    os.chown(host / "dev/dri/card0", 0, 44)
+    (host / "dev/dri/by-path/disk").chmod(0o666)
     assert SystemHostTree(f"{host}/").nodes("/dev/dri") == (
         HostNode("by-path/disk", "/dev/dri/by-path/disk", "b", 7, 1),
-        HostNode("card0", "/dev/dri/card0", "c", 1, 3),
+        HostNode("card0", "/dev/dri/card0", "c", 1, 3, 0o660, 0, 44),
     )
