@@ -32,6 +32,8 @@ class ObservedBridge:
     """Sockets of device plugins in the kubelet's folder."""
     unfit: Mapping[str, UnfitPattern] = field(default_factory=dict)
     """By resource."""
+    empty: tuple[str, ...] = ()
+    """Resources that a device plugin has registered, and of which no device is known."""
     unregistered: tuple[str, ...] = ()
     """Resources that have settings, and that no device plugin has registered since the boot."""
 
@@ -57,6 +59,9 @@ def check_bridge(facts: ObservedBridge | None) -> Iterator[Finding]:
         yield Finding(
             "warning", _CHECK, resource, message, "correct kubeletplugin.deviceplugin.resources of the settings"
         )
+    for resource in facts.empty:
+        message = "is registered, and its device plugin has listed no device"
+        yield Finding("warning", _CHECK, resource, message, "see the log of its device plugin, and its driver")
     for resource in facts.unregistered:
         remedy = "correct its name in kubeletplugin.deviceplugin.resources, or see the log of its device plugin"
         yield Finding("warning", _CHECK, resource, "has settings, and no device plugin has registered it", remedy)

@@ -41,6 +41,7 @@ def look_at_bridge(settings: Settings, root: Path, boot_id: str) -> ObservedBrid
         plugins=tuple(_listening(folder)),
         at_kubelet=tuple(_listening(kubelets)),
         unfit=dict(_unfit(settings, known)),
+        empty=tuple(sorted(name for name, one in known.items() if one.endpoint and not one.devices and not one.gone)),
         unregistered=tuple(sorted(set(own.resources) - set(known))),
     )
 

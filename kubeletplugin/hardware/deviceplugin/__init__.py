@@ -2,6 +2,7 @@
 
 host            the kubelet's part: its socket, registrations, lists, and questions to device plugins
 backend         the backend
+| connections   a connection to a device plugin
 registry        what device plugins have reported
 | decoded       messages of device plugins as values
 answers         their answers as edits of containers

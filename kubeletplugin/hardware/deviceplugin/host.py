@@ -27,9 +27,9 @@ from driver.observe import Logger
 from driver.threads import start_thread
 from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
+from kubeletplugin.hardware.deviceplugin.connections import PluginConnection, RefusedError
 from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
 from kubeletplugin.hardware.deviceplugin.hostfolder import make_folder
-from kubeletplugin.hardware.deviceplugin.metrics import RefusalReason
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import MOST_RESOURCES, Registration, Registry
 from kubeletplugin.hardware.port import HardwareRefusal
@@ -55,20 +55,13 @@ class HostTimes:
     """Longest time of one ``Allocate``."""
     dial: float = 10
     """Longest time until a device plugin that registers has answered."""
+    unlisted: float = 30
+    """After this time a device plugin that has registered and sent no list is logged."""
     pre_start: float = 10
     unlink: float = 30
     """After this time without its device plugin, the socket of a resource is removed: some register again then."""
     anew: float = 60
     """After this time without any device plugin, ``kubelet.sock`` is made anew, once for each loss."""
-
-
-class RefusedError(Exception):
-    """The error that a registration is answered with. Its code says by default that the request is invalid."""
-
-    def __init__(self, reason: RefusalReason, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT):
-        super().__init__(message)
-        self.reason = reason
-        self.code = code
 
 
 class PluginHost(DevicePlugins):
@@ -97,7 +90,7 @@ class PluginHost(DevicePlugins):
         self._times = times
         self._lock = threading.Lock()
         self._tending = threading.Lock()
-        self._plugins: dict[int, _Plugin] = {}
+        self._plugins: dict[int, PluginConnection] = {}
         """Connections by the number of the registration."""
         self._server: grpc.Server | None = None
         self._inode: int | None = None
@@ -107,6 +100,8 @@ class PluginHost(DevicePlugins):
         self._unlinked: set[str] = set()
         """Resources whose sockets were removed since their device plugin was lost."""
         self._made_anew = False
+        self._told: set[str] = set()
+        """Resources of which it was logged that their device plugin sends no list."""
 
     def start(self) -> None:
         """Take over the folder: device plugins that are there register again.
@@ -172,6 +167,7 @@ class PluginHost(DevicePlugins):
             return
         try:
             if own:
+                self._tell_unlisted()
                 self._wake_lost()
             elif is_socket(path) and has_listener(path):
                 self._registry.freeze(frozen=True)
@@ -181,6 +177,24 @@ class PluginHost(DevicePlugins):
             self._log.error("device plugins cannot be served", folder=str(self._folder), reason=str(error))
         finally:
             self._tending.release()
+
+    def _tell_unlisted(self) -> None:
+        """Log each device plugin that has registered and lists no devices, once until it does."""
+        now = self._clock.monotonic()
+        with self._lock:
+            late = {
+                each.registration.resource: each.registration.endpoint
+                for each in self._plugins.values()
+                if not each.has_listed and now - each.began >= self._times.unlisted
+            }
+        for resource in late.keys() - self._told:
+            self._log.warning(
+                "device plugin has registered and lists no devices",
+                resource=resource,
+                endpoint=late[resource],
+                remedy="see its log: it may wait for its driver; none of its devices are offered until it lists them",
+            )
+        self._told = set(late)
 
     def _wake_lost(self) -> None:
         """Make device plugins register again that do not do it by themselves."""
@@ -221,7 +235,7 @@ class PluginHost(DevicePlugins):
             self._metrics.answered(resource, self._clock.monotonic() - began)
             plugin.turn.release()
 
-    def _asked(self, plugin: "_Plugin", registration: Registration, ids: tuple[str, ...]) -> PluginAnswer:
+    def _asked(self, plugin: PluginConnection, registration: Registration, ids: tuple[str, ...]) -> PluginAnswer:
         request = messages.AllocateRequest(container_requests=[messages.ContainerAllocateRequest(devices_ids=ids)])
         answers = plugin.stub.Allocate(request, timeout=self._times.allocate).container_responses
         if len(answers) != 1:
@@ -307,7 +321,7 @@ class PluginHost(DevicePlugins):
                     )
                     raise RefusedError("unlisted", message, grpc.StatusCode.UNAVAILABLE)
 
-    def _unlisted(self, resource: str) -> "list[_Plugin]":
+    def _unlisted(self, resource: str) -> list[PluginConnection]:
         """The connections of a resource over which no list has come; call it with the lock."""
         return [
             each for each in self._plugins.values() if each.registration.resource == resource and not each.has_listed
@@ -321,7 +335,7 @@ class PluginHost(DevicePlugins):
             self._removed.discard(endpoint)
         return known and not is_socket(self._folder / endpoint)
 
-    def _dialled(self, registration: Registration) -> "_Plugin":
+    def _dialled(self, registration: Registration) -> PluginConnection:
         endpoint = self._reachable(registration.endpoint)
         channel = channel_to(endpoint, ("grpc.max_receive_message_length", _MOST_BYTES))
         stub: Any = stubs.DevicePluginStub(channel)
@@ -336,7 +350,7 @@ class PluginHost(DevicePlugins):
         started = Registration(
             registration.resource, registration.endpoint, registration.number, options.pre_start_required
         )
-        return _Plugin(started, channel, stub, self._clock.monotonic())
+        return PluginConnection(started, channel, stub, self._clock.monotonic())
 
     def _reachable(self, endpoint: str) -> str:
         path = self._folder / endpoint
@@ -344,7 +358,7 @@ class PluginHost(DevicePlugins):
             raise RefusedError("endpoint", f"endpoint {endpoint!r}: the name is too long")
         return str(path)
 
-    def _watch(self, plugin: "_Plugin") -> None:
+    def _watch(self, plugin: PluginConnection) -> None:
         """Follow the lists of a device plugin until the connection ends."""
         reason = "the stream ended"
         try:
@@ -359,7 +373,7 @@ class PluginHost(DevicePlugins):
             reason = str(error)
         self._lose(plugin, reason)
 
-    def _lose(self, plugin: "_Plugin", reason: str = "the thread that follows it ended") -> None:
+    def _lose(self, plugin: PluginConnection, reason: str = "the thread that follows it ended") -> None:
         with self._lock:
             if not self._is_own():
                 self._registry.freeze(frozen=True)
@@ -386,20 +400,6 @@ class PluginHost(DevicePlugins):
         for path in sorted(self._folder.iterdir()):
             if path.name != SOCKET and is_socket(path) and (path.name in known or not has_listener(path)):
                 yield path.name
-
-
-class _Plugin:
-    """A connection to a device plugin."""
-
-    def __init__(self, registration: Registration, channel: grpc.Channel, stub: Any, began: float):
-        self.registration = registration
-        self.began = began
-        """When it was reached (``Clock.monotonic``)."""
-        self.has_listed = False
-        self.channel = channel
-        self.stub = stub
-        self.turn = threading.Lock()
-        """Held while it is asked: the kubelet asks one question after another."""
 
 
 class _Registrar(stubs.RegistrationServicer):

@@ -107,6 +107,13 @@ def test_a_pattern_that_fits_nothing_is_told_with_an_id(tmp_path: Path, listen: 
     assert told(tmp_path)[CARD] == expected
 
 
+def test_a_plugin_that_has_registered_and_listed_nothing_is_told(tmp_path: Path, listen: Listen) -> None:
+    listen("plugins/kubelet.sock")
+    listen("plugins/card.sock")
+    know(tmp_path)
+    assert told(tmp_path)[CARD] == "warning: is registered, and its device plugin has listed no device"
+
+
 def test_settings_of_a_resource_that_nobody_has_registered_are_told(tmp_path: Path) -> None:
     assert told(tmp_path)[CARD] == "warning: has settings, and no device plugin has registered it"
 

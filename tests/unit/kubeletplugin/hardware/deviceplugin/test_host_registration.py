@@ -3,8 +3,10 @@
 import threading
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from driver.deviceplugins import DevicePluginSettings
 from kubeletplugin.hardware.deviceplugin.host import HostTimes
@@ -118,6 +120,23 @@ def test_a_plugin_that_registers_again_and_again_and_never_lists_has_one_connect
     assert comes_true(lambda: silent.registrations == [""] * 20)
     assert comes_true(lambda: silent.streams == 1)
     assert comes_true(lambda: threads_of("example.com/card") == 1)
+
+
+def test_a_plugin_that_has_registered_and_never_lists_is_told_once_until_it_lists(make_node: MakeNode) -> None:
+    with capture_logs() as lines:
+        node = make_node(times=replace(SHORT, unlisted=0.2))
+        node.plugin(first_list_after_seconds=2.0)
+
+        def told() -> list[Any]:
+            node.hardware.cards()
+            event = "device plugin has registered and lists no devices"
+            return [line for line in lines if line["event"] == event]
+
+        assert comes_true(told)
+        assert comes_true(lambda: node.ids() == BOTH)
+        (line,) = told()
+    assert (line["resource"], line["endpoint"]) == ("example.com/card", "example.sock")
+    assert "see its log" in line["remedy"]
 
 
 def test_a_second_plugin_of_a_resource_comes_when_the_first_has_listed_or_its_time_is_over(
