@@ -7,6 +7,7 @@ adopting     what becomes of one pod or pod template
 | texts      the documents of a file as parts of its text
 | places     where pods and pod templates are in an object of any kind
 sources      which system a pod was written for
+| labels     what a pod wants of its node by labels of NVIDIA's GPU feature discovery
 | edits      the text of a document with another value
 nodes        documents with the place of every value in the text
 """

@@ -4,17 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cli.convert.labels import noted_labels, parts_of_cards
 from cli.convert.sources import sources_of
-from driver.adoption import AdoptionSource, adopt
+from driver.adoption import AdoptionSource, adopt, resources_of
 from driver.errors import Fault
 from driver.names import Names
 from kubeletplugin.hardware.vendors import vendor_of_resource
 
 _NODE_NAME: Final = "pods with nodeName are left alone, because nobody schedules them; remove it to convert the pod"
-_LABEL: Final = (
-    "is a label that NVIDIA's GPU feature discovery writes: keep it running, label the nodes yourself, or ask for the "
-    "type of card in the claim"
-)
 _OUTPUT: Final = "metadata.annotations['huawei.com/Ascend"
 _READS_OUTPUT: Final = (
     "reads an annotation that the controller writes for templates on demand only: if the container needs it, convert "
@@ -79,8 +76,8 @@ def adopted(pod: Mapping[str, Any], conversion: Conversion) -> AdoptedPod:
         changed = adoption.pod
         templates |= adoption.templates
     if sources:
-        labels = (pod["spec"].get("nodeSelector") or {}).keys()
-        found.notes += [Fault(f"spec.nodeSelector[{it}]", _LABEL) for it in labels if it.startswith("nvidia.com/")]
+        found.notes += noted_labels(pod["spec"])
+        found.faults += parts_of_cards(pod["spec"]) if "nvidia.com/gpu" in resources_of(pod) else []
         found.notes += [] if conversion.on_demand else _readers(pod)
     if not found.faults and (sources or not conversion.chosen):
         found.faults += _left_over(changed, sources)
