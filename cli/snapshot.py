@@ -38,6 +38,8 @@ _ASSUMED_CAPACITY: Final = "1E"
 """Of every resource, on a node that is assumed."""
 _NO_SETTINGS: Final = DecisionSettings()
 _NVIDIA_TYPE: Final = f"{NVIDIA_DRA_DRIVER}/type"
+_NVIDIA_CLASSES: Final = frozenset({NVIDIA_DRA_DRIVER, "mig.nvidia.com"})
+"""The classes of ``manifests/nvidia-dra-names``."""
 _MAX_NAMED: Final = 3
 """Objects that a note names before it counts the rest."""
 
@@ -235,6 +237,27 @@ def _assume_classes(tables: _Tables, classes: Sequence[Object]) -> Iterator[str]
     if classes and not tables.get(DEVICE_CLASSES):
         tables[DEVICE_CLASSES] = {(DEVICE_CLASSES, "", obj["metadata"]["name"]): obj for obj in classes}
         yield "no DeviceClass in the input: those that are installed with the driver are assumed"
+        if named := sorted(_NVIDIA_CLASSES & {name for obj in _claiming(tables) for name in _classes_of(obj)}):
+            yield (
+                f"classes that are not among them: {', '.join(named)}; where nvidiaDraNames is set, "
+                "manifests/nvidia-dra-names/classes.yaml has them: give it with -f"
+            )
+
+
+def _claiming(tables: _Tables) -> Iterator[Object]:
+    """The specs of claims: of those in the input, and of those that templates will make."""
+    yield from (obj.get("spec") or {} for obj in tables.get(RESOURCE_CLAIMS, {}).values())
+    for obj in tables.get(RESOURCE_CLAIM_TEMPLATES, {}).values():
+        yield (obj.get("spec") or {}).get("spec") or {}
+
+
+def _classes_of(spec: Object) -> set[str]:
+    """The device classes that a claim names; none if it is damaged, which is reported when it is decoded."""
+    with suppress(*SENSELESS):
+        requests = (spec.get("devices") or {}).get("requests") or ()
+        wanted = [one for it in requests for one in (it.get("exactly"), *(it.get("firstAvailable") or ())) if one]
+        return {str(one.get("deviceClassName")) for one in wanted}
+    return set()
 
 
 def _assume_nodes(tables: _Tables) -> Iterator[str]:

@@ -120,7 +120,7 @@ def test_what_is_said_is_what_the_controller_says(admin: Identity) -> None:
         for text in misspelt(name):
             assert text in refused.message
     right = [name for name in names if not misspelt(name)]
-    assert len(right) > 40
+    assert len(right) > 30
     for first in range(0, len(right), 8):
         assert naming(admin, *right[first : first + 8]).ok
 

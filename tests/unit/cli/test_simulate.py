@@ -289,6 +289,25 @@ def test_only_what_is_in_the_namespace_is_shown_but_everything_counts(simulated:
     assert answer.placed() == {"p": ["g/lode.dev/gpu-1"]}
 
 
+@pytest.mark.parametrize("name", ["gpu.nvidia.com", "mig.nvidia.com"])
+def test_classes_of_nvidias_driver_are_not_assumed_and_their_file_is_said(
+    simulated: Simulate, tmp_path: Path, name: str
+) -> None:
+    """They are installed only where the setting nvidiaDraNames is on."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("nvidiaDraNames: true")
+    file = "manifests/nvidia-dra-names/classes.yaml"
+    published, options = slices("g", "t4x2"), ("--settings", str(settings))
+    theirs = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": name}}]}
+    wanted = {**claim("c"), "spec": {"devices": theirs}}
+    made = {**template("t"), "spec": {"spec": {"devices": theirs}}}
+    for one in (wanted, made):
+        notes = simulated(*published, one, options=options).json["notes"]
+        assert any(f"not among them: {name}; where nvidiaDraNames is set, {file}" in note for note in notes)
+    assert not any(file in note for note in simulated(*published, claim("c"), options=options).json["notes"])
+    assert not any(file in note for note in simulated(*published, *device_classes(), wanted).json["notes"])
+
+
 def test_what_is_assumed_is_said(simulated: Simulate) -> None:
     notes = simulated(*slices("g", "t4x2"), claim("c"), {"apiVersion": "v1", "kind": "Secret"}).json["notes"]
     assert any("no DeviceClass in the input" in note for note in notes)
