@@ -109,3 +109,12 @@ def _words(device: Object, attributes: Mapping[tuple[str, str], Object]) -> str:
         return f"{card} all"
     cores = f" {consumed['cores']}c" if consumed.get("cores", "0") != "0" else ""
     return f"{card} {consumed['memory']}{cores}"
+
+
+CARD = {"nvidia.com/gpu": 1}
+
+
+def pod_with(limits: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "app:1", "resources": {"limits": limits}}
+    spec = {"containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **metadata}, "spec": spec}
