@@ -118,8 +118,15 @@ class AscendHardware(Hardware):
         present = self._asked_vnpus(chip)
         if existing := _with_id(present, vnpu.id):
             if existing.template not in ("", vnpu.template):
-                raise NoRoom(f"vNPU {vnpu.id} exists already, and is of template {existing.template!r}")
+                raise NoRoom(
+                    f"vNPU {vnpu.id} exists already, and is of template {existing.template!r}; "
+                    f"{vnpus.removal(chip, vnpu.id)}"
+                )
             return vnpus.handle_of(vnpu.id)
+        if npu.card.partitions_unread:
+            raise TransientFault(
+                f"card {npu.card.name}: its vNPU templates are not known: {npu.card.partitions_unread}"
+            )
         if npu.card.scheme is None or not any(part.profile == vnpu.template for part in npu.card.scheme.partitions):
             raise Unsupported(f"card {npu.card.name} has no vNPU template {vnpu.template!r}")
         if lacking := vnpus.shortage(chip, npu.card, vnpu.template, present):

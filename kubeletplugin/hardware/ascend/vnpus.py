@@ -54,11 +54,14 @@ def shortage(chip: Chip, card: Card, template: str, present: Iterable[Vnpu]) -> 
         users = {vnpu.id: draws_of(card.scheme, vnpu.template).get(counter, 0) for vnpu in present}
         if sum(users.values()) + amount > card.scheme.counters[counter]:
             holders = ", ".join(str(number) for number, used in users.items() if used)
-            return (
-                f"{counter} of card {card.name} is used by vNPU {holders}; if none of them is of a claim, remove them "
-                f"with npu-smi set -t destroy-vnpu -i {chip.card_id} -c {chip.device_id} -v <id>"
-            )
+            return f"{counter} of card {card.name} is used by vNPU {holders}; {removal(chip, '<id>')}"
     return ""
+
+
+def removal(chip: Chip, number: int | str) -> str:
+    """How an operator removes a vNPU that is in the way."""
+    where = f"-i {chip.card_id} -c {chip.device_id} -v {number}"
+    return f"if no claim has it, remove it with npu-smi set -t destroy-vnpu {where}"
 
 
 def excluded(npu: Npu, modes: Modes) -> Mapping[Offer, str]:

@@ -42,7 +42,9 @@ def test_an_equal_vnpu_is_adopted_and_another_with_its_id_is_not(machine: Machin
     hardware = machine.start()
     (card,) = hardware.cards()
     assert hardware.ensure(VnpuInstance(card.uuid, "vir05_1c_16g", 100)) == {"id": "100"}
-    with pytest.raises(NoRoom, match="101"):
+    with pytest.raises(
+        NoRoom, match=r"101 exists already.* remove it with npu-smi set -t destroy-vnpu -i 0 -c 0 -v 101"
+    ):
         hardware.ensure(VnpuInstance(card.uuid, "vir05_1c_16g", 101))
     hardware.release(VnpuInstance(card.uuid, "vir05_1c_16g", 101), None)
     assert machine.dcmi.vnpus(0) == {100: "vir05_1c_16g", 101: "vir10_3c_32g"}
@@ -58,10 +60,8 @@ def test_foreign_vnpus_are_observed_and_take_their_place(machine: Machine) -> No
         VnpuInstance(card.uuid, "", 108),
     ]
     hardware.ensure(VnpuInstance(card.uuid, "vir10_3c_32g", 100))
-    remedy = "remove them with npu-smi set -t destroy-vnpu -i 0 -c 0 -v <id>"
-    with pytest.raises(
-        NoRoom, match=f"of card npu-0 is used by vNPU 100, 107; if none of them is of a claim, {remedy}"
-    ):
+    remedy = "remove it with npu-smi set -t destroy-vnpu -i 0 -c 0 -v <id>"
+    with pytest.raises(NoRoom, match=f"of card npu-0 is used by vNPU 100, 107; if no claim has it, {remedy}"):
         hardware.ensure(VnpuInstance(card.uuid, "vir05_1c_16g", 101))
 
 
@@ -123,6 +123,19 @@ def test_what_cannot_be_asked_is_tried_again(machine: Machine) -> None:
     ):
         with pytest.raises(TransientFault):
             question()
+
+
+def test_a_vnpu_is_made_later_while_it_is_not_known_what_the_chip_can_be_divided_into(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    (card,) = machine.start().cards()
+    machine.dcmi.change({"fault.dcmi_get_template_info_all": int(DcmiCode.TIMEOUT)})
+    hardware = machine.start()
+    action = VnpuInstance(card.uuid, "vir05_1c_16g", 100)
+    with pytest.raises(TransientFault, match="dcmi_get_template_info_all"):
+        hardware.ensure(action)
+    machine.dcmi.change({"fault.dcmi_get_template_info_all": None})
+    hardware.cards()
+    assert hardware.ensure(action) == {"id": "100"}
 
 
 def test_a_card_that_hangs_keeps_no_other_from_its_actions(machine: Machine) -> None:
