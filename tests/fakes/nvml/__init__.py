@@ -69,6 +69,14 @@ class FakeNvml(FakeState):
 
 def instances(state: Mapping[str, str], card: int) -> list[tuple[str, int, bool]]:
     """Profile, first memory slice and completeness of every GPU instance of a card."""
+    return [
+        (profile, start, any(name.startswith(f"gpu.{card}.gi.{number}.ci.") for name in state))
+        for number, profile, start in numbered_instances(state, card)
+    ]
+
+
+def numbered_instances(state: Mapping[str, str], card: int) -> list[tuple[int, str, int]]:
+    """The number of every GPU instance of a card, its profile and first memory slice."""
     names = {
         value.split()[0]: state[f"{key}.name"].removeprefix("MIG ")
         for key, value in state.items()
@@ -76,7 +84,7 @@ def instances(state: Mapping[str, str], card: int) -> list[tuple[str, int, bool]
     }
     prefix = f"gpu.{card}.gi."
     return [
-        (names[value.split()[0]], int(value.split()[1]), any(name.startswith(f"{key}.ci.") for name in state))
+        (int(key.removeprefix(prefix)), names[value.split()[0]], int(value.split()[1]))
         for key, value in state.items()
         if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
     ]

@@ -10,11 +10,13 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware import Card, CardGone, Hardware
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
+from tests.fakes.dcmi.models import ASCEND_310P3
 from tests.fakes.nvml.models import T4
 from tests.fakes.state import FakeState
+from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
-UNKNOWN = 999
+UNKNOWN, TIMEOUT = 999, -8006
 Node = tuple[FakeState, Callable[[], Hardware], Mapping[str, str | int | None]]
 """The state of a library, a new backend, and what lets its first card be unread."""
 
@@ -24,7 +26,14 @@ def _nvidia(folder: Path) -> Node:
     return bench.nvml, bench.start, {"gpu.0.fault.nvmlDeviceGetUUID": UNKNOWN}
 
 
-@pytest.fixture(params=[_nvidia])
+def _ascend(folder: Path) -> Node:
+    machine = Machine(folder)
+    machine.add(ASCEND_310P3)
+    machine.add(ASCEND_310P3)
+    return machine.dcmi, machine.start, {"chip.0.fault.dcmi_get_device_die_v2": TIMEOUT}
+
+
+@pytest.fixture(params=[_nvidia, _ascend])
 def node(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
     monkeypatch.setenv("FAKE_DCMI", str(tmp_path / "dcmi"))
