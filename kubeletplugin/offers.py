@@ -60,7 +60,7 @@ def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardO
         withheld = {"whole": mode, "share": mode}
     elif unlisted := _unlisted(card, recorded):
         unknown = f"claims hold {', '.join(unlisted)}, of which the card says nothing now"
-        why = "; ".join(filter(None, (unknown, card.partitions_unread)))
+        why = "; ".join(filter(None, (unknown, card.partitions_unread, card.memory_unread)))
         withheld = {"whole": why, "share": why}
     withheld |= state.excluded
     withheld |= {kind: not_known(why) for kind, why in state.unread.items()}
@@ -91,7 +91,9 @@ def _held(card: Card, recorded: Recorded) -> frozenset[Offer]:
 
 def _unlisted(card: Card, recorded: Recorded) -> tuple[str, ...]:
     """The devices of this card that claims hold and that the card does not have now, as far as it is known."""
-    listed = {card.name, card.share_name} | _names_of_partitions(card)
+    listed = (
+        {card.name} | ({card.share_name} if card.memory_mib or card.bridged else set()) | _names_of_partitions(card)
+    )
     return tuple(sorted(name for uuid, name in recorded.placed if uuid == card.uuid and name not in listed))
 
 

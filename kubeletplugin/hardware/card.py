@@ -68,6 +68,8 @@ class Card:
     partitions_unread: str = ""
     """Why its partitions are not known now: which call failed and how, and that it is tried again. "" if they are known
     or if it has none."""
+    memory_unread: str = ""
+    """The same of its memory, without which it has no share."""
     bridged: Bridged | None = None
     """Only if a vendor's device plugin serves it."""
 

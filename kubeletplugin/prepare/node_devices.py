@@ -194,7 +194,7 @@ class NodeDevices:
         known = tuple(cards)
         if inventory.has_device(name, known):
             return True
-        unread = [f"the partitions of card {it.name}: {it.partitions_unread}" for it in known if _is_unread(name, it)]
+        unread = [f"card {card.name}: {why}" for card in known if is_on(name, card) and (why := _unread(name, card))]
         if not any(is_on(name, card) for card in known):
             unread += self._hardware.source.unread_cards()
         if unread:
@@ -213,9 +213,9 @@ class NodeDevices:
         return inventory.fabric_from(labels, self._settings.kubeletplugin.node_labels)
 
 
-def _is_unread(name: str, card: Card) -> bool:
-    """Whether the device may be a partition of the card that was not read."""
-    return bool(card.partitions_unread) and is_on(name, card)
+def _unread(name: str, card: Card) -> str:
+    """Why it is not known whether a card has this share or partition; "" if it is."""
+    return card.memory_unread if name == card.share_name else card.partitions_unread
 
 
 def _check_devices(plan: ClaimPlan, present: Collection[str]) -> None:

@@ -105,6 +105,8 @@ def _npu(
     card = replace(card, memory_mib=if_read(memory) or 0, scheme=if_read(scheme))
     if isinstance(scheme, Unread):
         card = replace(card, partitions_unread=f"{scheme.why}; it is asked again")
+    if isinstance(memory, Unread):
+        card = replace(card, memory_unread=memory.why)
     return Npu(card, tuple(chips), generation, memory)
 
 

@@ -106,6 +106,7 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
         cuda_version=if_read(system.cuda_version) or "0.0.0",
         scheme=scheme_of(gpu, family_of(name)),
         partitions_unread=profiles.why if isinstance(profiles, Unread) else "",
+        memory_unread=gpu.memory_mib.why if isinstance(gpu.memory_mib, Unread) else "",
     )
 
 

@@ -1,13 +1,36 @@
-"""A folder whose sockets' paths stay within the 107 bytes of AF_UNIX, wherever pytest keeps its own."""
+"""What every test of the plugin runs under."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
+
+from tests.unit.kubeletplugin.unanswered import PAGE, rows_on_page
+
+_WITHOUT_A_CARD = frozenset({"nvmlErrorString"})
+"""Functions that only put a number into words."""
 
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
+    """A folder whose sockets' paths stay within the 107 bytes of AF_UNIX, wherever pytest keeps its own."""
     with tempfile.TemporaryDirectory(prefix="lode-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _calls_of_nvml_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A function that is called has a row that says what happens while it fails."""
+    called: set[str] = set()
+    look_up = pynvml._nvmlGetFunctionPointer
+
+    def noted(name: str) -> object:
+        called.add(name)
+        return look_up(name)
+
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", noted)
+    yield
+    without = called - rows_on_page(PAGE.read_text(), "nvml").keys() - _WITHOUT_A_CARD if called else set()
+    assert not without, f"functions of NVML without a row in {PAGE}: {sorted(without)}"

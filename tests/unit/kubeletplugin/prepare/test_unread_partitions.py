@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.offers import offer_of
 from kubeletplugin.prepare import PrepareError, PrepareResult
 from tests.simulation.hardware_decorator import HardwareDecorator
-from tests.unit.kubeletplugin.plugin_node import CDI, PluginNode, prepare, recover, result
+from tests.unit.kubeletplugin.plugin_node import CDI, SHARE_A, PluginNode, prepare, recover, result, share
 
 WHY = "nvmlDeviceGetMigMode: unknown error (code 999)"
 
@@ -59,3 +60,34 @@ def test_the_card_of_a_claim_with_an_unknown_partition_is_not_given_to_another(r
     assert "team/mine" in refused.message
     elsewhere = rig.claim("elsewhere", [result("gpu-1")])
     assert isinstance(plugin.prepare([elsewhere])[elsewhere.uid], PrepareResult)
+
+
+class Unmeasured(HardwareDecorator):
+    """Hardware that could not read the memory of its first card."""
+
+    unread = True
+
+    def cards(self) -> tuple[Card, ...]:
+        first, *others = super().cards()
+        return (replace(first, memory_mib=0, memory_unread=WHY) if self.unread else first, *others)
+
+
+def test_a_share_of_a_card_whose_memory_was_not_read_is_neither_given_up_nor_given_away(rig: PluginNode) -> None:
+    claim = rig.claim("mine", [share("gpu-0-share", SHARE_A)])
+    prepare(rig.plugin(), claim)
+    spec = rig.spec(claim)
+    rig.files.remove(f"{CDI}/lode.dev-claim_{claim.uid}.json")
+    hardware = Unmeasured(rig.hardware)
+    plugin = rig.plugin(hardware=hardware)
+    recover(plugin)
+    assert plugin.unrestored == {claim.uid}
+    whole = rig.claim("whole", [result("gpu-0")])
+    for wanted in (claim, whole):
+        refused = plugin.prepare([wanted])[wanted.uid]
+        assert isinstance(refused, PrepareError)
+        assert ("code 999" if wanted is claim else "team/mine") in refused.message
+    card = hardware.cards()[0]
+    assert "whole" in offer_of(card, hardware.observe(card), plugin.recorded()).withheld
+    hardware.unread = False
+    plugin.restore_rest()
+    assert (plugin.unrestored, rig.spec(claim)) == (frozenset(), spec)
