@@ -11,8 +11,8 @@ from enum import Enum, auto
 
 from controller.loop.queue import KeyedQueue
 from controller.state import Changes, Promise, State
-from controller.writing import Subject, WriteResult, Writes, WriteSequence
-from controller.writing.steps import ObjectKey, PatchClaimStatus, ReadObject, Step, only_reads
+from controller.writing import NotEvicted, Obstacle, Subject, WriteResult, Writes, WriteSequence
+from controller.writing.steps import EvictPod, ObjectKey, PatchClaimStatus, ReadObject, Step, only_reads
 from driver.backoff import delay
 from driver.clock import Clock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, NotFound, Unavailable
@@ -28,6 +28,11 @@ _LONGEST_ASKED_SECONDS = 300.0
 def asked_to_wait(error: Exception) -> float:
     """Return the seconds after which the server allows another try; 0 if it does not say."""
     return min(error.retry_after, _LONGEST_ASKED_SECONDS) if isinstance(error, ApiError) else 0.0
+
+
+def _given_up(step: Step, error: Unavailable) -> ApiError:
+    """Return the failure of a step that got no other answer in all tries: if it is an eviction, others may go."""
+    return NotEvicted(step.target, Obstacle.OTHER, error) if isinstance(step, EvictPod) else error
 
 
 class SequenceState(Enum):
@@ -162,13 +167,14 @@ class WritesInFlight:
             pending.doubt_ends = self._clock.monotonic() + self._longest_write
         if isinstance(rest[0], PatchClaimStatus):
             pending.doubtful = rest[0]
-        if pending.failure is None and (
-            pending.repeats + 1 >= pending.tries
-            or error.retry_after > self._longest_write
-            or self._is_for_nobody(subject, pending)
-        ):
-            self._give_up(pending, error)
-        self._repeat_later(subject, pending, error)
+        said: ApiError = error
+        if pending.failure is None:
+            if self._is_for_nobody(subject, pending):
+                self._give_up(pending, said)
+            elif pending.repeats + 1 >= pending.tries or error.retry_after > self._longest_write:
+                said = _given_up(rest[0], error)
+                self._give_up(pending, said)
+        self._repeat_later(subject, pending, said)
 
     def _is_for_nobody(self, subject: Subject, pending: _Pending) -> bool:
         """Return whether the pod that this is for is gone, or ends without having started."""

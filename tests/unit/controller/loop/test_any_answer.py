@@ -187,6 +187,33 @@ def test_a_placement_that_is_refused_has_others_evicted_ever_more_rarely(write: 
     assert world.minutes(120) <= 6, "at 0, 5, 15, 35 and 75 minutes, and once more after a first conflict"
 
 
+REFUSED: tuple[Answer, ...] = tuple(answer for answer in ANSWERS if answer not in (401, "made", "late"))
+"""Answers after which one pod stays; 401 is about all."""
+
+
+@pytest.mark.parametrize("answer", REFUSED)
+def test_another_pod_goes_in_place_of_one_that_is_never_evicted(answer: Answer) -> None:
+    world = AnsweredWorld(nodes=2)
+    world.trouble(Trouble("evict pods", answer, about=evil))
+    world.running("evil")
+    world.running("good", priority=1)
+    world.wanting("important", HIGH)
+    world.settle(world.longest_allowed)
+    assert world.evicted() == (["evil"] if answer == "without a version" else ["good"])
+
+
+@pytest.mark.parametrize("answer", REFUSED)
+def test_a_pod_that_is_never_evicted_is_asked_for_ever_more_rarely(answer: Answer) -> None:
+    world = AnsweredWorld()
+    world.trouble(Trouble("evict pods", answer, about=evil))
+    world.running("evil")
+    world.wanting("important", HIGH)
+    world.settle(2 * LATER)
+    before = len(world.meddler.calls)
+    world.settle(LATER)
+    assert len(world.meddler.calls) - before < 40
+
+
 TROUBLES = st.builds(
     lambda write, answer, ends, about: (write, answer, ends, about),
     st.sampled_from(WRITES),
