@@ -70,8 +70,8 @@ class Preempting:
         """Pods for which nobody is evicted while room is kept for others, which may end."""
         self._bindings = 0
         self._in_vain: BoundedCache[Hashable, tuple[int, ...]] = BoundedCache(_MOST_IN_VAIN)
-        """The shapes and priorities, and the gangs, for which nobody is evicted, as of a version of nodes,
-        budgets, bindings and refusals."""
+        """The shapes and priorities, and the gangs, for which nobody is evicted while these nodes are closed to them,
+        as of a version of nodes, budgets, bindings and refusals."""
 
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
         """Return the restrictions of a decision about these pods (keys), which leave no place for which others were
@@ -89,7 +89,8 @@ class Preempting:
         self, pod: PodView, answer: Unallocatable, history: PlacementHistory, context: DecisionContext
     ) -> MakeRoom | Unallocatable | Wait:
         """Return the next step to make room for a pod that no node takes, or the answer. Its rooms are open."""
-        now, shape = self._clock.monotonic(), (answer.shape, pod.priority)
+        # For whom fewer nodes are held back, there may be somebody to evict.
+        now, shape = self._clock.monotonic(), (answer.shape, pod.priority, frozenset(context.restrictions.held))
         if not self._may_look([pod], None if answer.own else shape, now):
             return answer
         occupancy = self._occupancy(now)
@@ -113,7 +114,8 @@ class Preempting:
         if not pods or not (decision.decided or any(map(self._state.rooms.of, keys))):
             return decision
         own = any(answer.refused for answer in decision.lacking)
-        shape = None if own else (asked.key, keys, asked.minimum)
+        avoided = frozenset[str]().union(*(member.demand.avoid for member in asked.members))
+        shape = None if own else (asked.key, keys, asked.minimum, avoided)
         if not self._may_look(pods, shape, now):
             return decision
         found = make_room_for_gang(self._state, asked, self._occupancy(now))
