@@ -75,7 +75,7 @@ class PodWaits:
         self._look_for_wishes = False
         """True if anything may have changed since the pods that ask for a node were looked at."""
         self._wishes_as_of: object = None
-        """``NodeWishes.version`` then."""
+        """``NodeWishes.version`` then; None if a hold has ended since."""
         self._preempting = shared.preempting
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
@@ -404,6 +404,8 @@ class PodWaits:
         self.domains.end(gang)
         if not placed:
             self._pause(held.rank, held.nodes, held.ends)
+        # Nobody asks for a new node who could use one that is held back.
+        self._wishes_as_of, self._look_for_wishes = None, self._wishes.enabled
         self._log.info("nodes held back no longer", gang=gang, nodes=sorted(held.nodes), placed=placed)
         self._wake_on(held.nodes)
 
@@ -414,6 +416,7 @@ class PodWaits:
         self._held.end(pod)
         if not placed:
             self._pause(held.rank, [held.node], held.ends)
+        self._wishes_as_of = None
         self._log.info("node held back no longer", pod=pod, node=held.node, placed=placed)
         self.wake(Changes(favoured={held.node: None}))
         unheld, self._unheld = self._unheld, {}

@@ -21,6 +21,7 @@ from driver.kube.api import (
     Unavailable,
 )
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
+from tests.unit.controller.loop.test_gangs_preempting import gang_of
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 GATED = ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
@@ -73,6 +74,25 @@ def test_it_asks_no_more_before_the_first_claim_is_written() -> None:
     assert placing[0] == "patch pods/status"
     assert scheduled(full, "second") == GATED
     assert full.gates("second") == []
+
+
+@pytest.mark.parametrize("of_gang", [False, True])
+def test_a_pod_asks_when_whoever_a_node_was_held_back_for_has_taken_it(of_gang: bool) -> None:
+    full = world(cards=2, hold={"after_seconds": 10, "share": 1})
+    add(full, "first")
+    full.settle()
+    config = [gang_of("job", 2)] if of_gang else []
+    for number in range(2 if of_gang else 1):
+        full.add_claim(f"big-{number}", 1 if of_gang else 2, config=config)
+        full.add_pod(f"big-{number}", f"big-{number}", priority=1)
+    full.settle(30)
+    add(full, "small")
+    full.settle()
+    assert not asks(full, "small"), "one card is free, and its node is held back"
+    full.remove_pod("first")
+    full.settle()
+    assert full.devices("big-0")
+    assert asks(full, "small")
 
 
 def test_nothing_is_written_unless_the_operator_wants_it() -> None:
