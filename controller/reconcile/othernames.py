@@ -10,9 +10,10 @@ def named_within(keys: Sequence[str], namespaces: Collection[str], noun: str) ->
     """Return the keys (``namespace/name``) of these namespaces, and at the end how many others there are.
 
     Args:
+        keys: words may stand before each, as in the name under which devices count that are kept for a claim.
         noun: what they are, in the singular: "pod".
     """
-    own = tuple(key for key in keys if key.partition("/")[0] in namespaces)
+    own = tuple(key for key in keys if key.partition("/")[0].rpartition(" ")[2] in namespaces)
     match len(keys) - len(own):
         case 0:
             return own

@@ -128,3 +128,16 @@ def test_a_victim_learns_no_name_of_the_preemptor() -> None:
     assert world.evicted() == ["victim"]
     assert world.events("victim", "Preempted")
     world.check_names()
+
+
+def test_what_is_kept_for_a_claim_is_said_to_be_of_its_namespace() -> None:
+    world = PreemptingWorld(nodes=1, cards=1)
+    world.running("low")
+    world.wanting("important", HIGH)
+    world.settle(5)
+    assert world.evicted() == ["low"]
+    world.wanting("later", preemptionPolicy="Never")
+    world.settle(5)
+    said = world.condition("later")[2]
+    assert "default/important" in said
+    assert "namespace" not in said
