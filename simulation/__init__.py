@@ -6,6 +6,7 @@ out. What only tests need, such as the cluster on a virtual clock and its checks
 realtime              the real programs with threads and sockets, over an API in memory
 invariants            invariants of a cluster at all times
 | programs            the two programs, each built from what is in the API and on its node
+victim_checks         invariants of evictions when they are decided
 decision_checks       invariants of every allocation
 | hold_checks         invariants of nodes that are held back
 | kubernetes          fakes of the Kubernetes components

@@ -337,7 +337,7 @@ class Invariants:
     def _idle_allocations(self) -> Iterator[str]:
         live = {pod["metadata"]["uid"] for pod in self._pods.all() if not is_terminal(pod)}
         for claim in self._claims.values():
-            users = [consumer.uid for consumer in claim.reserved_for if consumer.uid in live]
+            users = [one for one in claim.reserved_for if one.uid in live or one.resource != "pods"]
             if claim.allocation and not users:
                 yield f"{claim.key} is allocated, but not reserved for any pod that still runs"
 

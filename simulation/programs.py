@@ -9,7 +9,7 @@ from typing import Protocol
 from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
-from controller.writing import Channel, Lane, Latency, SteppedWrites
+from controller.writing import Channel, Lane, Latency, SteppedWrites, WriteResult
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.kube.api import Api
@@ -28,6 +28,7 @@ from simulation.decision_checks import CheckedWrites, DecisionChecks
 from simulation.faults import Crash
 from simulation.hold_checks import HoldChecks
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
+from simulation.victim_checks import VictimChecks
 
 NAMESPACE = CONTROLLER_NAMESPACE
 
@@ -86,14 +87,15 @@ class SimulatedController:
         self._election = Election(api, clock, terms, identity)
         self._random = randomness
         self._writes = SteppedWrites(
-            Channel(api, self._election, lambda result: self.controller.handle(result), clock),
+            Channel(api, self._election, lambda result: self._answered(result), clock),
             choose=randomness.choice,
             latency=latency,
             bounds={Lane.PLACING: section.writes_in_flight, Lane.REPORTING: 2},
         )
         self._checks = DecisionChecks(found, lambda: self.reflectors, settings.names)
         self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)
-        writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
+        self._victims = VictimChecks(lambda: self.controller, clock, found, section.preemption)
+        writes = CheckedWrites(self._writes, self._checks.look, self._holds.look, self._victims.look)
         self._metrics = Metrics()
         self.controller = Controller(
             Ports(api, writes, clock, self._metrics, ports.log), settings, identity, deliver=self._delivered
@@ -101,6 +103,10 @@ class SimulatedController:
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
         self._term: int | None = None
+
+    def _answered(self, result: WriteResult) -> None:
+        self._victims.hear(result)
+        self.controller.handle(result)
 
     def _delivered(self, delta: StateDelta) -> None:
         self._checks.tell(delta)

@@ -5,6 +5,8 @@ gang_checks              invariants of gangs in a settled cluster
 restores                 a backup of etcd is restored
 settled_checks           invariants of a settled cluster
 | unserved_checks        whether pods could be evicted for somebody who waits
+eviction_checks          invariants of evictions, when they are made and in the end
+| eviction_webhooks      webhooks of others that keep pods from being evicted
 template_checks          invariants of templates on demand
 node_checks              invariants of what is prepared on a node, and of what is said about it
 cluster                  a whole cluster in one thread, on one API and one virtual clock

@@ -46,6 +46,7 @@ from tests.simulation.device_plugins import VendorPlugin
 from tests.simulation.disk_checks import DiskChecks
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
+from tests.simulation.eviction_webhooks import Webhooks
 from tests.simulation.hardware import NodeHardware, profile_of
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.late_writes import LateWrites
@@ -112,7 +113,7 @@ class SimulatedCluster:
         self._disks: dict[str, DiskChecks] = {}
         self._device_plugins = device_plugins
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
-        self.evictions = EvictionChecks(self.api.sharing(), self.names)
+        self.evictions = EvictionChecks(self.api.sharing(), self.names, Webhooks(self.clock))
         self._promises = PromiseChecks(self.api.sharing(), self.clock, self.found)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
         longest = self.settings.controller.longest_write_seconds

@@ -9,6 +9,7 @@ from driver.kube.decorator import ApiDecorator
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from driver.names import Names
 from simulation.kubernetes.preemption import priority_of
+from tests.simulation.eviction_webhooks import GuardedEvictions, Webhook, Webhooks
 
 T = TypeVar("T")
 PREEMPTING: Final = "Preempting"
@@ -16,6 +17,8 @@ GANG: Final = "gang"
 """Label of pods that belong together."""
 LEAST: Final = "least"
 """Label with the number of them that have to start together."""
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of static pods, which no eviction ends."""
 
 
 @dataclass(slots=True)
@@ -36,6 +39,8 @@ class Eviction:
     """Pods (uids) that had a place on all these nodes then, or when a node was added to them."""
     slices: frozenset[str]
     """The slices (uids) of all these nodes."""
+    at: float
+    """When that was (monotonic seconds)."""
     served: bool = False
     """Whether one of them got a place on the nodes, or ended, or one of higher priority took the place of one. Also
     whether the devices of a node went away meanwhile, so that there was no place any more."""
@@ -46,11 +51,13 @@ class EvictionChecks:
     """The evictions of a history so far.
 
     Attributes:
+        webhooks: those that keep pods from being evicted.
         found: what was wrong at the moment of an eviction.
     """
 
     reader: Api
     names: Names
+    webhooks: Webhooks
     found: list[str] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     recorded: dict[str, Object] = field(default_factory=dict)
@@ -66,6 +73,8 @@ class EvictionChecks:
         told = [pod for pod in every if self._is_preempting(pod) and _nominated(pod) in nodes]
         waiting = [pod for pod in told if priority_of(pod) > priority and self._is_gang_told(pod, every)]
         name = "/".join(name_key(victim))
+        if MIRROR in (victim["metadata"].get("annotations") or {}):
+            self.found.append(f"{name} is a static pod, and is evicted")
         if not waiting:
             self.found.append(f"{name} is evicted from {sorted(nodes)} for nobody of higher priority who says so")
             return
@@ -81,6 +90,7 @@ class EvictionChecks:
                 theirs=max(map(priority_of, waiting)),
                 there=frozenset(uid for uid, pod in pods.items() if self._has_place(pod, nodes | wanted)),
                 slices=frozenset(uid for uid, node in self._slices().items() if node in nodes | wanted),
+                at=self.webhooks.clock.monotonic(),
             )
         )
 
@@ -89,10 +99,22 @@ class EvictionChecks:
         least = int(preemptor["metadata"]["labels"].get(LEAST) or 1)
         return sum(map(self._is_preempting, (preemptor, *_mates(preemptor, pods)))) >= least
 
+    def stayed(self, pod: Object, webhook: Webhook) -> None:
+        """Take in that a webhook has kept a pod from being evicted: others may have gone for the same preemptors.
+
+        Nobody could know that before, if the webhook is newer than they are, or passes those that are only tried.
+        """
+        node = pod["spec"].get("nodeName")
+        for one in self.evictions:
+            if node in one.nodes | one.wanted and (not webhook.tries or webhook.since >= one.at):
+                one.served = True
+
     def wrote(self, pod: Object) -> None:
         """Take in that a controller has written a pod."""
         if self._is_preempting(pod):
             self.recorded[pod["metadata"]["uid"]] = pod
+            # It may be for another node than before; who gets a place there from now on may take it from this pod.
+            self.look()
 
     def look(self) -> None:
         """Find out which evictions have served their purpose by now. Called after every change."""
@@ -152,18 +174,22 @@ class EvictionWatch(ApiDecorator):
     """The API as controllers have it; notes their evictions."""
 
     def __init__(self, api: Api, checks: EvictionChecks):
-        super().__init__(api)
+        super().__init__(GuardedEvictions(api, checks.reader, checks.webhooks, checks.stayed))
         self._checks = checks
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer to the call."""
         before = self._victim(call) if call.verb == "evict" and not call.dry_run else None
         answer = proceed()
-        if before is not None and not is_deleting(before):
+        if before is not None and not is_deleting(before) and self._ends(before, call):
             self._checks.note(before)
         if call.resource == PODS and call.verb == "patch" and isinstance(answer, dict):
             self._checks.wrote(answer)
         return answer
+
+    def _ends(self, before: Object, call: ApiCall) -> bool:
+        after = self._victim(call)
+        return after is None or after["metadata"]["uid"] != before["metadata"]["uid"] or is_deleting(after)
 
     def _victim(self, call: ApiCall) -> Any:
         found = self._checks.reader.list(PODS, namespace=call.namespace, limit=0).items

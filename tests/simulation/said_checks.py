@@ -6,6 +6,7 @@ from typing import Final
 
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([\w.-]+)")
 """``namespace/name``, not as a part of a longer path."""
+_ELSEWHERE: Final = re.compile(r"in (another namespace|other namespaces)")
 
 
 def names_of_others(text: str, namespace: str, namespaces: frozenset[str]) -> Iterator[str]:
@@ -16,6 +17,12 @@ def names_of_others(text: str, namespace: str, namespaces: frozenset[str]) -> It
 
 
 def said_problems(text: str, namespace: str, namespaces: frozenset[str]) -> Iterator[str]:
-    """Yield which names of other namespaces a text on an object of ``namespace`` has."""
+    """Yield what a text on an object of ``namespace`` says wrong of others.
+
+    Args:
+        namespaces: those that users have.
+    """
+    if _ELSEWHERE.search(text) and namespaces <= {namespace}:
+        yield f"speaks of other namespaces, and there are none: {text}"
     for name in names_of_others(text, namespace, namespaces):
         yield f"names {name} of another namespace: {text}"

@@ -67,17 +67,26 @@ def _waits(state: State, pod: PodView) -> bool:
 
 
 def _guarded(cluster: SimulatedCluster, state: State) -> Collection[str]:
-    """The pods that a budget selects."""
+    """The pods that a budget or a webhook keeps, that no eviction ends, or that do not free their claims."""
     selectors = [
         (budget["metadata"]["namespace"], label_selector_from(budget["spec"].get("selector")))
         for budget in cluster.api.list(POD_DISRUPTION_BUDGETS).items
     ]
-    return {
+    budgeted = {
         pod.key
         for pod in state.pods.values()
         for namespace, selector in selectors
         if namespace == pod.namespace and selector is not None and selector.selects(dict(pod.needs.pod.labels))
     }
+    webhooks = cluster.evictions.webhooks
+    kept = {pod.key for pod in state.pods.values() if pod.is_static or webhooks.of(pod.key.partition("/")[2])}
+    grouped = {
+        user
+        for record in state.claims.values()
+        if any(consumer.resource != "pods" for consumer in record.claim.reserved_for)
+        for user in state.pods.using(record.claim.key)
+    }
+    return budgeted | kept | grouped
 
 
 def _lower(state: State, pod: PodView, node: str, guarded: Collection[str]) -> list[PodView]:

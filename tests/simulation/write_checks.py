@@ -11,6 +11,7 @@ from driver.clock import Clock
 from driver.kube.api import (
     EVENTS,
     LEASES,
+    NAMESPACES,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -25,7 +26,7 @@ from driver.kube.api import (
 from driver.kube.decorator import ApiDecorator
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
 from driver.limits import MAX_EVENT_MESSAGE
-from driver.names import Names
+from driver.names import CONTROLLER_NAMESPACE, Names
 from driver.quantity import Quantity
 from driver.wire import allocation_from
 from simulation.kubernetes.other_drivers import is_for_driver
@@ -285,8 +286,9 @@ class WriteChecks(ApiDecorator):
         return self._names.gate in [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
 
     def _namespaces(self) -> frozenset[str]:
-        """The namespaces that have pods."""
-        return frozenset(pod["metadata"]["namespace"] for pod in self._reader.list(PODS, limit=0).items)
+        """The namespaces of users."""
+        known = (one["metadata"]["name"] for one in self._reader.list(NAMESPACES, limit=0).items)
+        return frozenset(name for name in known if name != CONTROLLER_NAMESPACE and not name.startswith("kube-"))
 
     def _read(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:

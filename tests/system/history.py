@@ -36,7 +36,9 @@ from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
+from tests.system.joining_incidents import JoiningIncidents
 from tests.system.namesake_incidents import NamesakeIncidents
+from tests.system.namespace_incidents import NamespaceIncidents
 from tests.system.nvidia_names import NVIDIA_CLASSES, NVIDIA_REQUESTS, has_nvidia_names
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.plugin_incidents import BRIDGED_REQUESTS, PluginFailure, PluginIncidents, device_plugins
@@ -245,6 +247,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     conditions, templates = ConditionIncidents(seed, cluster), TemplateIncidents(seed, cluster)
     protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
     classes, answers = ClassIncidents(seed, cluster), AnswerIncidents(seed, cluster)
+    joining, namespaces = JoiningIncidents(seed, cluster), NamespaceIncidents(seed, cluster, 1396, REQUESTS)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -274,6 +277,8 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         threads.act()
         plugins.act()
         answers.act()
+        joining.act()
+        namespaces.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
@@ -287,6 +292,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     quotas.undo()
     conditions.undo()
     classes.undo()
+    joining.undo()
     gangs.restore_fabrics()
     workload.operators.undo()
     disks.undo()

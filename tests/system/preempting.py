@@ -14,7 +14,7 @@ from driver.kube.api import (
     NotFound,
     Object,
 )
-from driver.kube.objects import is_deleting, is_terminal, pod_phase
+from driver.kube.objects import is_deleting, is_terminal, name_key, pod_phase
 from driver.settings import ControllerSettings, PreemptionSettings, Settings
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.invariants import Violation
@@ -25,8 +25,10 @@ from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
 from tests.simulation.unserved_checks import check_all_are_served
 from tests.system.answer_incidents import AnswerIncidents
+from tests.system.eviction_incidents import EvictionIncidents
 from tests.system.gangs import gang_template
 from tests.system.history import cards, reproducible
+from tests.system.namespace_incidents import NamespaceIncidents
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 LAYOUTS: Final = (
@@ -102,6 +104,8 @@ class PreemptingHistory:
             Violation: an invariant does not hold.
         """
         cluster, chance, answers = self.cluster, self._random, AnswerIncidents(self._seed, self.cluster)
+        keeping = EvictionIncidents(self._seed, self.cluster)
+        others = NamespaceIncidents(self._seed, self.cluster, 37, {*WANTED}, PRIORITIES)
         cluster.settle()
         published = cluster.invariants.pools()
         if self._begins_with_burst:
@@ -127,13 +131,32 @@ class PreemptingHistory:
             except (NotFound, AlreadyExists):
                 continue
             answers.act()
+            keeping.act()
+            others.act()
             cluster.run(chance.choice((0, 3, 10, 40, 200)))
             self._check_evictions()
         cluster.faults = NO_FAULTS
         answers.undo()
+        keeping.pass_by()
+        self._check_settled(refused=answers.happen or keeping.happen)
+        if keeping.happen:
+            keeping.undo()
+            self._check_settled(refused=True)
+        check_no_writes_without_news(cluster)
+        self._delete_everything()
         cluster.settle()
-        if answers.happen:
-            # Nobody is evicted for a while for a pod whose placement was refused.
+        check_empty(cluster, published)
+
+    def _check_settled(self, *, refused: bool) -> None:
+        """Let the cluster settle; nobody was evicted in vain, and everybody who can be served is.
+
+        Args:
+            refused: whether writes or evictions were refused. Then nobody is evicted for a while for a pod whose
+                placement it was, and a pod is spared whose eviction it was.
+        """
+        cluster = self.cluster
+        cluster.settle()
+        if refused:
             cluster.idle(RAREST_RESORT_SECONDS)
             cluster.settle()
         check_settled(cluster)
@@ -141,11 +164,7 @@ class PreemptingHistory:
         self._check_evictions()
         if in_vain := [*cluster.evictions.in_vain()]:
             raise Violation("\n".join(in_vain))
-        check_all_are_served(cluster, refused=self._faults is not NO_FAULTS)
-        check_no_writes_without_news(cluster)
-        self._delete_everything()
-        cluster.settle()
-        check_empty(cluster, published)
+        check_all_are_served(cluster, refused=refused or self._faults is not NO_FAULTS)
 
     def _check_evictions(self) -> None:
         self.cluster.evictions.look()
@@ -243,4 +262,5 @@ class PreemptingHistory:
 
     def _delete_everything(self) -> None:
         for one in self._api.list(PODS).items:
-            self._api.delete(PODS, one["metadata"]["name"], NAMESPACE)
+            namespace, name = name_key(one)
+            self._api.delete(PODS, name, namespace)

@@ -27,6 +27,8 @@ from tests.system.objects import NAMESPACE, pod
 from tests.system.scenario import Scenario
 
 SEEDS = 30
+JOINED = 22
+"""The seed of a history in which pods join a claim whose device has gone bad."""
 
 
 def _ignores_claims_for_several_cards(patch: pytest.MonkeyPatch) -> None:
@@ -147,6 +149,14 @@ def test_a_program_with_a_defect_fails_one_of_the_first_histories(
     assert re.search(DEFECTS[defect], message)
     assert "reproduce: LODE_SEED=" in message
     assert "lines of the event log" in message
+
+
+def test_a_controller_that_lets_pods_go_on_a_bad_device_fails_a_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.reconcile.pods.unusable", lambda state, pod, held: None)
+    with pytest.raises(HistoryFailed, match=r"joins-.* is let go: .* has the taint .*, which the claim does not"):
+        play(JOINED)
 
 
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
