@@ -19,7 +19,7 @@ from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import Chip, Modes, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severities
 from kubeletplugin.hardware.ascend.measuring import read_chip, read_with_tool
-from kubeletplugin.hardware.ascend.watching import HealthWatch
+from kubeletplugin.hardware.ascend.watching import ChipHealth
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
@@ -63,7 +63,7 @@ class AscendHardware(Hardware):
     ):
         self._dcmi = dcmi
         self._discovery = Discovery(dcmi, host.clock, ask)
-        self._watch = HealthWatch(dcmi, host.clock, severities, ask)
+        self._watch = ChipHealth(dcmi, host.clock, severities, ask)
         self._printed = KnownAnswers(host.clock)
         """What ``npu-smi`` printed."""
         self._host = host

@@ -19,7 +19,7 @@ _LEVEL_UNKNOWN = len(faults.LEVELS)
 Faults = Answer[tuple[ActiveFault, ...]]
 
 
-class HealthWatch:
+class ChipHealth:
     """The health of chips, as DCMI says it. Thread-safe.
 
     Args:
