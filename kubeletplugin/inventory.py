@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, DeviceKind, Offer, share_of
 from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES_AND_CAPACITIES
@@ -35,7 +35,7 @@ MEBI = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The fabric of the node's cards, by the Node's labels; "" where a label is missing.
+    """The fabric of the node's cards, by the Node's labels, and what runs its containers; "" where it is not known.
 
     A label for the fabric overrides the fabric that the hardware reports. The rail that a card reports overrides the
     label, which is the same for the whole node.
@@ -44,6 +44,8 @@ class Fabric:
     ib_cluster: str = ""
     ib_leaf: str = ""
     rail: str = ""
+    container_runtime: str = ""
+    """``containerd://2.1.4`` (``status.nodeInfo.containerRuntimeVersion``). It is published, and not recorded."""
 
 
 class FabricLabels(Protocol):
@@ -81,6 +83,16 @@ class HealthEffects(Protocol):
 def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
     """The fabric in a Node's labels."""
     return Fabric(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
+
+
+def runtime_of(node: Mapping[str, Any]) -> str:
+    """What runs the containers of a Node, as the kubelet says it; "" as long as it has not.
+
+    Raises:
+        AttributeError: it cannot be decoded.
+    """
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(info.get("containerRuntimeVersion") or "")
 
 
 def offer_from(label: str) -> tuple[Offer, ...] | None:
@@ -324,7 +336,11 @@ class _DeviceBuilder:
         consumed = _counters(partition.draws) if partition else _totals(card)
         name = _device_name(card, kind, partition)
         attributes, capacity = self._attributes(card, kind, partition), self._capacity(card, kind, partition)
-        if self.names.nvidia_dra and (others := nvidia_names.attributes_of(card, kind, partition)):
+        others = nvidia_names.attributes_of(card, kind, partition) if self.names.nvidia_dra else {}
+        # A device with names of NVIDIA's driver, or with those that settings give it, has no room for it.
+        if self.fabric.container_runtime and not others and not card.bridged:
+            attributes[self.names.attribute("containerRuntime")] = text_attribute(self.fabric.container_runtime)
+        if others:
             capacity |= nvidia_names.capacity_of(kind, partition, capacity["memory"].value)
             room = MAX_ATTRIBUTES_AND_CAPACITIES - len(attributes) - len(capacity)
             attributes |= {

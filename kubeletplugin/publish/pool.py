@@ -1,12 +1,13 @@
 """Builds the pool that a node should publish from its cards, its labels and the settings."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.inventory import Inventory, Restrictions, fabric_from, taints_of
+from kubeletplugin.inventory import Inventory, Restrictions, fabric_from, runtime_of, taints_of
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
@@ -44,7 +45,7 @@ class PoolBuilder:
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
         contents = inventory.build_inventory(
             [item.card for item in state.offers],
-            fabric_from(labels, self._settings.node_labels),
+            replace(fabric_from(labels, self._settings.node_labels), container_runtime=runtime_of(node)),
             offer,
             self._settings.slots,
             self._names,

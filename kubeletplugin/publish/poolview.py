@@ -9,6 +9,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, Object, Resource, Undecoded
 from driver.kube.codec import decode_object, encode_object
 from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable, Upserted
 from driver.wire.fields import integer, text, text_map
+from kubeletplugin.inventory import runtime_of
 from kubeletplugin.publish.other_drivers import OtherDevice, counts_in, devices_in
 
 _LONGEST_PROBLEM: Final = 300
@@ -160,14 +161,15 @@ class PoolView:
 
 
 def _identity_of(node: Object | None) -> object:
-    """The parts of the Node that slices depend on: uid, labels, and how many devices the kubelet has.
+    """The parts of the Node that slices depend on: uid, labels, container runtime, and how many devices the kubelet
+    has.
 
     Raises:
         AttributeError, LookupError, TypeError: they cannot be decoded.
     """
     if node is None:
         return None
-    return text(node["metadata"]["uid"]), node["metadata"]["labels"], counts_in(node)
+    return text(node["metadata"]["uid"]), node["metadata"]["labels"], runtime_of(node), counts_in(node)
 
 
 def _stored(item: Object) -> _Stored:

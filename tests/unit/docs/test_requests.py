@@ -29,7 +29,7 @@ def published() -> set[str]:
                 for card in SimulatedHardware(load_profile(profile, files), "node", files, "").cards()
                 if not card.bridged  # docs/deviceplugins.md has what those have besides
             ],
-            Fabric(),
+            Fabric(container_runtime="containerd://2.1.4"),
             EVERY_OFFER,
             Settings().kubeletplugin.slots,
             names,

@@ -30,7 +30,7 @@ from kubeletplugin.publish.validation import faults
 from simulation.files import MemoryFiles
 
 NAMES = Names()
-FACTS = Fabric("ib-1", "leaf-3", "rail-9")
+FACTS = Fabric("ib-1", "leaf-3", "rail-9", "containerd://2.1.4")
 
 
 def cards(profile: str) -> tuple[Card, ...]:
@@ -75,7 +75,7 @@ OF_LIBRARIES = [name for name in shipped_profiles() if name != "mi300x8"]
 """Profiles of cards that a library of the vendor serves, not a device plugin."""
 COMMON = {
     *"kind vendor type model architecture uuid index numaNode ibCluster ibLeaf rail profile driverVersion".split(),
-    *("computeCapability", "cudaVersion", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID),
+    *("computeCapability", "cudaVersion", "nvlinkDomain", "containerRuntime", PCIE_ROOT, PCI_BUS_ID),
 }
 
 
@@ -110,6 +110,7 @@ def test_the_attributes_of_a_whole_card() -> None:
         "computeCapability": Version("9.0.0"),
         "cudaVersion": Version("0.0.0"),
         "nvlinkDomain": "nvlink-0",
+        "containerRuntime": "containerd://2.1.4",
         PCIE_ROOT: "pci0000:a7",
         PCI_BUS_ID: "0000:ab:00.0",
         NUMA_NODE: 1,

@@ -20,7 +20,7 @@ from kubeletplugin.publish.validation import faults
 from simulation.files import MemoryFiles
 
 ON = Names("lode.dev", nvidia_dra=True)
-FABRIC = Fabric("ib-1", "leaf-3", "rail-9")
+FABRIC = Fabric("ib-1", "leaf-3", "rail-9", "containerd://2.1.4")
 DOMAIN = "gpu.nvidia.com/"
 WHOLE: tuple[Offer, ...] = ("whole",)
 PARTITIONS: tuple[Offer, ...] = ("partitions",)
@@ -94,6 +94,9 @@ def test_nothing_is_left_out_and_no_limit_of_the_api_is_broken(profile: str) -> 
     assert not faults(build_slices(found.devices, found.counter_sets, "node-a", ON))
     for item in found.offered:
         assert len(theirs(item.device)) == len(attributes_of(item.card, item.kind, item.partition))
+        assert ("lode.dev/containerRuntime" in item.device.attributes) == (
+            not theirs(item.device) and not item.card.bridged
+        )
         known = find_device(item.device.name, cards(profile), FABRIC, 100, ON)
         assert known == item, "as it is prepared"
 

@@ -20,6 +20,18 @@ def test_a_node_publishes_its_cards_under_its_own_name_and_owned_by_its_node() -
     assert one.publisher.published
 
 
+def test_devices_say_what_runs_the_containers_of_their_node() -> None:
+    """As soon as the kubelet says it, and again after an upgrade of the runtime."""
+    rig, one = running()
+    name = "containerRuntime"
+    assert not any(name in device["attributes"] for device in rig.devices().values())
+    for runtime in ("containerd://2.0.5", "containerd://2.1.4"):
+        info = {"containerRuntimeVersion": runtime}
+        rig.memory.patch(NODES, NODE, {"status": {"nodeInfo": info}}, subresource="status")
+        one.run(30)
+        assert {device["attributes"][name]["string"] for device in rig.devices().values()} == {runtime}
+
+
 def test_a_node_without_cards_publishes_one_empty_slice() -> None:
     rig, _ = running("")
     (item,) = rig.slices()
