@@ -18,7 +18,7 @@ class RefusedError(Exception):
         self.code = code
 
 
-class PluginConnection:
+class DevicePluginConnection:
     """A connection to a device plugin."""
 
     def __init__(self, registration: Registration, channel: grpc.Channel, stub: Any, began: float):

@@ -27,7 +27,7 @@ from driver.observe import Logger
 from driver.threads import start_thread
 from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
-from kubeletplugin.hardware.deviceplugin.connections import PluginConnection, RefusedError
+from kubeletplugin.hardware.deviceplugin.connections import DevicePluginConnection, RefusedError
 from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
 from kubeletplugin.hardware.deviceplugin.hostfolder import make_folder
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
@@ -90,7 +90,7 @@ class PluginHost(DevicePlugins):
         self._times = times
         self._lock = threading.Lock()
         self._tending = threading.Lock()
-        self._plugins: dict[int, PluginConnection] = {}
+        self._plugins: dict[int, DevicePluginConnection] = {}
         """Connections by the number of the registration."""
         self._server: grpc.Server | None = None
         self._inode: int | None = None
@@ -235,7 +235,7 @@ class PluginHost(DevicePlugins):
             self._metrics.answered(resource, self._clock.monotonic() - began)
             plugin.turn.release()
 
-    def _asked(self, plugin: PluginConnection, registration: Registration, ids: tuple[str, ...]) -> PluginAnswer:
+    def _asked(self, plugin: DevicePluginConnection, registration: Registration, ids: tuple[str, ...]) -> PluginAnswer:
         request = messages.AllocateRequest(container_requests=[messages.ContainerAllocateRequest(devices_ids=ids)])
         answers = plugin.stub.Allocate(request, timeout=self._times.allocate).container_responses
         if len(answers) != 1:
@@ -321,7 +321,7 @@ class PluginHost(DevicePlugins):
                     )
                     raise RefusedError("unlisted", message, grpc.StatusCode.UNAVAILABLE)
 
-    def _unlisted(self, resource: str) -> list[PluginConnection]:
+    def _unlisted(self, resource: str) -> list[DevicePluginConnection]:
         """The connections of a resource over which no list has come; call it with the lock."""
         return [
             each for each in self._plugins.values() if each.registration.resource == resource and not each.has_listed
@@ -335,7 +335,7 @@ class PluginHost(DevicePlugins):
             self._removed.discard(endpoint)
         return known and not is_socket(self._folder / endpoint)
 
-    def _dialled(self, registration: Registration) -> PluginConnection:
+    def _dialled(self, registration: Registration) -> DevicePluginConnection:
         endpoint = self._reachable(registration.endpoint)
         channel = channel_to(endpoint, ("grpc.max_receive_message_length", _MOST_BYTES))
         stub: Any = stubs.DevicePluginStub(channel)
@@ -350,7 +350,7 @@ class PluginHost(DevicePlugins):
         started = Registration(
             registration.resource, registration.endpoint, registration.number, options.pre_start_required
         )
-        return PluginConnection(started, channel, stub, self._clock.monotonic())
+        return DevicePluginConnection(started, channel, stub, self._clock.monotonic())
 
     def _reachable(self, endpoint: str) -> str:
         path = self._folder / endpoint
@@ -358,7 +358,7 @@ class PluginHost(DevicePlugins):
             raise RefusedError("endpoint", f"endpoint {endpoint!r}: the name is too long")
         return str(path)
 
-    def _watch(self, plugin: PluginConnection) -> None:
+    def _watch(self, plugin: DevicePluginConnection) -> None:
         """Follow the lists of a device plugin until the connection ends."""
         reason = "the stream ended"
         try:
@@ -373,7 +373,7 @@ class PluginHost(DevicePlugins):
             reason = str(error)
         self._lose(plugin, reason)
 
-    def _lose(self, plugin: PluginConnection, reason: str = "the thread that follows it ended") -> None:
+    def _lose(self, plugin: DevicePluginConnection, reason: str = "the thread that follows it ended") -> None:
         with self._lock:
             if not self._is_own():
                 self._registry.freeze(frozen=True)
