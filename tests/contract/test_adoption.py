@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from driver.adoption.sources import CardAmounts
 from tests.adoption_cases import ADOPTION_CASES, MIG_PROFILES, AdoptionCase, claims_of, env_of, resources_of, uses_of
 from tests.contract.adopting import PLAIN_CLASSES, adopting, adopts, create, gated
 from tests.contract.identity import Identity, Object, Response, eventually
+from tests.peers import VARIABLE, peers_files
 
 TABLES = {**SOURCES, PLAIN: replace(SOURCES[PLAIN], resources=PLAIN_CLASSES)}
 
@@ -282,16 +282,15 @@ def test_an_adopted_pod_can_be_changed_as_any_other(admin: Identity) -> None:
     assert claims_of(changed) == claims_of(stored)
 
 
-PEERS = Path(__file__).parents[3] / "shared" / "peers-manifests"
 FOLDERS = {"hami-nvidia": "hami", "volcano-vgpu": "volcano", "volcano-deviceshare": "volcano", "ascend": "ascend"}
 FOLDERS |= {"hami-ascend": "ascend", "nvidia-device-plugin": "nvidia"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_manifests_of_the_other_systems_are_adopted_as_they_are(admin: Identity, folder: str) -> None:
-    files = sorted((PEERS / folder).glob("*.y*ml"))
+    files = peers_files(folder)
     if not files:
-        pytest.skip(f"manifests of other projects are not at hand: {PEERS / folder}")
+        pytest.skip(f"manifests of {folder} are not at hand; set {VARIABLE} to the folder that has them")
     source = SOURCES[FOLDERS[folder]]
     for obj in (obj for file in files for obj in yaml.safe_load_all(file.read_text()) if obj):
         template = obj if obj["kind"] == "Pod" else obj["spec"]["template"]

@@ -7,11 +7,9 @@ import pytest
 import yaml
 
 from tests.adoption_cases import ADOPTION_CASES, AdoptionCase, claims_of, env_of, uses_of
+from tests.peers import peers_file
 from tests.unit.cli.convert.converted import DATA, converted, given
-from tests.unit.docs.pages import ROOT
 
-PEERS = ROOT.parent / "shared" / "peers-manifests"
-"""Manifests as other projects publish them. They are not part of this repository."""
 BY_SOURCE = {"ascend": ["310p"]}
 
 
@@ -135,16 +133,10 @@ GIVEN_BY_PEERS: dict[str, tuple[str, dict[str, list[str]]]] = {
 }
 
 
-def peer(name: str) -> str:
-    if not (PEERS / name).exists():
-        pytest.skip(f"{PEERS / name} is not at hand")
-    return (PEERS / name).read_text()
-
-
 @pytest.mark.parametrize("name", GIVEN_BY_PEERS)
 def test_manifests_of_other_projects_get_what_they_asked_for(name: str) -> None:
     node, expected = GIVEN_BY_PEERS[name]
-    done = converted(peer(name))
+    done = converted(peers_file(name).read_text())
     assert not done.faults
     pods = given(done.text, [node])
     # Not all pods of a Deployment may have room.
@@ -154,6 +146,6 @@ def test_manifests_of_other_projects_get_what_they_asked_for(name: str) -> None:
 
 
 def test_two_pods_of_another_project_share_one_card_in_the_given_parts() -> None:
-    pods = given(converted(peer("hami-nvidia/use_sharing_card.yaml")).text, ["a100"])
+    pods = given(converted(peers_file("hami-nvidia/use_sharing_card.yaml").read_text()).text, ["a100"])
     assert [pod.devices["ubuntu-container"] for pod in pods.values()] == [["A100 16Gi 60c"], ["A100 24Gi 40c"]]
     assert len({card for pod in pods.values() for card in pod.cards["ubuntu-container"]}) == 1
