@@ -9,6 +9,7 @@ eviction_checks          invariants of evictions, when they are made and in the 
 | eviction_webhooks      webhooks of others that keep pods from being evicted
 template_checks          invariants of templates on demand
 node_checks              invariants of what is prepared on a node, and of what is said about it
+offer_checks             what nodes offer, compared with a program that starts now
 cluster                  a whole cluster in one thread, on one API and one virtual clock
 binding                  how kube-scheduler binds pods
 program_slots            the programs, one call at a time: started, killed, stalled, interleaved
@@ -22,6 +23,7 @@ gang_write_checks        invariants of writes about gangs
 disk_checks              invariants of the disk of a node
 | template_write_checks  what a controller may do to claim templates
 hardware                 cards that may fail or not answer
+| misreadings            questions to cards that have no answer
 bridged_node             a node with vendors' device plugins: their backend for each program
 device_plugin_checks     invariants of IDs in the hands of claims, and of what device plugins are asked
 device_plugins           device plugins that fail, lie, hang and come back with something else

@@ -28,6 +28,7 @@ from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHard
 from simulation.files import MemoryFiles
 from tests.simulation.bridged_node import BridgedNode
 from tests.simulation.hardware_decorator import HardwareDecorator
+from tests.simulation.misreadings import UNREAD, Misreadings, Question
 from tests.simulation.process import Process
 
 
@@ -47,6 +48,8 @@ class NodeHardware:
     """Whether the node has threads left for questions; only the guarded hardware of a program needs any."""
     hanging: set[str] = field(default_factory=set)
     """The cards that answer no question about themselves, by ``Card.name``."""
+    misreadings: Misreadings = field(default_factory=Misreadings)
+    """What single cards are asked and do not answer."""
     store: MemoryStore = field(default_factory=MemoryStore)
     """What exists on the cards; others than the programs may change it."""
     foreign: set[str] = field(default_factory=set)
@@ -128,6 +131,7 @@ class NodeHardware:
         self.answers = self.threads = True
         self.lost.clear()
         self.hanging.clear()
+        self.misreadings.now.clear()
         self.store.save(replace(self.store.load(), in_use=frozenset()))
         for key in sorted(self.foreign):
             self.remove_foreign(key, own)
@@ -174,63 +178,83 @@ class FailingHardware(HardwareDecorator):
         super().__init__(node.cards_of_node)
         self._node = node
         self._call = call
+        self._unread: frozenset[str] = frozenset()
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
         self._answer()
-        return tuple(card for card in super().cards() if card.name not in self._node.lost)
+        there = [card for card in super().cards() if card.name not in self._node.lost]
+        self._unread = frozenset(card.name for card in there if self._node.misreadings.meets("cards", card.name))
+        return tuple(card for card in there if card.name not in self._unread)
+
+    def unread_cards(self) -> tuple[str, ...]:
+        """See ``Hardware``."""
+        return tuple(f"card {name} cannot be read" for name in sorted(self._unread))
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
         self._answer()
         faults = self._node.faults
         return {
-            name: Health("fatal", faults[name]) if name in faults else health
+            name: Health("fatal", faults[name]) if name in faults else self._health(name, health)
             for name, health in super().health().items()
             if name not in self._node.lost
         }
 
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
-        self._ask(card.uuid)
+        self._ask("observe", card.uuid)
         return super().observe(card)
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``."""
-        self._ask(use.card.uuid)
+        self._ask("actions", use.card.uuid)
         return super().actions(use, taken)
 
     def ensure(self, action: Action) -> Handle:
         """See ``Hardware``."""
-        self._ask(action.card)
+        self._ask("ensure", action.card)
         handle = super().ensure(action)
         self._call()
+        self._lose("ensure", action.card, done=True)
         return handle
 
     def release(self, action: Action, handle: Handle | None) -> None:
         """See ``Hardware``."""
-        self._ask(action.card)
+        self._ask("release", action.card)
         super().release(action, handle)
         self._call()
+        self._lose("release", action.card, done=True)
 
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """See ``Hardware``."""
-        self._ask(use.card.uuid)
+        self._ask("edits", use.card.uuid)
         return super().edits(use, handles)
 
     def readings(self, card: Card) -> Readings:
         """See ``Hardware``."""
-        self._ask(card.uuid)
+        self._ask("readings", card.uuid)
         return super().readings(card)
 
-    def _ask(self, card: str) -> None:
+    def _health(self, name: str, health: Health) -> Health:
+        return UNREAD if self._node.misreadings.meets("health", name) else health
+
+    def _ask(self, question: Question, card: str) -> None:
         self._call()
         self._answer()
-        name = next((known.name for known in super().cards() if known.uuid == card), "")
+        name = self._name(card)
         if name in self._node.lost:
             raise CardGone(f"card {card} has fallen off the bus")
         if name in self._node.hanging:
             raise TransientFault(f"card {card} does not answer")
+        self._lose(question, card)
+
+    def _lose(self, question: Question, card: str, *, done: bool = False) -> None:
+        if self._node.misreadings.meets(question, self._name(card), done=done):
+            raise TransientFault(f"card {card}: {question}: unknown error")
+
+    def _name(self, card: str) -> str:
+        return next((known.name for known in super().cards() if known.uuid == card), "")
 
     def _answer(self) -> None:
         if not self._node.answers:

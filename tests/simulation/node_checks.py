@@ -9,6 +9,7 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.device_plugin_checks import answer_violations
 from tests.simulation.device_status_checks import device_status_problems
 from tests.simulation.hardware_checks import hardware_violations
+from tests.simulation.offer_checks import offer_violations
 
 
 def node_violations(cluster: SimulatedCluster) -> Iterator[str]:
@@ -18,6 +19,7 @@ def node_violations(cluster: SimulatedCluster) -> Iterator[str]:
     for name, node in cluster.nodes.items():
         if cluster.hardware[name].answers:
             yield from _publishing_violations(cluster, name)
+            yield from offer_violations(cluster, name)
         storage = ClaimStorage(node.files, cluster.settings)
         claims = storage.load().claims.values()
         prepared = {claim.plan.ref.uid for claim in claims if claim.state != "stopping"}

@@ -37,6 +37,7 @@ from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.job_sets import RandomJobSets
 from tests.system.joining_incidents import JoiningIncidents
+from tests.system.misreading_incidents import MisreadingIncidents
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.namespace_incidents import NamespaceIncidents
 from tests.system.nvidia_names import NVIDIA_CLASSES, NVIDIA_REQUESTS, has_nvidia_names
@@ -248,6 +249,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
     protections = ProtectionIncidents(seed, cluster, happen=asks_for_nodes(seed))
     classes, answers = ClassIncidents(seed, cluster), AnswerIncidents(seed, cluster)
     joining, namespaces = JoiningIncidents(seed, cluster), NamespaceIncidents(seed, cluster, 1396, REQUESTS)
+    misreadings = MisreadingIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -279,6 +281,7 @@ def _play(seed: int, cluster: SimulatedCluster, start: HistoryStart, with_gangs:
         answers.act()
         joining.act()
         namespaces.act()
+        misreadings.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
