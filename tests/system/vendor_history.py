@@ -319,13 +319,12 @@ class VendorHistory:
         self._check()
         self._settle()
         for seconds in SETTLE_SECONDS:
-            if not self.pods and self.machine.existing() == self.first:
+            if not self.pods and not self._claims_left() and self.machine.existing() == self.first:
                 break
             self._pass(seconds)
         left = {key: which for key, which in self.machine.existing().items() if self.first.get(key) != which}
         assert not left, f"left in the end: {left}"
-        claims = ClaimStorage(self.rig.files, self.rig.settings).load().claims
-        assert not claims, f"claims that are left: {sorted(map(str, claims))}"
+        assert not self._claims_left(), f"claims that are left: {self._claims_left()}"
         assert not self._difference(), f"it does not offer what a new plugin would: {self._difference()}"
         self._see_a_failure()
 
@@ -372,6 +371,9 @@ class VendorHistory:
             for uid, claim in claims.items()
             if uid != pod.ref.uid and any(parts_of(each.device.device)[0] == card for each in claim.plan.results)
         ]
+
+    def _claims_left(self) -> Sequence[str]:
+        return sorted(ClaimStorage(self.rig.files, self.rig.settings).load().claims)
 
     def _recorded_keys(self, pod: Pod) -> frozenset[str]:
         return ClaimStorage(self.rig.files, self.rig.settings).load().claims[pod.ref.uid].keys

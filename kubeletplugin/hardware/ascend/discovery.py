@@ -52,7 +52,7 @@ class Discovery:
                 problem = f"{_name(die)}: {error}"
                 if known := self._unless_gone(die, error):
                     chips.append(replace(known, silent=str(error)))
-                elif not _is_gone(error):
+                elif not _is_gone(error) or _is_not_ready(error):
                     silent.append(problem)
                 problems.append(problem)
         with self._lock:
@@ -159,6 +159,11 @@ class Discovery:
 
 def _is_gone(error: TransientFault) -> bool:
     return isinstance(error, DcmiError) and error.code in GONE
+
+
+def _is_not_ready(error: TransientFault) -> bool:
+    """Whether the chip may come: so it answers for a while when its driver starts. Later, that is a fault of it."""
+    return isinstance(error, DcmiError) and error.code == DcmiCode.NOT_READY
 
 
 def _name(die: Die) -> str:

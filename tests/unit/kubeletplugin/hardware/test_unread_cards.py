@@ -16,7 +16,7 @@ from tests.fakes.state import FakeState
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
-UNKNOWN, TIMEOUT = 999, -8006
+UNKNOWN, TIMEOUT, NOT_READY = 999, -8006, -8012
 Node = tuple[FakeState, Callable[[], Hardware], Mapping[str, str | int | None]]
 """The state of a library, a new backend, and what lets its first card be unread."""
 
@@ -33,7 +33,12 @@ def _ascend(folder: Path) -> Node:
     return machine.dcmi, machine.start, {"chip.0.fault.dcmi_get_device_die_v2": TIMEOUT}
 
 
-@pytest.fixture(params=[_nvidia, _ascend])
+def _starting(folder: Path) -> Node:
+    fake, start, unread = _ascend(folder)
+    return fake, start, dict.fromkeys(unread, NOT_READY)
+
+
+@pytest.fixture(params=[_nvidia, _ascend, _starting])
 def node(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
     monkeypatch.setenv("FAKE_DCMI", str(tmp_path / "dcmi"))
