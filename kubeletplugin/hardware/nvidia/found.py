@@ -78,6 +78,8 @@ class Finder:
         self._lock = threading.Lock()
         self._system: SystemFacts | None = None
         self._known: dict[str, _Known] = {}
+        self._places: dict[str, tuple[str, int | None]] = {}
+        """PCIe root and NUMA node by bus id, as they were read last."""
 
     def find(self) -> FoundCards:
         """The cards now.
@@ -166,5 +168,8 @@ class Finder:
 
     def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
         bus_id = if_read(gpu.bus_id) or ""
-        way = self._sysfs.path_of(bus_id)
-        return card_from(gpu, system, domain, way[0] if way else "", self._sysfs.numa_node(bus_id))
+        way, numa = self._sysfs.path_of(bus_id), self._sysfs.numa_node(bus_id)
+        root, node = self._places.get(bus_id, ("", None))
+        # A file of sysfs that cannot be read now says nothing, and a card does not move.
+        place = self._places[bus_id] = way[0] if way else root, node if numa is None else numa
+        return card_from(gpu, system, domain, *place)

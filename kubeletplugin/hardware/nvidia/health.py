@@ -107,8 +107,9 @@ class HealthWatch:
         self._ask = ask
         self._lock = threading.Lock()
         self._events = Events(nvml)
-        self._stored: Mapping[str, tuple[XidEvent, ...]] = _read(run)
-        self._found: dict[str, tuple[XidEvent, ...]] = dict(self._stored)
+        self._stored: Mapping[str, tuple[XidEvent, ...]] | None = None
+        """What the file has; None until it was read."""
+        self._found: dict[str, tuple[XidEvent, ...]] = {}
         """Events by the uuid of the card; each event once, the latest one last."""
         self._saying: set[str] = set()
         """The cards whose driver reports a recovery action."""
@@ -118,7 +119,7 @@ class HealthWatch:
     def ask(self, cards: Collection[str]) -> tuple[Mapping[str, Health], Mapping[tuple[str, int], Health]]:
         """The health of each card by uuid, and of GPU instances with faults of their own by uuid and id."""
         with self._lock:
-            deaf: dict[str, str] = {}
+            deaf, forgetful = dict[str, str](), self._recall()
             for card in cards:
                 try:
                     deaf[card] = self._ask(f"card {card}", partial(self._events.read, card))
@@ -138,7 +139,7 @@ class HealthWatch:
                 condition = self._conditions[card] = now.after(self._conditions.get(card, now))
                 events = self._found.get(card, ())
                 xids = [event.xid for event in events if event.gpu_instance is None]
-                of_cards[card] = health_of(Heard(now, deaf[card]), condition, xids)
+                of_cards[card] = health_of(Heard(now, forgetful or deaf[card]), condition, xids)
                 action = if_read(now.recovery_action)
                 if action is None:
                     of_instances |= _instances(card, events)
@@ -157,7 +158,20 @@ class HealthWatch:
             self._found[card] = tuple(kept)
             self._store()
 
+    def _recall(self) -> str:
+        """Take up the stored events, unless that was done before; returns why they cannot be read, "" if they are."""
+        if self._stored is None:
+            try:
+                self._stored = _read(self._run)
+            except TransientFault as fault:
+                return str(fault)
+            for card, events in self._stored.items():
+                self._found[card] = (*events, *(event for event in self._found.get(card, ()) if event not in events))
+        return ""
+
     def _store(self) -> None:
+        if self._stored is None:  # it would replace what was not read yet
+            return
         lasting = {
             card: kept
             for card, events in sorted(self._found.items())
@@ -172,10 +186,11 @@ class HealthWatch:
 
 
 def _read(run: RunFolder) -> dict[str, tuple[XidEvent, ...]]:
-    """The stored events of this boot, by card."""
+    """The stored events of this boot, by card; raises TransientFault."""
     found: dict[str, tuple[XidEvent, ...]] = {}
-    with suppress(TransientFault, ValueError, TypeError):
-        for card, xid, instance in json.loads(run.read(_FILE) or "[]"):
+    text = run.read(_FILE) or "[]"
+    with suppress(ValueError, TypeError):
+        for card, xid, instance in json.loads(text):
             event = XidEvent(str(card), int(xid), None if instance is None else int(instance))
             found[event.card] = (*found.get(event.card, ()), event)
     return found

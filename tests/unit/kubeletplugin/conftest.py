@@ -33,4 +33,4 @@ def _calls_of_nvml_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", noted)
     yield
     without = called - rows_on_page(PAGE.read_text(), "nvml").keys() - _WITHOUT_A_CARD if called else set()
-    assert not without, f"functions of NVML without a row in {PAGE}: {sorted(without)}"
+    assert not without, f"functions of NVML without a row in {PAGE.name}: {sorted(without)}"

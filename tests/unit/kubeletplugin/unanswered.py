@@ -31,9 +31,10 @@ from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResul
 from kubeletplugin.publish.cards import CardMonitor
 from simulation.clock import VirtualClock
 from tests.fakes.state import FakeState
+from tests.unit.docs.pages import ROOT
 from tests.unit.kubeletplugin.plugin_node import PLUGIN, PluginNode, Result, release
 
-PAGE = Path("docs/hardware-answers.md")
+PAGE = ROOT / "docs/hardware-answers.md"
 When = Literal["start", "work"]
 """From the start of the plugin on, while a claim is prepared already; or after it has looked at everything once."""
 Lasts = Literal["once", "a while", "for ever"]

@@ -11,6 +11,7 @@ from kubeletplugin.hardware import Hardware
 from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import H100
+from tests.unit.docs.pages import ROOT
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 from tests.unit.kubeletplugin.plugin_node import SHARE_A, Result, opaque, result, share
 from tests.unit.kubeletplugin.unanswered import PAGE, Row, measured, rows_on_page
@@ -69,7 +70,7 @@ def test_a_row_says_what_happens_while_the_function_fails(function: str, tmp_pat
 def test_every_function_that_the_source_names_has_a_row() -> None:
     named = {
         name
-        for module in Path("kubeletplugin/hardware/nvidia/nvml").glob("*.py")
+        for module in (ROOT / "kubeletplugin/hardware/nvidia/nvml").glob("*.py")
         for name in re.findall(r'"(nvml[A-Z]\w+)"', module.read_text())
     }
     assert {name for name in named if not any(in_python(row) == in_python(name) for row in ROWS)} == set()

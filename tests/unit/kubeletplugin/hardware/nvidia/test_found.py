@@ -163,6 +163,18 @@ def test_a_card_that_cannot_be_read_is_named_and_the_others_are_found(
     assert "code 15" in found.unread[1]
 
 
+def test_a_card_stays_where_it_is_while_the_kernel_does_not_say_it(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
+    fake.add(H100)
+    finding = finder(nvml, tmp_path)
+    before = finding.find()
+    links = tmp_path / "sys/bus/pci"
+    links.rename(tmp_path / "aside")
+    assert finding.find() == before
+    assert [(card.pcie_root, card.numa_node) for card in before.cards] == [("pci0000:15", 1)]
+    (tmp_path / "aside").rename(links)
+    assert finding.find() == before
+
+
 def test_a_card_that_is_lost_later_stays_and_is_named(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
     for _ in range(2):
         fake.add(H100)

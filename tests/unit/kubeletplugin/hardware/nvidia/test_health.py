@@ -133,6 +133,22 @@ def test_a_file_of_events_that_cannot_be_read_is_one_without_events(bench: Nvidi
     assert bench.start().health()["gpu-0"].healthy
 
 
+def test_stored_events_count_once_their_file_can_be_read(bench: NvidiaBench) -> None:
+    bench.nvml.change({RECOVERY: None, **xid(79)})
+    assert bench.start().health()["gpu-0"].code == "Xid 79"
+    file = Path(bench.machine.run, "xids.json")
+    aside = file.rename(file.with_name("aside"))
+    file.mkdir()  # so that reading fails
+    hardware = bench.start()
+    for _ in range(2):
+        assert hardware.health()["gpu-0"].state == "unknown"
+        assert "xids.json" in hardware.health()["gpu-0"].message
+    file.rmdir()
+    aside.rename(file)
+    assert hardware.health()["gpu-0"].code == "Xid 79"
+    assert bench.start().health()["gpu-0"].code == "Xid 79"
+
+
 def test_an_instance_that_is_made_anew_has_no_fault_of_the_one_before(bench: NvidiaBench) -> None:
     hardware = bench.start()
     action = MigInstance(hardware.cards()[0].uuid, "1g.10gb", 3)
