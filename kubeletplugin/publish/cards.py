@@ -64,7 +64,8 @@ class CardMonitor:
         """
         before = self._record()
         cards, health = self._hardware.source.cards(), dict(self._hardware.source.health())
-        observed = {card.uuid: self._observe(card) for card in cards}
+        answers = {card.uuid: self._observe(card) for card in cards}
+        observed = {uuid: _kept(self._observed.get(uuid), now) for uuid, now in answers.items()}
         after = self._record()
         # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
         recorded = replace(after, keys=before.keys | after.keys)
@@ -72,7 +73,7 @@ class CardMonitor:
         offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
         state = NodeCards(
             offers,
-            health,
+            health | {card.name: _told(health.get(card.name, _HEALTHY), answers[card.uuid]) for card in cards},
             frozenset(self._releasing(cards)),
             tuple(known_card(card, _as_far_as_known(observed[card.uuid])) for card in cards),
         )
@@ -80,7 +81,7 @@ class CardMonitor:
             return False
         for name, one in state.health.items():
             if one != self.state.health.get(name, _HEALTHY):
-                report = self._log.info if one.healthy else self._log.warning
+                report = self._log.info if one == _HEALTHY else self._log.warning
                 report("card health changed", card=name, healthy=one.healthy, reason=one.message)
         self.state = state
         return True
@@ -89,10 +90,10 @@ class CardMonitor:
         try:
             return self._hardware.control.observe(card)
         except HardwareRefusal:  # its health says so, and its devices stay published, with a taint
-            return self._observed.get(card.uuid, CardState())
-        except TransientFault as fault:
             known = self._observed.get(card.uuid)
-            return Unread(str(fault)) if known is None or isinstance(known, Unread) else known
+            return CardState() if known is None or isinstance(known, Unread) else known
+        except TransientFault as fault:
+            return Unread(str(fault))
 
     def _record(self) -> Recorded:
         try:
@@ -102,5 +103,17 @@ class CardMonitor:
         return self._last_record
 
 
+def _kept(known: CardState | Unread | None, now: CardState | Unread) -> CardState | Unread:
+    """The state that holds now: what was known, if the card does not say it this time."""
+    return known if isinstance(now, Unread) and isinstance(known, CardState) else now
+
+
 def _as_far_as_known(state: CardState | Unread) -> CardState:
     return CardState() if isinstance(state, Unread) else state
+
+
+def _told(health: Health, answer: CardState | Unread) -> Health:
+    """The health of a card, which says if it does not answer what is on it."""
+    if isinstance(answer, Unread) and health == _HEALTHY:
+        return Health(message=f"what is on the card is not known now: {answer.why}")
+    return health

@@ -69,6 +69,8 @@ def test_a_card_that_does_not_say_what_is_on_it_is_offered_as_before() -> None:
     rig.hardware.ensure(MigMode(second.uuid))
     one.run(10)
     assert {"gpu-0", "gpu-1"} & rig.devices().keys() == set()
+    (told,) = [line for line in rig.journal.fields("card health changed") if line["card"] == "gpu-0"]
+    assert "does not answer" in told["reason"]
     rig.hardware.hanging = frozenset()
     one.run(10)
     assert {"gpu-0", "gpu-1"} & rig.devices().keys() == {"gpu-0"}
