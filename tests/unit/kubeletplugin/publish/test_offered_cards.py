@@ -1,15 +1,17 @@
 """What is offered of the cards: what others made on them, what other drivers hand out, faults, and the node's label."""
 
+from contextlib import suppress
+
 import pytest
 
-from driver.kube.api import NODES, RESOURCE_SLICES
+from driver.kube.api import NODES, RESOURCE_SLICES, Unavailable
 from driver.observe import logger
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
-from tests.unit.kubeletplugin.publish.publishing_node import NODE, PublishingNode, running
+from tests.unit.kubeletplugin.publish.publishing_node import NODE, WRITES, PublishingNode, failing, running
 
 
 def of_first(rig: PublishingNode) -> set[str]:
@@ -153,6 +155,29 @@ def test_the_taints_stay_while_the_kubelet_is_away_or_has_just_started() -> None
     assert tainted(KubeletDevices(), 0) == every, "Lode restarts meanwhile"
     assert tainted(both, 4) == every
     assert tainted(KubeletDevices(), 0) == []
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 400], ids=["once", "for a while", "for ever"])
+def test_the_taints_stay_while_the_node_cannot_be_read(seconds: float) -> None:
+    rig, one = running(offer=("whole",))
+    node = rig.memory.get(NODES, NODE)
+    rig.memory.update(NODES, node | {"status": {"capacity": {"nvidia.com/gpu": "4"}}}, "status")
+    one.run(2)
+    assert taints(rig) == {"lode.dev/other-driver"}
+    one.api.before = failing(Unavailable("not now"), "list", "watch", *WRITES)
+    for _ in range(10):
+        rig.clock.advance(seconds / 10)
+        with suppress(Unavailable):
+            one.hear()
+        one.publisher.step()
+    assert taints(rig) == {"lode.dev/other-driver"}
+    one.api.before = lambda _call: None
+    node = rig.memory.get(NODES, NODE)
+    rig.memory.update(NODES, node | {"status": {"capacity": {"nvidia.com/gpu": "0"}}}, "status")
+    for _ in range(10):
+        rig.clock.advance(60)
+        one.run(0.1)
+    assert taints(rig) == set()
 
 
 def test_while_nothing_is_known_of_others_all_is_tainted_and_said_why() -> None:
