@@ -160,7 +160,8 @@ def test_every_field_of_a_card_is_recorded() -> None:
         "scheme": SCHEMES["vnpu-310p"],
         **dict(text.split("=") for text in texts.split()),
     }
-    for field in (field for field in fields(Card) if field.name not in ("bridged", "partitions_unread")):
+    unknown = "partitions_unread", "memory_unread"
+    for field in (field for field in fields(Card) if field.name not in ("bridged", *unknown)):
         card = replace(SHIPPED, **{field.name: values.get(field.name, "1.2.3")})
         (again,) = played((card,))
         assert getattr(again, field.name) == getattr(card, field.name), field.name
