@@ -10,7 +10,7 @@ from driver.clock import Clock
 from kubeletplugin.hardware.answer import Answer, Unread, kept
 
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 300.0
+LONGEST_PAUSE_SECONDS = 60.0
 
 T = TypeVar("T")
 

@@ -3,10 +3,12 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
 
+from kubeletplugin.hardware.ascend.dcmi import Dcmi
 from tests.unit.kubeletplugin.unanswered import PAGE, rows_on_page
 
 _WITHOUT_A_CARD = frozenset({"nvmlErrorString"})
@@ -34,3 +36,19 @@ def _calls_of_nvml_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     without = called - rows_on_page(PAGE.read_text(), "nvml").keys() - _WITHOUT_A_CARD if called else set()
     assert not without, f"functions of NVML without a row in {PAGE.name}: {sorted(without)}"
+
+
+@pytest.fixture(autouse=True)
+def _calls_of_dcmi_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same for DCMI."""
+    called: set[str] = set()
+    call = Dcmi.call
+
+    def noted(dcmi: Dcmi, function: str, *arguments: Any) -> None:
+        called.add(function)
+        call(dcmi, function, *arguments)
+
+    monkeypatch.setattr(Dcmi, "call", noted)
+    yield
+    without = called - rows_on_page(PAGE.read_text(), "dcmi").keys() if called else set()
+    assert not without, f"functions of DCMI without a row in {PAGE.name}: {sorted(without)}"
