@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from driver.deviceplugins import ResourceSettings
-from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer, edits_from
+from kubeletplugin.hardware.deviceplugin.answers import AnsweredMount, PluginAnswer, edits_from
 from kubeletplugin.hardware.deviceplugin.cdispecs import FOLDERS
 from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
-from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.edits import DeviceNode, Edits
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode
 from testclusters import cdi_program
@@ -196,6 +198,38 @@ def test_whatever_is_written_without_quotes_means_the_same(tmp_path: Path) -> No
     assert len(given) > 100
 
 
+ODD = "".join(chr(code) for code in (*range(1, 0x20), *range(0x7F, 0xA1), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF))
+
+
+def test_every_character_of_an_answer_arrives(tmp_path: Path) -> None:
+    """Runtimes read our JSON as YAML."""
+    text = f"a{ODD}\U0001f600 b"
+    answer = PluginAnswer(env={"TEXT": text}, mounts=(AnsweredMount(f"/{text}", "/dev"),))
+    edits = edits_from(answer, RESOURCE, ResourceSettings(), SystemHostTree("/"))
+    container = Runtime(tmp_path).given(edits)
+    assert container["process"]["env"] == [f"TEXT={text}"]
+    assert [mount["destination"] for mount in container["mounts"]] == [f"/{text}"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "user", "seen"),
+    [
+        ((0o640, 0, 1234), 0, (0o640, None, 1234)),
+        ((0o640, 0, 1234), USER, (0o640, USER, 1234)),
+        ((0o660, 1001, 1002), USER, (0o660, 1001, 1002)),
+        ((0o666, 0, 0), 0, (0o666, None, None)),
+        ((0o666, 0, 0), USER, (0o666, USER, None)),
+    ],
+)
+def test_a_container_sees_the_owner_of_the_hosts_device(
+    tmp_path: Path, owner: tuple[int, int, int], user: int, seen: tuple[int | None, ...]
+) -> None:
+    """None is root."""
+    node = DeviceNode("/dev/card", "/dev/null", 1, 3).owned_as(*owner)
+    (device,) = Runtime(tmp_path).given(Edits(device_nodes=(node,)), user)["linux"]["devices"]
+    assert (device["fileMode"], device.get("uid"), device.get("gid")) == seen
+
+
 @dataclass
 class Seen:
     """What a container gets by the runtime alone, and from a claim: the reason if it gets nothing."""
@@ -236,6 +270,15 @@ class Runtime:
             if isinstance(claim, str):
                 seen[title].ours = claim
         return seen
+
+    def given(self, edits: Edits, user: int = 0) -> dict[str, Any]:
+        """What a container of ``user`` has of a claim with these edits."""
+        (self._folder / "c.json").write_bytes(written(edits))
+        question = {"folders": [str(self._folder)], "devices": ["lode.dev/claim=c"], "uid": user}
+        (answer,) = self._ask([question])
+        assert answer["error"] == "", answer
+        container: dict[str, Any] = answer["container"]
+        return container
 
     @staticmethod
     def _claim(folder: Path, devices: tuple[str, ...]) -> Path | str:
