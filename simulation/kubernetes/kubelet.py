@@ -63,7 +63,7 @@ class Kubelet(FakeComponent):
         """The CDI ids that the container runtime receives, by pod uid."""
         self.queue.add(("delete-slices",))
         self.queue.add(("register",))
-        for uid in {*node.containers, *(pod for claim in self._claims.values() for pod in claim["pods"])}:
+        for uid in dict.fromkeys((*node.containers, *(pod for one in self._claims.values() for pod in one["pods"]))):
             self.queue.add(("pod", uid))
 
     def plugin_started(self) -> None:

@@ -1,12 +1,14 @@
 """Several preemptors at a time, in any order of events, beside a search that tries every set of victims.
 
-Whoever can be served is served, nobody goes in vain, and nobody goes whose priority is higher than needed.
+Whoever can be served is served, nobody goes in vain, and nobody goes whose priority is higher than needed. So it is for
+pods and for gangs, beside pods that take too long to end.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,12 +16,15 @@ from hypothesis import strategies as st
 
 from driver.kube.api import PODS
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
+from tests.unit.controller.loop.test_gangs_preempting import gang_of
 
 SLOW = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 """Each case is a whole controller."""
 SOON = 5
 """Seconds in which nothing has to be waited for but the end of pods."""
 APP = "guarded"
+SLOW_GRACE = 601
+"""Seconds; a victim may take 600."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,18 @@ class Runs:
     cards: int
     guarded: bool = False
     """Whether the budget counts it."""
+    slow: bool = False
+    """Whether it takes longer to end than a victim may."""
 
 
 @dataclass(frozen=True)
 class Wants:
-    """A pod that wants cards of one node."""
+    """A pod that wants cards of one node, or a gang of such pods."""
 
     priority: int
     cards: int
+    members: int = 0
+    """The pods of a gang, which start together; 0 for a pod alone."""
 
 
 class Play:
@@ -51,8 +60,11 @@ class Play:
         self.cards = cards
         self.world = PreemptingWorld(0, 0)
         self.runs: dict[str, Runs] = {}
+        self.slow: set[str] = set()
         self.node: dict[str, str] = {}
         self.wants: dict[str, Wants] = {}
+        self.pods: dict[str, list[str]] = {}
+        """The pods of each that wants something."""
         self.evicted: list[str] = []
         self.made = 0
         self.world.budget(allowed, app=APP)
@@ -62,8 +74,11 @@ class Play:
             for one in pods:
                 name = f"low-{len(self.runs)}"
                 self.runs[name] = one
+                if one.slow:
+                    self.slow.add(name)
                 labels = {"app": APP if one.guarded else "other"}
-                self.node[name] = self.world.running(name, one.priority, one.cards, labels=labels)
+                grace = {"terminationGracePeriodSeconds": SLOW_GRACE} if one.slow else {}
+                self.node[name] = self.world.running(name, one.priority, one.cards, labels=labels, **grace)
             free = cards - sum(one.cards for one in pods)
             if free:
                 self.world.running(f"filler-{number}", 0, free)
@@ -77,7 +92,11 @@ class Play:
         self.made += 1
         name = f"high-{self.made}"
         self.wants[name] = one
-        self.world.wanting(name, HIGH + one.priority, one.cards)
+        self.pods[name] = [f"{name}-{number}" for number in range(one.members)] or [name]
+        config: Any = {"config": [gang_of(name, one.members)]} if one.members else {}
+        for pod in self.pods[name]:
+            self.world.add_claim(pod, one.cards, **config)
+            self.world.add_pod(pod, pod, priority=HIGH + one.priority)
 
     def look(self) -> None:
         self.evicted += [name for name in self.world.evicted() if name not in self.evicted]
@@ -108,38 +127,45 @@ class Play:
 
     def give_up(self, at: int) -> None:
         """One of those that wait is deleted."""
-        waiting = [name for name in self.wants if self.world.gates(name)]
+        waiting = [name for name in self.wants if not self.is_served(name)]
         if waiting:
             name = waiting[at % len(waiting)]
-            self.world.api.delete(PODS, name, "default", grace_period_seconds=0)
+            for pod in self.pods[name]:
+                self.world.api.delete(PODS, pod, "default", grace_period_seconds=0)
             del self.wants[name]
 
     def restart(self, _: int) -> None:
         self.world.start()
 
     def _bind(self) -> bool:
-        ready = [name for name in self.wants if not self.world.gates(name)]
-        ready = [name for name in ready if not self.world.pod(name)["spec"].get("nodeName")]
-        for name in ready:
-            self.world.bind(name, self.node_of(name))
+        pods = [pod for name in self.wants for pod in self.pods[name] if not self.world.gates(pod)]
+        ready = [pod for pod in pods if not self.world.pod(pod)["spec"].get("nodeName")]
+        for pod in ready:
+            self.world.bind(pod, self.node_of(pod))
         return bool(ready)
 
     def _end(self, name: str) -> None:
         self.world.end(name)
         self.runs.pop(name, None)
-        self.wants.pop(name, None)
+        for owner in [owner for owner in self.wants if name in self.pods[owner]]:
+            self.pods[owner].remove(name)
+            if not self.pods[owner]:
+                del self.wants[owner]
 
     # What is so in the end
 
     def node_of(self, name: str) -> str:
         return self.world.devices(name)[0].split("/")[0]
 
+    def is_served(self, name: str) -> bool:
+        return not any(self.world.gates(pod) for pod in self.pods[name])
+
     def served(self) -> list[str]:
-        return [name for name in self.wants if not self.world.gates(name)]
+        return [name for name in self.wants if self.is_served(name)]
 
     def free(self) -> Mapping[str, int]:
         used = Counter[str]()
-        for name in [*self.runs, *self.served()]:
+        for name in [*self.runs, *(pod for owner in self.served() for pod in self.pods[owner])]:
             for place in self.world.devices(name):
                 used[place.split("/")[0]] += 1
         return {node: self.cards - used[node] for node in self.world.controller.state.nodes}
@@ -147,16 +173,20 @@ class Play:
     def could_be_served(self, name: str, allowed: int) -> Collection[str] | None:
         """Pods whose end would make room for one that waits, tried set by set; None if there are none."""
         one, free = self.wants[name], self.free()
-        for node, left in free.items():
-            there = {key: its for key, its in self.runs.items() if self.node[key] == node and its.priority < HIGH}
-            lower = {key: self.wants[key] for key in self.served() if self.node_of(key) == node}
-            there |= {key: Runs(HIGH, its.cards) for key, its in lower.items() if its.priority < one.priority}
-            for size in range(len(there) + 1):
-                for gone in combinations(there, size):
-                    guarded = sum(there[key].guarded for key in gone)
-                    enough = left + sum(there[key].cards for key in gone) >= one.cards
-                    if enough and guarded <= allowed:
-                        return gone
+        node = {key: where for key, where in self.node.items() if key in self.runs}
+        there = {key: self.runs[key] for key in node if self.runs[key].priority < HIGH and not self.runs[key].slow}
+        for key in self.served():
+            if not self.wants[key].members and self.wants[key].priority < one.priority:
+                there[key], node[key] = Runs(HIGH, self.wants[key].cards), self.node_of(key)
+        for nodes in [[*free]] if one.members else [[where] for where in free]:
+            on = [key for key in there if node[key] in nodes]
+            for gone in (gone for size in range(len(on) + 1) for gone in combinations(on, size)):
+                left = Counter({where: free[where] for where in nodes})
+                for key in gone:
+                    left[node[key]] += there[key].cards
+                enough = sum(cards // one.cards for cards in left.values()) >= max(1, one.members)
+                if enough and sum(there[key].guarded for key in gone) <= allowed:
+                    return gone
         return None
 
     def allowed(self) -> int:
@@ -175,7 +205,11 @@ def nodes(*priorities: int) -> st.SearchStrategy[list[list[Runs]]]:
 
     pods = st.lists(
         st.builds(
-            Runs, st.sampled_from(priorities), st.sampled_from([1, 1, 2, 3]), st.sampled_from([False, False, True])
+            Runs,
+            st.sampled_from(priorities),
+            st.sampled_from([1, 1, 2, 3]),
+            st.sampled_from([False, False, True]),
+            st.sampled_from([False, False, False, True]),
         ),
         max_size=3,
     )
@@ -193,6 +227,14 @@ EVENTS = st.lists(
     max_size=8,
 )
 WANTS = st.lists(st.builds(Wants, st.integers(0, 1), st.integers(1, CARDS)), min_size=1, max_size=4)
+WITH_GANGS = st.lists(
+    st.one_of(
+        st.builds(Wants, st.integers(0, 1), st.integers(1, 2), st.integers(2, 3)),
+        st.builds(Wants, st.integers(0, 1), st.integers(1, CARDS)),
+    ),
+    min_size=1,
+    max_size=3,
+)
 
 
 @SLOW
@@ -204,7 +246,24 @@ def test_whoever_can_be_served_is_served_whatever_happens_meanwhile(
     later: list[Wants],
     allowed: int,
 ) -> None:
-    play = Play(running, CARDS, allowed)
+    check_all_are_served(Play(running, CARDS, allowed), burst, events, later)
+
+
+@SLOW
+@given(running=nodes(0, 1, 2, 2 * HIGH), burst=WITH_GANGS, events=EVENTS, later=WITH_GANGS, allowed=st.integers(0, 2))
+def test_whichever_gang_can_be_served_is_served_beside_pods_whatever_happens_meanwhile(
+    running: list[list[Runs]],
+    burst: list[Wants],
+    events: list[tuple[str, int]],
+    later: list[Wants],
+    allowed: int,
+) -> None:
+    check_all_are_served(Play(running, CARDS, allowed), burst, events, later)
+
+
+def check_all_are_served(
+    play: Play, burst: Sequence[Wants], events: Sequence[tuple[str, int]], later: Sequence[Wants]
+) -> None:
     for one in burst:
         play.want(one)
     more = iter(later)
@@ -217,6 +276,7 @@ def test_whoever_can_be_served_is_served_whatever_happens_meanwhile(
         else:
             getattr(play, what)(number)
     play.end_all()
+    assert play.slow.isdisjoint(play.evicted)
     for name in play.wants:
         if name not in play.served():
             assert play.could_be_served(name, play.allowed()) is None, name
@@ -236,6 +296,7 @@ def test_of_equal_preemptors_all_are_served_that_can_be_and_nobody_goes_who_need
     ways = list(_ways(free, there, play.node, cards, allowed))
     most = min(count, max(served for served, _ in ways))
     assert len(play.served()) == most
+    assert play.slow.isdisjoint(play.evicted)
     highest = max((there[name].priority for name in play.evicted), default=-1)
     assert highest == min(priority for served, priority in ways if served >= most)
     placed = defaultdict[str, int](int)
@@ -252,7 +313,7 @@ def _ways(
     """For each set of pods that may go: how many are served then, and the highest priority of the set."""
     for size in range(len(there) + 1):
         for gone in combinations(there, size):
-            if sum(there[name].guarded for name in gone) > allowed:
+            if sum(there[name].guarded for name in gone) > allowed or any(there[name].slow for name in gone):
                 continue
             left = Counter(free)
             for name in gone:
