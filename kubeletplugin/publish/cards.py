@@ -70,7 +70,9 @@ class CardMonitor:
         # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
         recorded = replace(after, keys=before.keys | after.keys)
         self._observed = observed
-        offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
+        offers = tuple(
+            offer_of(card, _offered(observed[card.uuid], health.get(card.name, _HEALTHY)), recorded) for card in cards
+        )
         state = NodeCards(
             offers,
             health | {card.name: _told(health.get(card.name, _HEALTHY), answers[card.uuid]) for card in cards},
@@ -89,9 +91,8 @@ class CardMonitor:
     def _observe(self, card: Card) -> CardState | Unread:
         try:
             return self._hardware.control.observe(card)
-        except HardwareRefusal:  # its health says so, and its devices stay published, with a taint
-            known = self._observed.get(card.uuid)
-            return CardState() if known is None or isinstance(known, Unread) else known
+        except HardwareRefusal as refusal:
+            return _Refused(str(refusal))
         except TransientFault as fault:
             return Unread(str(fault))
 
@@ -101,6 +102,16 @@ class CardMonitor:
         except (LodeError, OSError) as error:
             self._log.warning("checkpoint cannot be read", reason=str(error))
         return self._last_record
+
+
+class _Refused(Unread):
+    """The card says that it is gone."""
+
+
+def _offered(state: CardState | Unread, health: Health) -> CardState | Unread:
+    """The state by which a card is offered. The devices of one that is gone stay published with a taint, if its health
+    says so, too: after a refusal that was an error of a moment, nothing is known of the card."""
+    return CardState() if isinstance(state, _Refused) and health.state == "fatal" else state
 
 
 def _kept(known: CardState | Unread | None, now: CardState | Unread) -> CardState | Unread:

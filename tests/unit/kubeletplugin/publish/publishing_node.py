@@ -9,7 +9,7 @@ from driver.errors import TransientFault
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
 from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, Settings
-from kubeletplugin.hardware import Card, CardSource, CardState, HardwarePorts
+from kubeletplugin.hardware import Card, CardGone, CardSource, CardState, HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletDevices, SilentKubelet
 from kubeletplugin.node_context import NodeContext
@@ -75,7 +75,12 @@ class Broken(SimulatedHardware):
     hanging: frozenset[str] = frozenset()
     """The uuids of cards that do not answer questions about what is on them."""
 
+    gone: frozenset[str] = frozenset()
+    """The uuids of cards that say of themselves that they are gone."""
+
     def observe(self, card: Card) -> CardState:
+        if card.uuid in self.gone:
+            raise CardGone(f"card {card.uuid} is lost")
         if card.uuid in self.hanging:
             raise TransientFault(f"card {card.uuid} does not answer")
         return super().observe(card)

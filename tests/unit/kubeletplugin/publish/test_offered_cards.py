@@ -93,6 +93,19 @@ def test_a_card_that_never_said_what_is_on_it_is_offered_when_it_does() -> None:
     assert {"gpu-0", "gpu-0-share"} < of_first(rig)
 
 
+def test_a_card_that_says_once_that_it_is_gone_is_not_offered_as_if_nothing_were_on_it() -> None:
+    rig = PublishingNode()
+    rig.node()
+    rig.hardware.gone = frozenset({rig.hardware.cards()[0].uuid})
+    one = rig.start()
+    one.run(10)
+    assert of_first(rig) == set()
+    rig.files.write("/faults/gpu-0", b"fell off the bus")
+    one.run(10)
+    assert {"gpu-0", "gpu-0-share"} < of_first(rig), "its pods are told, by a taint"
+    assert taints(rig) == {"lode.dev/unhealthy"}
+
+
 def taints(rig: PublishingNode) -> set[str]:
     return {taint["key"] for device in rig.devices().values() for taint in device.get("taints", ())}
 
