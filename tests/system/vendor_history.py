@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.inventory import Inventory
 from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
 from kubeletplugin.prepare.storage import ClaimStorage
+from kubeletplugin.publish.other_programs import GRACE_SECONDS
 from tests.fakes.killed import dies
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.system.history import HistoryFailed
 from tests.system.vendor_faults import VendorFaults
+from tests.system.vendor_kubelet import OtherHands
 from tests.system.vendor_machines import fakes_folder, machine_of
 from tests.system.vendor_offers import Offers
 from tests.system.vendor_plugin import VendorPlugin, copied, keep, kept, put, recorded_in
@@ -29,6 +32,7 @@ EVENTS = (8, 24)
 MOST_CLAIMS = 6
 LONGEST_KILL = 60
 """The plugin is killed at one of its next calls of the library; at the end if it makes fewer."""
+_OTHER_DRIVER = Settings().names.attribute("other-driver")
 _TEST = ".venv/bin/python -m pytest tests/system/test_vendor_histories.py"
 SETTLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 3600.0)
 """Pauses in which the plugin finds out that answers are good again. A card that failed counts as healthy after an hour
@@ -55,8 +59,12 @@ class VendorHistory:
         self.name, self.machine = machine_of(self.random, folder)
         self.faults = VendorFaults(self.machine, self.random)
         self.offers = Offers()
+        uuids = self.machine.uuids()
+        self.hands = OtherHands(seed, self.rig.clock, uuids) if uuids else None
         self.pods: list[Pod] = []
         self.plugin: VendorPlugin | None = None
+        self.inventory = Inventory((), ())
+        """What is offered now."""
         self._runs = self._claims = 0
         self._announce: Callable[[], None] = lambda: None
 
@@ -74,6 +82,8 @@ class VendorHistory:
             for _ in range(self.random.randint(*EVENTS)):
                 self._happen()
                 self._check()
+                if self.hands and (said := self.hands.act()):
+                    self._note(said)
             self._end()
         except AssertionError as error:
             lines = [
@@ -127,6 +137,8 @@ class VendorHistory:
         if self.plugin is None:
             self._runs += 1
             self._note("the plugin starts")
+            if self.hands:
+                self.hands.started()
             self.plugin = self._new()
             self._publish(self.plugin.work())
 
@@ -290,6 +302,10 @@ class VendorHistory:
         self.offers.true(self._truth())
         health = self._running_plugin().monitor.state.health
         failed = frozenset(name for name, one in health.items() if one.state == "fatal")
+        if self.hands:
+            wrong = self.hands.open(inventory, _OTHER_DRIVER)
+            assert not wrong, f"what other programs hand out: {wrong}"
+        self.inventory = inventory
         unknown = self.offers.publish(inventory, failed)
         assert not unknown, f"offered without being known: {unknown}"
 
@@ -325,6 +341,12 @@ class VendorHistory:
         left = {key: which for key, which in self.machine.existing().items() if self.first.get(key) != which}
         assert not left, f"left in the end: {left}"
         assert not self._claims_left(), f"claims that are left: {self._claims_left()}"
+        if self.hands:
+            self.hands.end()
+            self._pass(1.0)
+            self._pass(2 * GRACE_SECONDS)
+            wrong = self.hands.open(self.inventory, _OTHER_DRIVER, settled=True)
+            assert not wrong, f"what other programs hand out: {wrong}"
         assert not self._difference(), f"it does not offer what a new plugin would: {self._difference()}"
         self._see_a_failure()
 
@@ -352,7 +374,8 @@ class VendorHistory:
     # Helpers
 
     def _new(self) -> VendorPlugin:
-        return VendorPlugin(self.rig, self._find, self.rig.files, EventLogger(self.log, f"plugin-{self._runs}"))
+        log = EventLogger(self.log, f"plugin-{self._runs}")
+        return VendorPlugin(self.rig, self._find, self.rig.files, log, self.hands)
 
     def _find(self) -> Hardware:
         return self.machine.start(self.rig.clock)

@@ -52,6 +52,10 @@ class VendorMachine(ABC):
     def existing(self) -> Existing:
         """What exists on the cards, whoever made it."""
 
+    def uuids(self) -> Sequence[str]:
+        """What a device plugin of the vendor calls its devices; () if not by the uuids of the cards."""
+        return ()
+
     @abstractmethod
     def cards(self) -> Sequence[str]:
         """What the state's keys of each card begin with."""
@@ -116,6 +120,11 @@ class NvidiaMachine(VendorMachine):
     def cards(self) -> Sequence[str]:
         """See ``VendorMachine``."""
         return [f"gpu.{card}" for card in range(int(self.fake.state()["gpus"]))]
+
+    def uuids(self) -> Sequence[str]:
+        """See ``VendorMachine``."""
+        state = self.fake.state()
+        return [state[f"{card}.uuid"] for card in self.cards()]
 
     def reboot(self) -> None:
         """See ``VendorMachine``."""

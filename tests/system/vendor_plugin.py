@@ -21,10 +21,13 @@ from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from kubeletplugin.publish import PublishingMetrics
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
+from kubeletplugin.publish.other_drivers import OtherProgram
+from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 from kubeletplugin.publish.pool import PoolBuilder
 from kubeletplugin.publish.reports import ErrorReports
 from simulation.files import MemoryFiles
 from tests.simulation.hardware_decorator import HardwareDecorator
+from tests.system.vendor_kubelet import OtherHands
 from tests.unit.kubeletplugin.plugin_node import NODE, PluginNode
 
 POLL_SECONDS = 5.0
@@ -86,9 +89,17 @@ class VendorPlugin:
     Args:
         find: makes the backend; called when it is first needed.
         files: outlive the run.
+        hands: what other programs hand out; None if nothing asks for it.
     """
 
-    def __init__(self, rig: PluginNode, find: Callable[[], Hardware], files: Files, log: Logger):
+    def __init__(
+        self,
+        rig: PluginNode,
+        find: Callable[[], Hardware],
+        files: Files,
+        log: Logger,
+        hands: OtherHands | None = None,
+    ):
         self._clock = rig.clock
         self._log = log
         self.announce: Callable[[], None] = lambda: None
@@ -110,6 +121,12 @@ class VendorPlugin:
         reports = ErrorReports(log)
         self._pool = PoolBuilder(NODE, rig.settings, DroppedFields(), PublishingMetrics(metrics), reports)
         self._node = rig.api.get(NODES, NODE)
+        self._hands = hands
+        self._others: OtherPrograms | None = None
+        if hands is not None:
+            self._others = OtherPrograms(
+                rig.clock, hands.answer, file_of_signs(files, plugin_directory(rig.settings), log)
+            )
         self._look_at = self._restore_at = 0.0
 
     def work(self) -> Inventory | None:
@@ -148,7 +165,10 @@ class VendorPlugin:
         except LodeError as error:
             self._log.warning("hardware not available", reason=str(error))
             return None
-        return self._pool.inventory(self._node, self.monitor.state, {})
+        programs: Mapping[str, tuple[OtherProgram, ...]] = {}
+        if self._others and self._hands:
+            programs = self._others.of(self.monitor.state.known, self._hands.node(self._node), ())
+        return self._pool.inventory(self._node, self.monitor.state, programs)
 
 
 def copied(files: MemoryFiles) -> MemoryFiles:
