@@ -127,7 +127,7 @@ class NvidiaHardware(Hardware):
             sharing = self._sharing
             kept = (finding.found(card.uuid) for finding in (sharing.slices, sharing.daemons, sharing.regions))
             found = (*instances, *(each for group in kept for each in group))
-            return CardState(found, self._excluded(card, gpu, mode))
+            return CardState(found, self._excluded(card, gpu, mode), self._unread_offers(gpu, mode))
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``."""
@@ -282,21 +282,33 @@ class NvidiaHardware(Hardware):
             reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
             excluded = {"whole": reason, "share": reason}
         profiles = gpu.partitioning
-        if isinstance(profiles, Unread):
-            excluded["partitions"] = f"the card's partitions are not known: {profiles.why}"
-        elif profiles is not LACKS and profiles and (why := self._not_divisible(gpu, mode)):
+        is_divided = profiles is not LACKS and not isinstance(profiles, Unread) and bool(profiles)
+        if is_divided and (why := self._not_divisible(gpu, mode)):
             excluded["partitions"] = why
-        if isinstance(gpu.memory_mib, Unread):
-            excluded["share"] = f"the card's memory is not known: {gpu.memory_mib.why}"
-        elif not card.memory_mib:
+        if not card.memory_mib and not isinstance(gpu.memory_mib, Unread):
             excluded["share"] = "the driver does not say how much memory the card has"
         return excluded
 
+    def _unread_offers(self, gpu: GpuFacts, mode: bool | None) -> Mapping[Offer, str]:
+        """The offers that depend on facts that were never read, each with the call that failed."""
+        unread: dict[Offer, str] = {}
+        if isinstance(gpu.partitioning, Unread):
+            unread["partitions"] = f"the card's partitions: {gpu.partitioning.why}"
+        elif gpu.partitioning not in (LACKS, ()) and self._turns_on(mode) and isinstance(gpu.capability, Unread):
+            unread["partitions"] = f"how MIG mode is turned on: {gpu.capability.why}"
+        if isinstance(gpu.memory_mib, Unread):
+            unread["share"] = f"the card's memory: {gpu.memory_mib.why}"
+        return unread
+
+    def _turns_on(self, mode: bool | None) -> bool:
+        """Whether MIG mode has to be turned on for a claim."""
+        return mode is False and self._mig == "dynamic"
+
     def _not_divisible(self, gpu: GpuFacts, mode: bool | None) -> str:
-        """Why a card with profiles cannot have partitions now; "" if it can."""
-        if mode is False and self._mig == "dynamic":
+        """Why a card with profiles cannot have partitions now; "" if it can, or if that is not known."""
+        if self._turns_on(mode):
             if isinstance(gpu.capability, Unread):
-                return f"it is not known how MIG mode is turned on: {gpu.capability.why}"
+                return ""
             if not switches_in_place(gpu):
                 return mode_needs_reset(gpu)
         return "" if knows_placements(gpu) else placements_unknown(gpu)

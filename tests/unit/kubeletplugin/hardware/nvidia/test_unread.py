@@ -140,10 +140,10 @@ def test_a_share_of_unknown_size_is_withheld_and_the_rest_is_offered(bench_of: B
     fail(bench, "nvmlDeviceGetMemoryInfo")
     hardware = bench.start()
     card = hardware.cards()[0]
-    excluded = hardware.observe(card).excluded
-    assert set(excluded) == {"share"}
-    assert "nvmlDeviceGetMemoryInfo" in excluded["share"]
-    assert "code 999" in excluded["share"]
+    state = hardware.observe(card)
+    assert (state.excluded, set(state.unread)) == ({}, {"share"})
+    assert "nvmlDeviceGetMemoryInfo" in state.unread["share"]
+    assert "code 999" in state.unread["share"]
     assert len(partitions(card)) == 25
 
 
@@ -182,7 +182,7 @@ def test_how_the_mode_is_turned_on_is_not_guessed(bench_of: Bench) -> None:
     hardware = bench.start()
     card = hardware.cards()[0]
     assert "code 999" in card.partitions_unread
-    assert "code 999" in hardware.observe(card).excluded["partitions"]
+    assert "code 999" in hardware.observe(card).unread["partitions"]
     with pytest.raises(TransientFault, match="code 999"):
         hardware.actions(Use("claim", good, good.scheme.partitions[0]), ())
     bench.nvml.change({"gpu.0.mig": "1 1"})
