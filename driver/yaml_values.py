@@ -18,6 +18,8 @@ MAX_DEPTH: Final = 100
 """Most levels of nesting in one document; no kind of the API needs nearly as many."""
 MAX_ALIASED: Final = 1_000_000
 """Most values that the aliases of one document may expand to."""
+MAX_TEXTS: Final = 200_000
+"""Most values of a document for ``yaml_texts``, with what its aliases stand for."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CORE: Final = "tag:yaml.org,2002:"
@@ -65,7 +67,7 @@ def yaml_texts(text: str) -> Any:
     Merge keys are resolved: a mapping has what it lacks from those that ``<<`` names, and the first of them counts.
 
     Raises:
-        InvalidDocument: the document is nested too deeply, or has a mapping that makes no sense.
+        InvalidDocument: the document is too large or nested too deeply, or has a mapping that makes no sense.
         yaml.YAMLError: the text is not YAML.
     """
     reader = _TextReader()
@@ -169,6 +171,12 @@ class ValueReader:
 
 class _TextReader(ValueReader):
     """See ``yaml_texts``."""
+
+    def take(self, event: Any) -> None:
+        """See ``ValueReader``."""
+        super().take(event)
+        if self._count > MAX_TEXTS:
+            raise _invalid(event, f"has more than {MAX_TEXTS} values")
 
     def _value(self, event: Any) -> str:
         tag = (event.tag or "!").removeprefix(_CORE)

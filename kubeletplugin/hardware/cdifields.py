@@ -7,6 +7,7 @@ has the rules. Specs of vendors are read by them, and our own are checked.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -124,6 +125,7 @@ def _mapping(fields: Mapping[str, Field]) -> Field:
         given: Mapping[str, Any] = value if isinstance(value, dict) else {}
         if not _is_null(value) and not isinstance(value, dict):
             faults.append(Fault(at, f"must be a mapping: {_said(value)}"))
+            return given
         faults += [Fault(_below(at, key), "is no field of CDI; leave it out") for key in given if key not in fields]
         return {key: field(given.get(key), _below(at, key), faults) for key, field in fields.items()}
 
@@ -207,10 +209,10 @@ def _faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         if not _PART_OF_KIND.fullmatch(part):
             yield Fault("kind", f"must start with a letter and end with a letter or digit: {_said(part)}")
     yield from _faults_of_edits(spec["containerEdits"], "containerEdits")
-    names = [device["name"] for device in spec["devices"]]
+    names = Counter(device["name"] for device in spec["devices"])
     if not names:
         yield Fault("devices", "must have at least one device")
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in sorted(name for name, count in names.items() if count > 1):
         yield Fault("devices", f"must not have the name twice: {_said(name)}")
     for index, device in enumerate(spec["devices"]):
         at, edits = f"devices[{index}]", device["containerEdits"]

@@ -145,7 +145,7 @@ def _spec(content: bytes, kinds: Collection[str]) -> Mapping[str, Any] | None:
         return None
     spec, faults = read_spec(value)
     if faults:
-        raise ValueError("; ".join(str(fault) for fault in faults))
+        raise ValueError(listed([str(fault) for fault in faults], _MOST_SAID))
     return spec
 
 

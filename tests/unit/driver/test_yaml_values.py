@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from driver.bare import Bare
-from driver.yaml_values import MAX_DEPTH, InvalidDocument, yaml_texts
+from driver.yaml_values import MAX_DEPTH, MAX_TEXTS, InvalidDocument, yaml_texts
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,8 @@ def test_the_first_document_is_read_with_what_it_merges(text: str, value: Any) -
     ("text", "said"),
     [
         ("[" * (MAX_DEPTH + 1), f"nested more than {MAX_DEPTH} levels deep"),
+        ("a: [" + "1, " * (MAX_TEXTS + 1) + "]", f"has more than {MAX_TEXTS} values"),
+        (f"a: &x [{'1, ' * 500}]\nb: [{'*x, ' * 500}]", f"has more than {MAX_TEXTS} values"),
         ("a: 1\na: 2", "duplicate key: 'a'"),
         ("a: {<<: 1}", "<< names what is no mapping"),
         ("a: *x", "undefined alias"),
