@@ -23,7 +23,7 @@ from tests.system.vendor_faults import VendorFaults
 from tests.system.vendor_kubelet import OtherHands
 from tests.system.vendor_machines import fakes_folder, machine_of
 from tests.system.vendor_offers import Offers
-from tests.system.vendor_plugin import VendorPlugin, copied, keep, kept, put, recorded_in
+from tests.system.vendor_plugin import POLL_SECONDS, VendorPlugin, copied, keep, kept, put, recorded_in
 from tests.system.vendor_pods import Pod, parts_of
 from tests.unit.kubeletplugin.plugin_node import PluginNode, opaque, result, share
 
@@ -343,7 +343,7 @@ class VendorHistory:
         assert not self._claims_left(), f"claims that are left: {self._claims_left()}"
         if self.hands:
             self.hands.end()
-            self._pass(1.0)
+            self._pass(2 * POLL_SECONDS)
             self._pass(2 * GRACE_SECONDS)
             wrong = self.hands.open(self.inventory, _OTHER_DRIVER, settled=True)
             assert not wrong, f"what other programs hand out: {wrong}"
