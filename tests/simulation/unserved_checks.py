@@ -40,7 +40,7 @@ def check_all_are_served(cluster: SimulatedCluster, *, refused: bool) -> None:
 def _unserved(cluster: SimulatedCluster) -> Mapping[str, str]:
     """The pods for which nobody is evicted, each with a node where that would make room."""
     leading = [program.controller for program in cluster.controllers() if program.leads]
-    if any(controller.held_nodes for controller in leading):
+    if any(controller.held_nodes or controller.held_domains for controller in leading):
         return {}
     state = rebuilt_state(cluster.seen(), cluster.settings)
     guarded = _guarded(cluster, state)
