@@ -97,7 +97,9 @@ class OtherPrograms:
         resources = {known.group for known in cards if known.card.bridged}
         named = set(signs_of_kubelet(self._heard, published, resources)) if self._heard else set[Sign]()
         self._keep(named, set(signs_in_api(node, published, self._heard, resources)), silent=silent)
-        unheard = {Sign(known.group, NOT_HEARD) for known in cards} if self._heard is None else set[Sign]()
+        # A kubelet whose socket has come since is one that was never heard.
+        unknown = self._heard is None or (silent and not self._has_answered)
+        unheard = {Sign(known.group, NOT_HEARD) for known in cards} if unknown else set[Sign]()
         return handed_out(cards, [*self._kept, *unheard])
 
     def _hear(self, answer: KubeletDevices) -> None:

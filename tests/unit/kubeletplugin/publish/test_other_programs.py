@@ -321,3 +321,11 @@ def test_no_card_of_another_program_is_open_at_any_look_and_in_the_end_nothing_e
     node.pass_time(GRACE_SECONDS + POLL)
     node.write()
     assert node.closed() == node.awaited() == node.closed(OtherPrograms(node.clock, node.answer))
+
+
+def test_a_kubelet_whose_socket_comes_later_has_not_been_heard_before_it_answers() -> None:
+    answers: list[KubeletAnswer] = [SilentKubelet(has_socket=False), SilentKubelet(), KubeletDevices(run="1")]
+    programs = OtherPrograms(VirtualClock(), lambda: answers.pop(0))
+    assert programs.of(KNOWN, {}, ()) == {}, "no kubelet was ever found"
+    assert programs.of(KNOWN, {}, ()).keys() == ALL
+    assert programs.of(KNOWN, {}, ()) == {}
