@@ -13,7 +13,8 @@ choosing            chooses the node's backends, by the setting or by the hardwa
 known_answers       keeps the answers of a vendor's library, and asks again for those that did not come
 boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
-| port              the two ports: the cards with their health, and the control of a card
+| silence           the health of a card that does not answer
+port                the two ports: the cards with their health, and the control of a card
 actions             actions on the hardware, as values
 | answer            an answer of a vendor's library: a value, "lacks it", or none
 | asking            questions of a backend about one card

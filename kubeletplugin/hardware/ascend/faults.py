@@ -18,8 +18,6 @@ DEFAULT_LEVELS: Final[Mapping[str, Severity]] = {
 }
 LOST: Final = Health("fatal", "the chip does not answer: it is reset, or has fallen off the bus", recovery="reset")
 UNKNOWN: Final = Health("unknown", "the driver does not report the chip's health")
-LASTING_SECONDS: Final = 60.0
-"""A chip that does not answer for so long needs somebody to look at it."""
 _ORDER: Final = ("healthy", "unknown", "degraded", "fatal")
 _RECOVERY: Final[Mapping[Severity, Recovery]] = {"healthy": "none", "degraded": "none", "fatal": "reset"}
 
@@ -54,22 +52,6 @@ def health_of(faults: Collection[ActiveFault], chosen: Severities) -> Health:
     message = f"fault {code_text(first.code)}" + (f": {first.name}" if first.name else "")
     message += f"; also {', '.join(others)}" if others else ""
     return Health(meaning(first), message, code_text(first.code), _RECOVERY[meaning(first)])
-
-
-def silent(known: Health | None, why: str, seconds: float) -> Health:
-    """The health of a chip that does not answer. Nothing is learned of it: a fault that it had before stays, and one of
-    which nothing is known is not watched.
-
-    Args:
-        known: its health when it answered last; None if it never did.
-        why: which call failed, and with which code.
-        seconds: how long it has not answered.
-    """
-    if known is not None and _ORDER.index(known.state) > _ORDER.index("unknown"):
-        return replace(known, message=f"{known.message}; then it did not answer: {why}", away=True)
-    if seconds < LASTING_SECONDS:
-        return Health("unknown", f"it did not answer: {why}", away=True)
-    return Health("degraded", f"it does not answer: {why}")
 
 
 def with_unread(health: Health, unread: Sequence[str]) -> Health:

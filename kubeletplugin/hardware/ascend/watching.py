@@ -12,6 +12,7 @@ from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip
 from kubeletplugin.hardware.ascend.faults import Severities
 from kubeletplugin.hardware.asking import Ask
 from kubeletplugin.hardware.port import Health
+from kubeletplugin.hardware.silence import silent
 
 _NOT_THERE = 0xFFFFFFFF
 _LEVEL_UNKNOWN = len(faults.LEVELS)
@@ -66,7 +67,7 @@ class ChipHealth:
         now = self._clock.monotonic()
         with self._lock:
             since = self._silent.setdefault(chip.vdie, now)
-            return faults.silent(self._known.get(chip.vdie), why, now - since)
+            return silent(self._known.get(chip.vdie), why, now - since)
 
     def _faults(self, die: Die) -> Faults:
         """The present faults. A driver without events tells the numbers of faults, or only the level of the worst."""

@@ -37,6 +37,7 @@ from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, Unsupported
 from kubeletplugin.hardware.readings import Readings
+from kubeletplugin.hardware.silence import silent
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
@@ -93,8 +94,9 @@ class NvidiaHardware(Hardware):
         found = self._finder.find()
         missing = {card.uuid: why for card in found.cards if (why := self._nodes.missing(card))}
         self._report(found, missing)
-        self._unread = (*_unread(found), *(why for uuid, why in missing.items() if uuid not in found.lost))
-        cards = (card for card in found.cards if card.uuid in found.lost or card.uuid not in missing)
+        away = found.lost.keys() | found.silent.keys()
+        self._unread = (*_unread(found), *(why for uuid, why in missing.items() if uuid not in away))
+        cards = (card for card in found.cards if card.uuid in away or card.uuid not in missing)
         return tuple(self._offered(card, found.gpus[card.uuid]) for card in cards)
 
     def unread_cards(self) -> tuple[str, ...]:
@@ -105,14 +107,15 @@ class NvidiaHardware(Hardware):
         """See ``Hardware``."""
         found = self._finder.find()
         of_cards, of_instances = self._watch.ask([card.uuid for card in found.cards])
-        lost = {uuid: Health("fatal", why, recovery="reboot") for uuid, why in found.lost.items()}
+        away = {uuid: Health("fatal", why, recovery="reboot") for uuid, why in found.lost.items()}
+        away |= {uuid: silent(None, why, seconds) for uuid, (why, seconds) in found.silent.items()}
         health = {
-            card.name: lost[card.uuid] if card.uuid in lost and of_cards[card.uuid].healthy else of_cards[card.uuid]
+            card.name: away[card.uuid] if card.uuid in away and of_cards[card.uuid].healthy else of_cards[card.uuid]
             for card in found.cards
         }
         faulty = {uuid for uuid, _ in of_instances}
         for card in found.cards:
-            if card.uuid in faulty and card.uuid not in found.lost:
+            if card.uuid in faulty and card.uuid not in away:
                 health |= self._of_instances(card, found.gpus[card.uuid], of_instances, health)
             if (why := found.incomplete.get(card.uuid)) and health[card.name] == Health():
                 health[card.name] = Health(message=f"not everything about the card is known: {why}")
@@ -369,6 +372,7 @@ class NvidiaHardware(Hardware):
         """Log faults of cards, and facts that their driver does not report, when they change."""
         reasons = {f"card {index}: {why}" for index, why in found.unread.items()}
         reasons |= {f"card {uuid}: {why}" for uuid, why in {**missing, **found.lost}.items()}
+        reasons |= {f"card {uuid}: {why}" for uuid, (why, _) in found.silent.items()}
         if new := reasons - self._reported:
             self._log.warning("cards that cannot be used", reasons=sorted(new))
         self._reported = frozenset(reasons)

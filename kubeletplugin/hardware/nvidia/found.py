@@ -13,7 +13,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml
+from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlError
 from kubeletplugin.hardware.nvidia.nvml.reading import count, is_divided, read_gpu, read_identity, read_system
 from kubeletplugin.hardware.nvidia.schemes import knows_placements, says_placements
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -32,7 +32,10 @@ class FoundCards:
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
     """The facts of each card from NVML, by uuid."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """The reason why a card is lost, by uuid."""
+    """The reason why a card is lost, by uuid: NVML says so, or whoever asks it waits."""
+    silent: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """The reason why a card that was found before could not be read this time, and for how many seconds it has not been
+    read, by uuid. Nothing is learned of it."""
     unread: Mapping[int, str] = field(default_factory=dict)
     """The reason why a card could not be read and is left out, by NVML's index."""
     guessed: frozenset[str] = frozenset()
@@ -78,6 +81,8 @@ class Finder:
         self._lock = threading.Lock()
         self._system: SystemFacts | None = None
         self._known: dict[str, _Known] = {}
+        self._silent: dict[str, float] = {}
+        """Since when cards could not be read, by uuid; seconds of ``Clock.monotonic``."""
         self._places: dict[str, tuple[str, int | None]] = {}
         """PCIe root and NUMA node by bus id, as they were read last."""
 
@@ -91,22 +96,32 @@ class Finder:
             now = read_system(self._nvml)
             system = self._system = now.after(self._system) if self._system else now
             present: dict[str, GpuFacts] = {}
-            unread: dict[int, str] = {}
+            unread: dict[int, TransientFault] = {}
             for index in range(count(self._nvml)):
                 try:
                     gpu = self._ask(f"card {index}", partial(self._read, index, system))
                 except TransientFault as error:
-                    unread[index] = str(error)
+                    unread[index] = error
                 else:
                     present[gpu.uuid] = gpu
-            lost = self._lost(present, unread)
-            gpus = present | {uuid: self._known[uuid].gpu for uuid in lost}
+            away = self._away(present, unread)
+            lost = {uuid: str(error) for uuid, error in away.items() if _is_lost(error)}
+            now_is = self._clock.monotonic()
+            self._silent = {uuid: self._silent.get(uuid, now_is) for uuid in away if uuid not in lost}
+            silent = {uuid: (str(away[uuid]), now_is - since) for uuid, since in self._silent.items()}
+            gpus = present | {uuid: self._known[uuid].gpu for uuid in away}
             incomplete = {
                 uuid: "; ".join(reasons) for uuid in gpus if (reasons := (*now.unread, *self._known[uuid].unread))
             }
             guesses = (uuid for uuid, gpu in gpus.items() if knows_placements(gpu) and not says_placements(gpu))
             return FoundCards(
-                self._cards(gpus, system), gpus, lost, unread, guessed=frozenset(guesses), incomplete=incomplete
+                self._cards(gpus, system),
+                gpus,
+                lost,
+                silent,
+                {index: str(error) for index, error in unread.items()},
+                guessed=frozenset(guesses),
+                incomplete=incomplete,
             )
 
     def known(self, uuid: str) -> GpuFacts | None:
@@ -145,17 +160,17 @@ class Finder:
             return True
         return not says_placements(known.gpu) and not known.divided and is_divided(self._nvml, known.gpu.index) is True
 
-    def _lost(self, present: Mapping[str, GpuFacts], unread: dict[int, str]) -> Mapping[str, str]:
+    def _away(self, present: Mapping[str, GpuFacts], unread: dict[int, TransientFault]) -> Mapping[str, TransientFault]:
         """Cards found earlier that cannot be read now. Renumbered and removed cards are forgotten."""
-        lost: dict[str, str] = {}
+        away: dict[str, TransientFault] = {}
         for uuid, known in list(self._known.items()):
             if uuid in present:
                 continue
             if known.gpu.index in unread:
-                lost[uuid] = unread.pop(known.gpu.index)
+                away[uuid] = unread.pop(known.gpu.index)
             else:
                 del self._known[uuid]
-        return lost
+        return away
 
     def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
         domains = nvlink_domains(gpus.values())
@@ -173,3 +188,7 @@ class Finder:
         # A file of sysfs that cannot be read now says nothing, and a card does not move.
         place = self._places[bus_id] = way[0] if way else root, node if numa is None else numa
         return card_from(gpu, system, domain, *place)
+
+
+def _is_lost(error: TransientFault) -> bool:
+    return not isinstance(error, NvmlError) or error.code in LOST

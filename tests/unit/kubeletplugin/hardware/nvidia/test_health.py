@@ -239,9 +239,16 @@ def test_not_all_cards_are_gone_where_the_driver_says_lost_of_any(bench: NvidiaB
     assert hardware.observe(hardware.cards()[1])
 
 
-def test_a_card_that_does_not_say_its_uuid_any_more_is_unhealthy(bench: NvidiaBench) -> None:
+@pytest.mark.parametrize("function", ["nvmlDeviceGetUUID", "nvmlDeviceGetHandleByIndex_v2"])
+def test_a_card_that_was_known_and_is_not_read_is_not_taken_for_lost(bench: NvidiaBench, function: str) -> None:
     hardware = bench.start()
     hardware.health()
-    bench.nvml.change({"gpu.0.fault.nvmlDeviceGetUUID": 999})
+    bench.nvml.change({f"gpu.0.fault.{function}": 999})
     health = hardware.health()
-    assert {name: each.state for name, each in health.items()} == {"gpu-0": "fatal", "gpu-1": "healthy"}
+    assert {name: each.state for name, each in health.items()} == {"gpu-0": "unknown", "gpu-1": "healthy"}
+    assert "code 999" in health["gpu-0"].message
+    assert (health["gpu-0"].recovery, health["gpu-0"].away) == ("none", True)
+    bench.clock.advance(60)
+    assert hardware.health()["gpu-0"].state == "degraded"
+    bench.nvml.change({f"gpu.0.fault.{function}": 0})
+    assert hardware.health()["gpu-0"].state == "healthy"
