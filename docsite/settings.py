@@ -20,6 +20,7 @@ SETTINGS: Final[dict[str, Any]] = {
         "SECURITY.md",
         "docs/**.md",
         "driver/cel/README.md",
+        "findings/README.md",
         "testclusters/README.md",
         "tests/README.md",
     ],

@@ -14,6 +14,7 @@ PAGES = tuple(
             "docs/tutorials/*.md",
             "docs/runbooks/*.md",
             "driver/cel/README.md",
+            "findings/README.md",
             "testclusters/README.md",
             "tests/README.md",
         )
