@@ -16,7 +16,7 @@ from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import ASCEND_310P3
 from tests.fakes.nvml import LIBRARY as NVML
 from tests.fakes.nvml import FakeNvml
-from tests.fakes.nvml.machine import LIBRARIES, FakeMachine
+from tests.fakes.nvml.machine import LIBRARIES, SHELL, FakeMachine
 from tests.fakes.nvml.models import H100
 from tests.fakes.state import parsed
 from tests.fakes.sysfs_tree import add_function, add_hca
@@ -92,6 +92,8 @@ class CardMachine:
             (host / "usr/bin/nvidia-smi").write_text("#!/bin/sh\n")
             for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
                 (host / "usr/bin" / name).chmod(0o755)
+            for name in SHELL:
+                (host / name).unlink()  # the node has its own
             devices = {path.name: _numbers(path.read_text()) for path in (host / "dev").iterdir()}
             shutil.rmtree(host / "dev")
             shutil.move(host / "proc", host / _KERNEL / "proc")
