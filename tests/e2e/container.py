@@ -82,7 +82,9 @@ class Published:
                 environment |= dict(_environment(result, device, by_request.upper().replace("-", "_")))
                 path = f"resourceclaimtemplates/{pod_claim}/{result['request']}/lode.dev-metadata.json"
                 entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
-                entry["attributes"] = device["attributes"]
+                # What runs its container a program knows from there; only the slice says it.
+                told = {name: it for name, it in device["attributes"].items() if name != "containerRuntime"}
+                entry["attributes"] = told
                 metadata[path] = (*metadata.get(path, ()), entry)
         return ContainerContents(frozenset(devices), environment, metadata)
 

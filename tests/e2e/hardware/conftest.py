@@ -36,11 +36,18 @@ def machines(client: Client, cluster: KindCluster, watcher: Watcher) -> Iterator
     """The machines, with the driver installed; afterwards the default flavor on workers without cards."""
     nvidia, ascend, _ = cluster.workers
     machines = Machines(CardMachine.nvidia(cluster, nvidia), CardMachine.ascend(cluster, ascend))
+    before = {uuid for machine in machines for uuid in cards_of(client, machine)}
     try:
         for machine in machines:
             machine.load_driver()
         flavors.install(client, flavors.VENDORS_LIBRARIES)
-        eventually("all cards are published", lambda: all(len(cards_of(client, it)) == it.cards for it in machines))
+        eventually(
+            "all cards are published, and no others",
+            lambda: (
+                all(len(cards_of(client, it) - before) == it.cards for it in machines)
+                and not any(cards_of(client, it) & before for it in machines)
+            ),
+        )
         learn_slices(client, watcher)
         yield machines
     finally:
