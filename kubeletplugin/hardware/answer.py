@@ -5,9 +5,9 @@ facts that may be kept and acted on. After the third, what was known before hold
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from driver.errors import TransientFault
 
@@ -40,6 +40,29 @@ Answer: TypeAlias = T | Literal[Lack.LACKS] | Unread
 def kept(known: Answer[T] | None, now: Answer[T]) -> Answer[T]:
     """The answer that holds now: what was known, if the question was not answered this time."""
     return known if isinstance(now, Unread) and known is not None else now
+
+
+class Facts(Protocol):
+    """A dataclass of which some fields are answers."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+F = TypeVar("F", bound=Facts)
+
+
+def kept_facts(known: F, now: F) -> F:
+    """The facts that hold now: those that were known where these were not answered."""
+    return replace(now, **{name: kept(getattr(known, name), answer) for name, answer in _fields(now)})
+
+
+def unread_in(facts: Facts) -> tuple[str, ...]:
+    """The reasons of what was not answered, in the order of the fields; each once."""
+    return tuple(dict.fromkeys(answer.why for _, answer in _fields(facts) if isinstance(answer, Unread)))
+
+
+def _fields(facts: Facts) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(facts, field.name)) for field in fields(facts)]
 
 
 def if_read(answer: Answer[T]) -> T | None:

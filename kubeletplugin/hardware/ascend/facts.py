@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubeletplugin.hardware.answer import LACKS, Answer, Unread
+from kubeletplugin.hardware.answer import LACKS, Answer, unread_in
 
 ENGINES: Final = ("vpc", "vdec", "jpegd", "jpege", "venc")
 """The media engines (DVPP) that vNPU templates divide. PNGD is always divided as the AI cores are."""
@@ -83,9 +83,7 @@ class Chip:
     @property
     def unread(self) -> tuple[str, ...]:
         """What it did not answer: calls and codes."""
-        facts = (self.board_id, self.hbm_mib, self.ddr_mib, self.bus_id, self.super_pod, self.templates, self.resources)
-        asked = (fact.why for fact in facts if isinstance(fact, Unread))
-        return tuple(dict.fromkeys(why for why in (self.silent, *asked) if why))
+        return tuple(dict.fromkeys(why for why in (self.silent, *unread_in(self)) if why))
 
 
 @dataclass(frozen=True, slots=True)

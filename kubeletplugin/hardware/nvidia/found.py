@@ -8,7 +8,7 @@ from functools import partial
 from driver.backoff import delay
 from driver.clock import Clock
 from driver.errors import TransientFault
-from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read, kept_facts, unread_in
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, nvlink_domains
@@ -94,7 +94,7 @@ class Finder:
         """
         with self._lock:
             now = read_system(self._nvml)
-            system = self._system = now.after(self._system) if self._system else now
+            system = self._system = kept_facts(self._system, now) if self._system else now
             present: dict[str, GpuFacts] = {}
             unread: dict[int, TransientFault] = {}
             for index in range(count(self._nvml)):
@@ -106,12 +106,10 @@ class Finder:
                     present[gpu.uuid] = gpu
             away = self._away(present, unread)
             lost = {uuid: str(error) for uuid, error in away.items() if _is_lost(error)}
-            now_is = self._clock.monotonic()
-            self._silent = {uuid: self._silent.get(uuid, now_is) for uuid in away if uuid not in lost}
-            silent = {uuid: (str(away[uuid]), now_is - since) for uuid, since in self._silent.items()}
+            silent = self._silences({uuid: str(error) for uuid, error in away.items() if uuid not in lost})
             gpus = present | {uuid: self._known[uuid].gpu for uuid in away}
             incomplete = {
-                uuid: "; ".join(reasons) for uuid in gpus if (reasons := (*now.unread, *self._known[uuid].unread))
+                uuid: "; ".join(reasons) for uuid in gpus if (reasons := (*unread_in(now), *self._known[uuid].unread))
             }
             guesses = (uuid for uuid, gpu in gpus.items() if knows_placements(gpu) and not says_placements(gpu))
             return FoundCards(
@@ -146,11 +144,11 @@ class Finder:
         if known is not None and is_same and not self._is_due(known):
             return known.gpu
         read = read_gpu(self._nvml, index, uuid, minor)
-        gpu = read.after(known.gpu) if known else read
-        failures = (known.failures if known else 0) + 1 if read.unread else 0
+        gpu, unread = kept_facts(known.gpu, read) if known else read, unread_in(read)
+        failures = (known.failures if known else 0) + 1 if unread else 0
         again = self._clock.monotonic() + delay(failures - 1, base=_AGAIN_SECONDS, bound=_LONGEST_AGAIN_SECONDS)
         divided = not says_placements(gpu) and is_divided(self._nvml, index) is True
-        self._known[uuid] = _Known(system, gpu, read.unread, failures=failures, again=again, divided=divided)
+        self._known[uuid] = _Known(system, gpu, unread, failures=failures, again=again, divided=divided)
         return gpu
 
     def _is_due(self, known: _Known) -> bool:
@@ -171,6 +169,12 @@ class Finder:
             else:
                 del self._known[uuid]
         return away
+
+    def _silences(self, reasons: Mapping[str, str]) -> Mapping[str, tuple[str, float]]:
+        """Each reason with for how long its card has not been read. The silence of all other cards has ended."""
+        time = self._clock.monotonic()
+        self._silent = {uuid: self._silent.get(uuid, time) for uuid in reasons}
+        return {uuid: (why, time - self._silent[uuid]) for uuid, why in reasons.items()}
 
     def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
         domains = nvlink_domains(gpus.values())

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware.answer import if_read
+from kubeletplugin.hardware.answer import if_read, kept_facts, unread_in
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.nvml.events import Events, LastingFaults, XidEvent, read_condition
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
@@ -76,11 +76,11 @@ def health_of(heard: Heard, condition: LastingFaults, xids: Collection[int]) -> 
 
 def _unheard(heard: Heard, condition: LastingFaults) -> Health:
     """The health of a card without a known fault, which depends on what could be read of it."""
-    reasons = "; ".join((*heard.condition.unread, *filter(None, [heard.deaf])))
+    reasons = "; ".join((*unread_in(heard.condition), *filter(None, [heard.deaf])))
     if not reasons:
         return Health()
     message = f"not everything about the card's health is known: {reasons}"
-    if if_read(condition.recovery_action) is None and (heard.deaf or condition.unread):
+    if if_read(condition.recovery_action) is None and (heard.deaf or unread_in(condition)):
         return Health("unknown", message, away=True)
     return Health(message=message)
 
@@ -136,7 +136,7 @@ class HealthWatch:
                 except TransientFault as error:
                     of_cards[card] = Health("fatal", str(error), recovery="reboot")
                     continue
-                condition = self._conditions[card] = now.after(self._conditions.get(card, now))
+                condition = self._conditions[card] = kept_facts(self._conditions.get(card, now), now)
                 events = self._found.get(card, ())
                 xids = [event.xid for event in events if event.gpu_instance is None]
                 of_cards[card] = health_of(Heard(now, forgetful or deaf[card]), condition, xids)

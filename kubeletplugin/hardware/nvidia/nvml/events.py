@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from kubeletplugin.hardware.answer import LACKS, Answer, Unread, kept, then
+from kubeletplugin.hardware.answer import LACKS, Answer, Unread, then
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, NO_SUCH, Nvml, NvmlCode, NvmlError
 
 _KINDS = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
@@ -47,28 +47,6 @@ class LastingFaults:
     """A faulty page of memory is retired with the next reset: cards without spare rows."""
     retired_pages: Answer[int] = LACKS
     """Number of retired pages of memory."""
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The reasons of what was not answered."""
-        answers = (
-            self.recovery_action,
-            self.remapping_failed,
-            self.remapping_pending,
-            self.retirement_pending,
-            self.retired_pages,
-        )
-        return tuple(dict.fromkeys(answer.why for answer in answers if isinstance(answer, Unread)))
-
-    def after(self, before: "LastingFaults") -> "LastingFaults":
-        """The faults that hold now: those of ``before`` where these were not answered."""
-        return LastingFaults(
-            kept(before.recovery_action, self.recovery_action),
-            kept(before.remapping_failed, self.remapping_failed),
-            kept(before.remapping_pending, self.remapping_pending),
-            kept(before.retirement_pending, self.retirement_pending),
-            kept(before.retired_pages, self.retired_pages),
-        )
 
 
 class Events:

@@ -1,8 +1,8 @@
 """Facts from NVML, as values. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kubeletplugin.hardware.answer import Answer, Unread, kept
+from kubeletplugin.hardware.answer import Answer, Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,16 +13,6 @@ class SystemFacts:
     """``580.65.06``"""
     cuda_version: Answer[str]
     """The newest CUDA that the driver serves, as a semantic version: ``13.0.0``."""
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The reasons of what was not answered."""
-        return _reasons(self.driver_version, self.cuda_version)
-
-    def after(self, before: "SystemFacts") -> "SystemFacts":
-        """The facts that hold now: those of ``before`` where these were not answered."""
-        driver, cuda = self.driver_version, self.cuda_version
-        return SystemFacts(kept(before.driver_version, driver), kept(before.cuda_version, cuda))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +45,17 @@ class GpuFacts:
     minor: int | None
     """The number of ``/dev/nvidia<minor>``; None if the driver has no such number."""
     name: Answer[str]
-    memory_mib: Answer[int]
     architecture: Answer[int]
     """``NVML_DEVICE_ARCH_*``"""
-    capability: Answer[tuple[int, int]]
-    """CUDA compute capability"""
     bus_id: Answer[str]
     """``0000:18:00.0``"""
     fabric: Answer[str]
     """Cluster and clique of a fabric of several nodes: ``<uuid>.<clique>``; "" without one."""
     peers: Answer[frozenset[str]]
     """PCI bus ids at the other ends of active NVLinks: cards or switches."""
+    memory_mib: Answer[int]
+    capability: Answer[tuple[int, int]]
+    """CUDA compute capability"""
     profiles: Answer[tuple[ProfileFacts, ...]]
     """Not there of a card without MIG."""
 
@@ -79,27 +69,3 @@ class GpuFacts:
             if isinstance(self.capability, Unread) and not all(profile.placements for profile in self.profiles):
                 return self.capability
         return self.profiles
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The reasons of what was not answered."""
-        shown = (self.name, self.architecture, self.bus_id, self.fabric, self.peers)
-        return _reasons(*shown, self.memory_mib, self.capability, self.profiles)
-
-    def after(self, before: "GpuFacts") -> "GpuFacts":
-        """The facts that hold now: those of ``before`` where these were not answered."""
-        return replace(
-            self,
-            name=kept(before.name, self.name),
-            memory_mib=kept(before.memory_mib, self.memory_mib),
-            architecture=kept(before.architecture, self.architecture),
-            capability=kept(before.capability, self.capability),
-            bus_id=kept(before.bus_id, self.bus_id),
-            fabric=kept(before.fabric, self.fabric),
-            peers=kept(before.peers, self.peers),
-            profiles=kept(before.profiles, self.profiles),
-        )
-
-
-def _reasons(*answers: Answer[object]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(answer.why for answer in answers if isinstance(answer, Unread)))
