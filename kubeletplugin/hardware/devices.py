@@ -23,8 +23,12 @@ class DeviceFiles:
             status = (self._root / name).stat()
         except FileNotFoundError:
             return None
-        if not stat.S_ISCHR(status.st_mode):
-            return None
-        major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
-        node = DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", major, minor)
-        return node.owned_as(status.st_mode, status.st_uid, status.st_gid)
+        return node_of(status, f"/dev/{as_name or name}", f"/dev/{name}")
+
+
+def node_of(status: os.stat_result, path: str, host_path: str) -> DeviceNode | None:
+    """The device node of this status; None if it is no character device."""
+    if not stat.S_ISCHR(status.st_mode):
+        return None
+    node = DeviceNode(path, host_path, os.major(status.st_rdev), os.minor(status.st_rdev))
+    return node.owned_as(status.st_mode, status.st_uid, status.st_gid)

@@ -1,11 +1,10 @@
 """The driver's files on the host, as this process sees them."""
 
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from kubeletplugin.hardware.devices import node_of
 from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.hostlinks import resolved
 
@@ -115,28 +114,14 @@ class DriverRoot:
         own = self.seen(path)
         at_root = own.exists()
         seen = own if at_root else self._dev / PurePosixPath(path).relative_to("/dev")
-        numbers = self.numbers(seen)
-        if numbers is None:
-            return None
-        return DeviceNode(path, self.on_host(path) if at_root else path, *numbers).owned_as(*self.owner(seen))
+        return self.node(seen, path, self.on_host(path) if at_root else path)
 
-    def numbers(self, node: Path) -> tuple[int, int] | None:
-        """Major and minor number of a character device; None if it is something else."""
+    def node(self, seen: Path, path: str, host_path: str) -> DeviceNode | None:
+        """The device node that this process sees there; None if there is none."""
         try:
-            found = node.stat()
+            return node_of(seen.stat(), path, host_path)
         except OSError:
             return None
-        if not stat.S_ISCHR(found.st_mode):
-            return None
-        return os.major(found.st_rdev), os.minor(found.st_rdev)
-
-    def owner(self, node: Path) -> tuple[int, int, int]:
-        """Mode, user and group of a file; those of root if it is not there any more."""
-        try:
-            found = node.stat()
-        except OSError:
-            return 0, 0, 0
-        return found.st_mode, found.st_uid, found.st_gid
 
     def _names(self, folder: str, pattern: str) -> Iterator[str]:
         with suppress(OSError):

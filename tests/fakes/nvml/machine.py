@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from driver.errors import TransientFault
+from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from tests.fakes.nvml import LIBRARY, FakeNvml
 from tests.fakes.nvml.models import Model
@@ -19,16 +20,12 @@ _CAPS_MAJOR = 511
 class TextRoot(DriverRoot):
     """A driver's files in which a device node is a text file with its numbers: to make real ones takes root."""
 
-    def numbers(self, node: Path) -> tuple[int, int] | None:
-        """See ``DriverRoot``."""
-        if not node.is_file():
+    def node(self, seen: Path, path: str, host_path: str) -> DeviceNode | None:
+        """See ``DriverRoot``. Such a node is root's."""
+        if not seen.is_file():
             return None
-        major, minor = map(int, node.read_text().split())
-        return major, minor
-
-    def owner(self, node: Path) -> tuple[int, int, int]:
-        """See ``DriverRoot``: such a node is root's."""
-        return 0o666, 0, 0
+        major, minor = map(int, seen.read_text().split())
+        return DeviceNode(path, host_path, major, minor)
 
 
 class FakeMachine:
