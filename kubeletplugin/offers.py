@@ -48,7 +48,8 @@ def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardO
     excludes the whole card. A device that a claim holds stays published.
     """
     if isinstance(state, Unread):
-        return _unobserved(card, state.why, recorded)
+        why = f"what is on the card is not known: {state.why}"
+        return _beside_claims(CardOffer(card, dict.fromkeys(EVERY_OFFER, why)), recorded)
     foreign = foreign_partitions(state, recorded.keys)
     taken, reason = {}, ""
     withheld: dict[Offer, str] = {}
@@ -64,23 +65,17 @@ def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardO
         withheld = {"whole": why, "share": why}
     withheld |= state.excluded
     withheld |= {kind: not_known(why) for kind, why in state.unread.items()}
+    return _beside_claims(CardOffer(card, withheld, taken, reason), recorded)
+
+
+def _beside_claims(offer: CardOffer, recorded: Recorded) -> CardOffer:
+    """The offer, in which what claims hold is not withheld."""
+    card, withheld, taken, reason = offer.card, dict(offer.withheld), offer.taken, offer.reason
     if "partitions" in withheld and _names_of_partitions(card) & recorded.devices:
         # They stay published, and nothing of the card can be allocated beside them.
         taken, reason = dict(card.counters), withheld.pop("partitions")
     held = _held(card, recorded)
     return CardOffer(card, {kind: why for kind, why in withheld.items() if kind not in held}, taken, reason)
-
-
-def _unobserved(card: Card, why: str, recorded: Recorded) -> CardOffer:
-    """Only what claims hold stays published, and nothing of it can be allocated beside them."""
-    reason = f"what is on the card is not known: {why}"
-    kept = _held(card, recorded)
-    parts = _names_of_partitions(card) & recorded.devices
-    withheld: dict[Offer, str] = {kind: reason for kind in EVERY_OFFER if kind not in kept}
-    if not parts:
-        return CardOffer(card, withheld)
-    withheld.pop("partitions")
-    return CardOffer(card, withheld, dict(card.counters), reason)
 
 
 def _held(card: Card, recorded: Recorded) -> frozenset[Offer]:
