@@ -7,13 +7,17 @@ from functools import cache
 from typing import Any
 
 from driver.files import Files
+from driver.kinds import EVERY_OFFER
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
+from driver.names import Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
+from kubeletplugin.inventory import Fabric, Restrictions, build_inventory
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
+from kubeletplugin.offers import CardOffer
 from kubeletplugin.prepare import ClaimRef, DeviceStatusWriter, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -46,6 +50,19 @@ def opaque(*requests: str, **parameters: Any) -> dict[str, Any]:
     """An entry of an allocation's config, for these requests; for all if none is named."""
     content = {"apiVersion": "lode.dev/v1alpha1", **parameters}
     return {"source": "FromClaim", "requests": list(requests), "opaque": {"driver": DRIVER, "parameters": content}}
+
+
+def allocatable(offers: Sequence[CardOffer]) -> Mapping[str, set[str]]:
+    """The devices of each card that can be allocated while no claim has any of them, by the card's name."""
+    now = Restrictions(
+        withheld={offer.card.name: tuple(offer.withheld) for offer in offers},
+        taken={offer.card.name: offer.taken for offer in offers},
+    )
+    cards = [offer.card for offer in offers]
+    found: dict[str, set[str]] = {card.name: set() for card in cards}
+    for item in build_inventory(cards, Fabric(), EVERY_OFFER, 10, Names(), restrictions=now).allocatable:
+        found[item.card.name].add(item.device.name)
+    return found
 
 
 @cache

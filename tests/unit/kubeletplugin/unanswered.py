@@ -20,19 +20,16 @@ from typing import Any, Literal, Protocol
 from structlog.testing import capture_logs
 
 from driver.errors import LodeError
-from driver.kinds import EVERY_OFFER
-from driver.names import Names
 from driver.observe import Metrics
 from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.debounced_health import DebouncedHealth
-from kubeletplugin.inventory import Fabric, Restrictions, build_inventory
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.publish.cards import CardMonitor
 from simulation.clock import VirtualClock
 from tests.fakes.state import FakeState
 from tests.unit.docs.pages import ROOT
-from tests.unit.kubeletplugin.plugin_node import PLUGIN, PluginNode, Result, release
+from tests.unit.kubeletplugin.plugin_node import PLUGIN, PluginNode, Result, allocatable, release
 
 PAGE = ROOT / "docs/hardware-answers.md"
 When = Literal["start", "work"]
@@ -189,14 +186,7 @@ class _ErringNode:
         """The devices that can be allocated while no claim has any of them."""
         with suppress(LodeError):
             self.monitor.refresh()
-        offers = self.monitor.state.offers
-        now = Restrictions(
-            withheld={offer.card.name: tuple(offer.withheld) for offer in offers},
-            taken={offer.card.name: offer.taken for offer in offers},
-        )
-        cards = [offer.card for offer in offers]
-        found = build_inventory(cards, Fabric(), EVERY_OFFER, 10, Names(), restrictions=now)
-        return frozenset(item.device.name for item in found.allocatable)
+        return frozenset[str]().union(*allocatable(self.monitor.state.offers).values())
 
     def use(self, seen: _Seen) -> None:
         """Prepare claims and release all that there are."""

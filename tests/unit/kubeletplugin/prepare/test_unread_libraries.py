@@ -1,22 +1,20 @@
 """A plugin that starts while a card's library errs for a moment: running claims keep what they have, alone."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from driver.kinds import EVERY_OFFER
-from driver.names import Names
 from driver.observe import Metrics
 from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.debounced_health import DebouncedHealth
-from kubeletplugin.inventory import Fabric, Restrictions, build_inventory
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.publish.cards import CardMonitor
 from tests.fakes.nvml.models import H100
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
-from tests.unit.kubeletplugin.plugin_node import CDI, PLUGIN, PluginNode, release, result
+from tests.unit.kubeletplugin.plugin_node import CDI, PLUGIN, PluginNode, allocatable, release, result
 
 UNKNOWN = 999
 ERRING = (
@@ -56,20 +54,10 @@ class Machine:
     def prepare(self, claim: ClaimRef) -> PrepareResult | PrepareError:
         return self.plugin.prepare([claim])[claim.uid]
 
-    def published(self) -> dict[str, set[str]]:
+    def published(self) -> Mapping[str, set[str]]:
         """The devices of each card that can be allocated."""
         self.monitor.refresh()
-        offers = self.monitor.state.offers
-        now = Restrictions(
-            withheld={offer.card.name: tuple(offer.withheld) for offer in offers},
-            taken={offer.card.name: offer.taken for offer in offers},
-        )
-        cards = [offer.card for offer in offers]
-        inventory = build_inventory(cards, Fabric(), EVERY_OFFER, 10, Names(), restrictions=now)
-        found: dict[str, set[str]] = {card.name: set() for card in cards}
-        for item in inventory.allocatable:
-            found[item.card.name].add(item.device.name)
-        return found
+        return allocatable(self.monitor.state.offers)
 
 
 @pytest.fixture
