@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Any
+from typing import Any, Final
 
 _NUMBER = r"(0|[1-9]\d*)"
 _PRERELEASE = r"(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -14,12 +14,23 @@ _SYNTAX = re.compile(
 _MAX_NUMBER = (1 << 64) - 1
 
 
+MAX_DIGITS: Final = 18
+"""The most digits of a number in a version that the API server takes since Kubernetes 1.38."""
+
+
 def is_semver(text: str) -> bool:
     """True if the API server accepts ``text`` as the version of an attribute: three numbers without leading zeros.
 
-    The API server sets no bound on the numbers. ``Semver.parse`` does.
+    The API server sets no bound on the numbers before Kubernetes 1.38. ``Semver.parse`` and ``numbers_fit`` do.
     """
     return _SYNTAX.fullmatch(text) is not None
+
+
+def numbers_fit(text: str) -> bool:
+    """True if no number of a semantic version has more than ``MAX_DIGITS`` digits. Build metadata has no numbers."""
+    numbers, _, prerelease = text.partition("+")[0].partition("-")
+    parts = (*numbers.split("."), *prerelease.split("."))
+    return not any(part.isdigit() and len(part) > MAX_DIGITS for part in parts)
 
 
 @total_ordering

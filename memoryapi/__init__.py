@@ -16,9 +16,11 @@ admission         what Lode's MutatingAdmissionPolicies do
 | schema          field names, types, and how lists merge
 | selectors       label and field selectors
 | store           objects by kind, all changes in order, paged lists
+versions          the versions of Kubernetes that the rules tell apart
 """
 
 from driver.kube.api import JOBS
 from memoryapi.server import MemoryApi
+from memoryapi.versions import V1_37, V1_38
 
-__all__ = ["JOBS", "MemoryApi"]
+__all__ = ["JOBS", "V1_37", "V1_38", "MemoryApi"]

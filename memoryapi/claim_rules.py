@@ -9,10 +9,13 @@ from driver.kube.codec import encode_object
 from memoryapi import rules
 from memoryapi.kind_rules import at
 from memoryapi.rules import invalid, required
+from memoryapi.versions import V1_38, Version
 
 MAX_CONSUMERS = 256
 MAX_REQUESTS = MAX_CONSTRAINTS = MAX_RESULTS = 32
 MAX_SUBREQUESTS = 8
+MAX_CAPACITY_REQUESTS = 32
+"""Of one request. 1.37 sets no limit."""
 MAX_ALLOCATION_CONFIGS = 64
 MAX_CONDITIONS = 8
 MAX_DATA_BYTES = 10 * 1024
@@ -28,7 +31,7 @@ def request_names(spec: Object) -> set[str]:
     return names
 
 
-def spec_faults(path: str, spec: Object) -> Iterator[Fault]:
+def spec_faults(path: str, spec: Object, kubernetes: Version) -> Iterator[Fault]:
     """The faults of the spec of a claim or a template."""
     devices = spec.get("devices", {})
     where = f"{path}.devices"
@@ -36,30 +39,30 @@ def spec_faults(path: str, spec: Object) -> Iterator[Fault]:
     yield from rules.at_most(f"{where}.requests", requests, MAX_REQUESTS)
     yield from rules.distinct(f"{where}.requests", [request.get("name") for request in requests], ".name")
     for i, request in enumerate(requests):
-        yield from _request_faults(f"{where}.requests[{i}]", request)
+        yield from _request_faults(f"{where}.requests[{i}]", request, kubernetes)
     known = request_names(spec)
     constraints = devices.get("constraints", [])
     yield from rules.at_most(f"{where}.constraints", constraints, MAX_CONSTRAINTS)
     for i, constraint in enumerate(constraints):
-        yield from _constraint_faults(f"{where}.constraints[{i}]", constraint, known)
+        yield from _constraint_faults(f"{where}.constraints[{i}]", constraint, known, kubernetes)
     yield from rules.configs(f"{where}.config", devices.get("config", []), known)
 
 
-def _request_faults(path: str, request: Object) -> Iterator[Fault]:
+def _request_faults(path: str, request: Object, kubernetes: Version) -> Iterator[Fault]:
     yield from rules.dns_label(f"{path}.name", request.get("name"))
     alternatives = request.get("firstAvailable", [])
     if ("exactly" in request) == bool(alternatives):
         yield invalid(path, request, "exactly one of `exactly` or `firstAvailable` is required")
     if "exactly" in request:
-        yield from _want_faults(f"{path}.exactly", request["exactly"])
+        yield from _want_faults(f"{path}.exactly", request["exactly"], kubernetes)
     yield from rules.at_most(f"{path}.firstAvailable", alternatives, MAX_SUBREQUESTS)
     yield from rules.distinct(f"{path}.firstAvailable", [sub.get("name") for sub in alternatives], ".name")
     for i, sub in enumerate(alternatives):
         yield from rules.dns_label(f"{path}.firstAvailable[{i}].name", sub.get("name"))
-        yield from _want_faults(f"{path}.firstAvailable[{i}]", sub)
+        yield from _want_faults(f"{path}.firstAvailable[{i}]", sub, kubernetes)
 
 
-def _want_faults(path: str, want: Object) -> Iterator[Fault]:
+def _want_faults(path: str, want: Object, kubernetes: Version) -> Iterator[Fault]:
     yield from rules.dns_subdomain(f"{path}.deviceClassName", want.get("deviceClassName"))
     yield from rules.selectors(f"{path}.selectors", want.get("selectors", []))
     yield from rules.tolerations(f"{path}.tolerations", want.get("tolerations", []))
@@ -69,23 +72,27 @@ def _want_faults(path: str, want: Object) -> Iterator[Fault]:
         yield invalid(f"{path}.count", count, "must be greater than zero")
     if mode == "All" and count:
         yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
+    amounts = at(want, "capacity.requests") or {}
+    if kubernetes >= V1_38:
+        yield from rules.at_most(f"{path}.capacity.requests", amounts, MAX_CAPACITY_REQUESTS)
+    yield from rules.amounts(f"{path}.capacity.requests", amounts, kubernetes)
 
 
-def _constraint_faults(path: str, constraint: Object, known: set[str]) -> Iterator[Fault]:
+def _constraint_faults(path: str, constraint: Object, known: set[str], kubernetes: Version) -> Iterator[Fault]:
     yield from rules.references(f"{path}.requests", constraint.get("requests", []), known)
     given = [name for name in ("matchAttribute", "distinctAttribute") if name in constraint]
     if len(given) != 1:
         yield required(path)
     for name in given:
-        yield from rules.qualified_name(f"{path}.{name}", constraint[name], domain_required=True)
+        yield from rules.qualified_name(f"{path}.{name}", constraint[name], kubernetes, domain_required=True)
 
 
-def status_faults(new: Object, old: Object) -> Iterator[Fault]:
+def status_faults(new: Object, old: Object, kubernetes: Version) -> Iterator[Fault]:
     """The faults of the status of claim ``new``, which was ``old`` before."""
     status, before = new.get("status", {}), old.get("status", {})
     allocation, former = status.get("allocation"), before.get("allocation")
     if allocation is not None and former is None:
-        yield from _allocation_faults("status.allocation", allocation, request_names(new["spec"]))
+        yield from _allocation_faults("status.allocation", allocation, request_names(new["spec"]), kubernetes)
     elif allocation is not None and allocation != former:
         yield invalid("status.allocation", "...", "field is immutable")
     yield from _reservation_faults(new, before)
@@ -131,7 +138,7 @@ def _reservation_faults(new: Object, before: Object) -> Iterator[Fault]:
             yield Fault(path, "Forbidden: new entries may not be added while `deletionTimestamp` is set")
 
 
-def _allocation_faults(path: str, allocation: Object, known: set[str]) -> Iterator[Fault]:
+def _allocation_faults(path: str, allocation: Object, known: set[str], kubernetes: Version) -> Iterator[Fault]:
     items = at(allocation, "devices.results") or []
     yield from rules.at_most(f"{path}.devices.results", items, MAX_RESULTS)
     for i, item in enumerate(items):
@@ -144,6 +151,7 @@ def _allocation_faults(path: str, allocation: Object, known: set[str]) -> Iterat
         yield from rules.tolerations(f"{where}.tolerations", item.get("tolerations", []))
         if "shareID" in item:
             yield from rules.share_id(f"{where}.shareID", item["shareID"])
+        yield from rules.amounts(f"{where}.consumedCapacity", item.get("consumedCapacity", {}), kubernetes)
     configs = at(allocation, "devices.config") or []
     yield from rules.configs(f"{path}.devices.config", configs, known, MAX_ALLOCATION_CONFIGS)
     for i, config in enumerate(configs):

@@ -51,10 +51,10 @@ def _device(item: Object) -> tuple[str, ...]:
 
 def _claim_faults(write: Write) -> Iterable[Fault]:
     if write.old is None:
-        yield from spec_faults("spec", write.new["spec"])
+        yield from spec_faults("spec", write.new["spec"], write.kubernetes)
         yield from _admin_faults("spec", write.new["spec"], write)
     elif write.subresource:
-        yield from status_faults(write.new, write.old)
+        yield from status_faults(write.new, write.old, write.kubernetes)
     else:
         yield from immutable(write, "spec")
 
@@ -65,7 +65,7 @@ def _default_template(write: Write) -> None:
 
 def _template_faults(write: Write) -> Iterable[Fault]:
     if write.old is None:
-        yield from spec_faults("spec.spec", write.new["spec"]["spec"])
+        yield from spec_faults("spec.spec", write.new["spec"]["spec"], write.kubernetes)
         yield from _admin_faults("spec.spec", write.new["spec"]["spec"], write)
     yield from immutable(write, "spec")
 

@@ -8,35 +8,57 @@ from driver.kube.api import Object
 from driver.quantity import Quantity
 from memoryapi import rules
 from memoryapi.rules import invalid, required
+from memoryapi.versions import V1_38, Version
 
 _VALUES = ("int", "bool", "string", "version")
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
 _EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
-def slice_faults(spec: Object) -> Iterator[Fault]:
-    """The faults of the spec of a slice."""
+def slice_faults(spec: Object, old: Object, kubernetes: Version) -> Iterator[Fault]:
+    """The faults of the spec of a slice, which was ``old`` before; {} for a new one."""
     yield from rules.driver_name("spec.driver", spec.get("driver"))
     yield from _pool_faults("spec.pool", spec.get("pool", {}))
-    per_device = spec.get("perDeviceNodeSelection", False)
     yield from _node_faults("spec", spec, (*_NODE_FIELDS, "perDeviceNodeSelection"), wanted=True)
     if len(_terms(spec)) > 1:
-        # Of a device, Kubernetes 1.37 accepts several.
-        yield invalid("spec.nodeSelector.nodeSelectorTerms", "...", "must have exactly one node selector term")
+        yield _several_terms("spec")
     if "devices" in spec and "sharedCounters" in spec:
         yield invalid("spec", "...", "only one of `sharedCounters` or `devices` is allowed")
-    devices = spec.get("devices", [])
-    more = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    yield from rules.at_most("spec.devices", devices, limits.MAX_DEVICES_RESTRICTED if more else limits.MAX_DEVICES)
-    yield from rules.distinct("spec.devices", [device.get("name") for device in devices])
-    for i, device in enumerate(devices):
-        yield from _device_faults(f"spec.devices[{i}]", device, per_device=per_device)
+    yield from _devices_faults(spec, old, kubernetes)
     sets = spec.get("sharedCounters", [])
     yield from rules.at_most("spec.sharedCounters", sets, limits.MAX_COUNTER_SETS)
     yield from rules.distinct("spec.sharedCounters", [item.get("name") for item in sets])
     for i, item in enumerate(sets):
         yield from rules.dns_label(f"spec.sharedCounters[{i}].name", item.get("name"))
         yield from _counter_faults(f"spec.sharedCounters[{i}].counters", item)
+
+
+def _several_terms(path: str) -> Fault:
+    return invalid(f"{path}.nodeSelector.nodeSelectorTerms", "...", "must have exactly one node selector term")
+
+
+def _devices_faults(spec: Object, old: Object, kubernetes: Version) -> Iterator[Fault]:
+    """The faults of the devices. What is not changed may break a rule that came after it was written.
+
+    1.37 looks at capacities and taints of each device that are changed, and at all else. 1.38 looks at no device or
+    at all of them.
+    """
+    devices, before = spec.get("devices", []), {device.get("name"): device for device in old.get("devices", [])}
+    per_device = spec.get("perDeviceNodeSelection", False)
+    is_checked = kubernetes < V1_38 or devices != old.get("devices", [])
+    are_nodes_checked = is_checked or per_device != old.get("perDeviceNodeSelection", False)
+    for i, device in enumerate(devices if are_nodes_checked else ()):
+        yield from _node_faults(f"spec.devices[{i}]", device, _NODE_FIELDS, wanted=per_device)
+        if kubernetes >= V1_38 and len(_terms(device)) > 1:
+            yield _several_terms(f"spec.devices[{i}]")
+    if not is_checked:
+        return
+    more = any(device.get("taints") or device.get("consumesCounters") for device in devices)
+    yield from rules.at_most("spec.devices", devices, limits.MAX_DEVICES_RESTRICTED if more else limits.MAX_DEVICES)
+    yield from rules.distinct("spec.devices", [device.get("name") for device in devices])
+    for i, device in enumerate(devices):
+        known = before.get(device.get("name"), {}) if kubernetes < V1_38 else {}
+        yield from _device_faults(f"spec.devices[{i}]", device, known, kubernetes)
 
 
 def _pool_faults(path: str, pool: Object) -> Iterator[Fault]:
@@ -67,7 +89,7 @@ def _terms(holder: Object) -> list[Object]:
     return terms
 
 
-def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[Fault]:
+def _device_faults(path: str, device: Object, known: Object, kubernetes: Version) -> Iterator[Fault]:
     yield from rules.dns_label(f"{path}.name", device.get("name"))
     attributes, capacity = device.get("attributes", {}), device.get("capacity", {})
     facts = len(attributes) + len(capacity)
@@ -76,10 +98,10 @@ def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[F
             path, facts, f"attributes and capacities together must be at most {limits.MAX_ATTRIBUTES_AND_CAPACITIES}"
         )
     for name, value in attributes.items():
-        yield from rules.qualified_name(f"{path}.attributes", name)
-        yield from _attribute_faults(f"{path}.attributes[{name}]", value)
-    for name, value in capacity.items():
-        yield from rules.qualified_name(f"{path}.capacity", name)
+        yield from rules.qualified_name(f"{path}.attributes", name, kubernetes)
+        yield from _attribute_faults(f"{path}.attributes[{name}]", value, kubernetes)
+    for name, value in capacity.items() if capacity != known.get("capacity") else ():
+        yield from rules.qualified_name(f"{path}.capacity", name, kubernetes)
         yield from _capacity_faults(
             f"{path}.capacity[{name}]", value, shared=bool(device.get("allowMultipleAllocations"))
         )
@@ -89,12 +111,12 @@ def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[F
     for i, item in enumerate(consumed):
         yield from rules.dns_label(f"{path}.consumesCounters[{i}].counterSet", item.get("counterSet"))
         yield from _counter_faults(f"{path}.consumesCounters[{i}].counters", item)
-    yield from _node_faults(path, device, _NODE_FIELDS, wanted=per_device)
-    yield from _taint_list_faults(f"{path}.taints", device.get("taints", []))
+    if device.get("taints", []) != known.get("taints"):
+        yield from _taint_list_faults(f"{path}.taints", device.get("taints", []))
     yield from _condition_faults(path, device)
 
 
-def _attribute_faults(path: str, value: Object) -> Iterator[Fault]:
+def _attribute_faults(path: str, value: Object, kubernetes: Version) -> Iterator[Fault]:
     given = [name for name in _VALUES if name in value]
     if len(given) != 1:
         yield invalid(path, value, "exactly one value must be specified")
@@ -103,7 +125,7 @@ def _attribute_faults(path: str, value: Object) -> Iterator[Fault]:
         if text is not None and len(text.encode()) > limits.MAX_ATTRIBUTE_BYTES:
             yield Fault(f"{path}.{name}", f"Too long: may not be more than {limits.MAX_ATTRIBUTE_BYTES} bytes")
     if "version" in value:
-        yield from rules.version(f"{path}.version", value["version"])
+        yield from rules.version(f"{path}.version", value["version"], kubernetes)
 
 
 def _counter_faults(path: str, item: Object) -> Iterator[Fault]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from driver.errors import Fault
 from driver.kube.api import Object, Resource
+from memoryapi.versions import V1_37, Version
 
 SelectableFields = Mapping[str, tuple[str, ...]]
 
@@ -30,6 +31,8 @@ class Write:
     now: str
     admin_namespace: bool = False
     """Whether the object's namespace allows admin access to devices."""
+    kubernetes: Version = V1_37
+    """The version whose rules the write has to meet."""
 
 
 def _no_defaults(_: Write) -> None:

@@ -11,6 +11,7 @@ from driver.kube.api import NAMESPACES, AlreadyExists, Conflict, Forbidden, Inva
 from memoryapi.kind_rules import KindRules, Write
 from memoryapi.schema import parse, type_of
 from memoryapi.store import Entry, Store, freeze
+from memoryapi.versions import V1_37
 
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 """The namespace label that allows claims with admin access."""
@@ -34,6 +35,8 @@ class ObjectWriter:
         self._store = store
         self._clock = clock
         self._random = randomness
+        self.kubernetes = V1_37
+        """The version whose rules writes have to meet."""
 
     def create(self, kind: KindRules, obj: Object, namespace: str) -> Entry:
         """Store a new object.
@@ -59,7 +62,8 @@ class ObjectWriter:
             metadata["generation"] = 1
         if kind.has_status and not kind.keeps_status_on_create:
             new["status"] = {}
-        write = Write(new, None, "", rfc3339(self._clock.now()), self._admin_namespace(namespace))
+        now, admin = rfc3339(self._clock.now()), self._admin_namespace(namespace)
+        write = Write(new, None, "", now, admin_namespace=admin, kubernetes=self.kubernetes)
         kind.default(write)
         self._refuse(kind, new, [*_name_faults(kind, metadata), *kind.faults(write)])
         key = key_of(namespace, metadata["name"])
@@ -103,7 +107,7 @@ class ObjectWriter:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
-        write = Write(new, old, subresource, rfc3339(self._clock.now()))
+        write = Write(new, old, subresource, rfc3339(self._clock.now()), kubernetes=self.kubernetes)
         kind.default(write)
         self._refuse(kind, new, [*immutable, *_metadata_faults(new, old), *kind.faults(write)])
         if kind.counts_generation and new.get("spec") != old.get("spec"):

@@ -10,7 +10,9 @@ from driver.cel import SelectorError
 from driver.cel.estimation import check_admission
 from driver.errors import Fault
 from driver.kube.api import Object
-from driver.semver import is_semver
+from driver.quantity import Quantity
+from driver.semver import MAX_DIGITS, is_semver, numbers_fit
+from memoryapi.versions import V1_38, Version
 
 _SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -59,9 +61,16 @@ def pool_name(path: str, value: Any) -> Iterator[Fault]:
         yield invalid(path, value, "must be subdomains separated by slashes, of at most 253 characters")
 
 
-def qualified_name(path: str, value: str, *, domain_required: bool = False) -> Iterator[Fault]:
-    """The names of attributes and capacities: a C identifier with an optional domain and slash before it."""
+def qualified_name(path: str, value: str, kubernetes: Version, *, domain_required: bool = False) -> Iterator[Fault]:
+    """The names of attributes and capacities: a C identifier with an optional domain and slash before it.
+
+    Kubernetes 1.37 takes whatever has more than one slash.
+    """
     domain, slash, name = value.rpartition("/")
+    if "/" in domain:
+        if kubernetes >= V1_38:
+            yield invalid(path, value, "must not contain more than one slash")
+        return
     if slash:
         yield from driver_name(path, domain)
     elif domain_required:
@@ -83,10 +92,22 @@ def share_id(path: str, value: str) -> Iterator[Fault]:
         yield invalid(path, value, "must be a UUID in lower case with dashes")
 
 
-def version(path: str, value: str) -> Iterator[Fault]:
-    """Semantic Versioning 2.0.0, strictly."""
+def version(path: str, value: str, kubernetes: Version) -> Iterator[Fault]:
+    """Semantic Versioning 2.0.0, strictly; since Kubernetes 1.38 with numbers that every program can read."""
     if not is_semver(value):
         yield invalid(path, value, "must be a semantic version with three numbers and no leading zeros")
+    elif kubernetes >= V1_38 and not numbers_fit(value):
+        yield invalid(path, value, f"must have at most {MAX_DIGITS} digits in each number")
+
+
+def amounts(path: str, values: Mapping[str, str], kubernetes: Version) -> Iterator[Fault]:
+    """Amounts of capacities by name: what a request asks for, what an allocation consumes. 1.37 checks none of it."""
+    if kubernetes < V1_38:
+        return
+    for name, value in values.items():
+        yield from qualified_name(path, name, kubernetes)
+        if Quantity.parse(value) < Quantity(0):
+            yield invalid(f"{path}[{name}]", value, "must be greater than or equal to 0")
 
 
 def at_most(path: str, items: Sequence[Any] | Mapping[str, Any], most: int) -> Iterator[Fault]:

@@ -27,6 +27,7 @@ from memoryapi.patches import json_patch, merge, strategic
 from memoryapi.schema import type_of
 from memoryapi.selectors import Matches, everything, matcher
 from memoryapi.store import Backup, Change, Entry, Store
+from memoryapi.versions import Version
 
 _KINDS = (
     simple_kinds.NODE_RULES,
@@ -94,6 +95,11 @@ class MemoryApi(Api):
         shared = copy.copy(self)
         shared._copies = False
         return shared
+
+    def upgrade(self, kubernetes: Version) -> None:
+        """Have writes meet the rules of this version from now on, not those of 1.37. What is stored stays."""
+        with self._changed:
+            self._writer.kubernetes = kubernetes
 
     def check_unchanged(self) -> None:
         """Check that no reader has changed an object that it shares.

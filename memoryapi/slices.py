@@ -35,7 +35,7 @@ def _slice_faults(write: Write) -> Iterable[Fault]:
     for path in ("spec.driver", "spec.pool.name", "spec.nodeName"):
         yield from immutable(write, path)
     if write.old is None or write.new["spec"] != write.old["spec"]:
-        yield from slice_faults(write.new["spec"])
+        yield from slice_faults(write.new["spec"], write.old["spec"] if write.old else {}, write.kubernetes)
 
 
 def _class_faults(write: Write) -> Iterable[Fault]:

@@ -2,7 +2,8 @@
 
 A change of several slices cannot be undone after its first write. So invalid input (a profile, a label, a model name)
 must be found before, or it would damage the published pool. The rules are those of
-k8s.io/kubernetes/pkg/apis/resource/validation that an inventory can break.
+k8s.io/kubernetes/pkg/apis/resource/validation that an inventory can break, and those of 1.38 on every version: what
+1.37 takes and 1.38 does not would be refused after an upgrade, with all devices of its slice.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ from driver.limits import (
     is_dns_label,
 )
 from driver.model import AttributeValue, Capacity, CounterSet, Device, Slice, Version
-from driver.semver import is_semver
+from driver.semver import MAX_DIGITS, is_semver, numbers_fit
 
 
 def faults(slices: Iterable[Slice]) -> tuple[Fault, ...]:
@@ -63,8 +64,13 @@ def _device(device: Device) -> Iterator[Fault]:
     total = len(device.attributes) + len(device.capacity)
     if total > MAX_ATTRIBUTES_AND_CAPACITIES:
         yield Fault(where, f"must have at most {MAX_ATTRIBUTES_AND_CAPACITIES} attributes and capacities: {total}")
+    if device.scope is not None and device.scope.selector is not None and len(device.scope.selector.terms) > 1:
+        count = len(device.scope.selector.terms)
+        yield Fault(f"{where}.nodeSelector", f"must have exactly one term: {count}; write one with all requirements")
     for name in (*device.attributes, *device.capacity):
-        if not is_c_identifier(name.rpartition("/")[2]):
+        if name.count("/") > 1:
+            yield Fault(f"{where}.{name}", "must have at most one slash, after the domain")
+        elif not is_c_identifier(name.rpartition("/")[2]):
             yield Fault(f"{where}.{name}", f"must be a C identifier of at most {MAX_C_IDENTIFIER} characters")
     for name, value in device.attributes.items():
         yield from _attribute(f"{where}.{name}", value)
@@ -78,6 +84,8 @@ def _attribute(where: str, value: AttributeValue) -> Iterator[Fault]:
         yield Fault(where, f"must be at most {MAX_ATTRIBUTE_BYTES} bytes: {text!r}")
     if isinstance(value, Version) and not is_semver(value.text):
         yield Fault(where, f"must be a semantic version such as 9.0.0: {value.text!r}")
+    elif isinstance(value, Version) and not numbers_fit(value.text):
+        yield Fault(where, f"must have at most {MAX_DIGITS} digits in each number: {value.text!r}")
     if value == ():
         yield Fault(where, "must not be an empty list")
 

@@ -217,17 +217,8 @@ def test_a_malformed_device_is_refused(api: Api, name: str, field: str, wrong: O
     assert error.value.status == 422
 
 
-def test_of_a_device_the_node_selector_may_have_several_terms_and_of_a_slice_one(api: Api, name: str) -> None:
+def test_the_node_selector_of_a_slice_has_one_term(api: Api, name: str) -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-    for count, accepted in ((0, False), (1, True), (2, True)):
-        selector = {"nodeSelectorTerms": [term] * count}
-        wanted = resource_slice(name, device(nodeSelector=selector), nodeName=None, perDeviceNodeSelection=True)
-        if accepted:
-            api.create(RESOURCE_SLICES, wanted)
-            api.delete(RESOURCE_SLICES, name)
-        else:
-            with pytest.raises(Invalid, match="nodeSelectorTerms"):
-                api.create(RESOURCE_SLICES, wanted)
     of_slice = resource_slice(name, device(), nodeName=None, nodeSelector={"nodeSelectorTerms": [term] * 2})
     with pytest.raises(Invalid, match="exactly one node selector term"):
         api.create(RESOURCE_SLICES, of_slice)

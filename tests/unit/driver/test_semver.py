@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driver.semver import Semver, is_semver
+from driver.semver import Semver, is_semver, numbers_fit
 
 ORDERED = """
 0.0.0 0.0.4 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0
@@ -44,6 +44,22 @@ def test_the_api_accepts_numbers_beyond_64_bits_that_cel_refuses() -> None:
     assert is_semver(beyond)
     with pytest.raises(ValueError, match="not a semantic version"):
         Semver.parse(beyond)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("1.2.999999999999999999", True),
+        ("1.2.1000000000000000000", False),
+        ("1000000000000000000.2.3", False),
+        ("1.2.3-a.1000000000000000000", False),
+        ("1.2.3-1000000000000000000-a", True),
+        ("1.2.3+1000000000000000000", True),
+    ],
+)
+def test_a_number_has_at_most_18_digits_since_kubernetes_138(text: str, fits: bool) -> None:
+    assert is_semver(text)
+    assert numbers_fit(text) is fits
 
 
 @given(st.text("01a-+.", max_size=14).map("1.2.3".__add__) | st.text("01a-+.", max_size=14))

@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from driver.model import Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
+from driver.model import (
+    Capacity,
+    CounterConsumption,
+    CounterSet,
+    Device,
+    NodeScope,
+    NodeSelector,
+    NodeSelectorTerm,
+    RequestPolicy,
+    Version,
+)
 from driver.names import Names
 from driver.quantity import Quantity
 from kubeletplugin.publish.slices import build_slices
@@ -38,7 +48,11 @@ def test_a_valid_device_has_no_faults() -> None:
         (replace(GOOD, attributes={"lode.dev/a": Version("580.65.06")}), "device gpu-0.lode.dev/a"),
         (replace(GOOD, attributes={"lode.dev/a": Version("9.0")}), "device gpu-0.lode.dev/a"),
         (replace(GOOD, attributes={"lode.dev/a": ()}), "device gpu-0.lode.dev/a"),
+        (replace(GOOD, attributes={"lode.dev/a": Version(f"1.0.{10**18}")}), "device gpu-0.lode.dev/a"),
         (replace(GOOD, attributes={"lode.dev/not-one": 1}), "device gpu-0.lode.dev/not-one"),
+        (replace(GOOD, attributes={"lode.dev/a/b": 1}), "device gpu-0.lode.dev/a/b"),
+        (replace(GOOD, capacity={"lode.dev/a/b": Capacity(ONE)}), "device gpu-0.lode.dev/a/b"),
+        (replace(GOOD, scope=NodeScope(selector=NodeSelector((NodeSelectorTerm(),) * 2))), "device gpu-0.nodeSelector"),
         (replace(GOOD, attributes={f"lode.dev/a{i}": i for i in range(32)}), "device gpu-0"),
         (replace(GOOD, consumes=(CounterConsumption("gpu-1", {"card": ONE}),)), "device gpu-0"),
         (replace(GOOD, consumes=(CounterConsumption("gpu-0", {"cards": ONE}),)), "device gpu-0"),
