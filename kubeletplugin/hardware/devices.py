@@ -25,6 +25,19 @@ class DeviceFiles:
             return None
         return node_of(status, f"/dev/{as_name or name}", f"/dev/{name}")
 
+    def numbers(self, prefix: str) -> tuple[int, ...]:
+        """The numbers ``n`` of the files ``/dev/<prefix><n>``, in order; () without the folder.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        try:
+            names = [path.name for path in self._root.iterdir()]
+        except FileNotFoundError:
+            return ()
+        digits = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return tuple(sorted(int(each) for each in digits if each.isdecimal()))
+
 
 def node_of(status: os.stat_result, path: str, host_path: str) -> DeviceNode | None:
     """The device node of this status; None if it is no character device."""

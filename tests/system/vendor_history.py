@@ -59,8 +59,7 @@ class VendorHistory:
         self.name, self.machine = machine_of(self.random, folder)
         self.faults = VendorFaults(self.machine, self.random)
         self.offers = Offers()
-        uuids = self.machine.uuids()
-        self.hands = OtherHands(seed, self.rig.clock, uuids) if uuids else None
+        self.hands = OtherHands(seed, self.rig.clock, self.machine.resource, self.machine.devices())
         self.pods: list[Pod] = []
         self.plugin: VendorPlugin | None = None
         self.inventory = Inventory((), ())
@@ -82,7 +81,7 @@ class VendorHistory:
             for _ in range(self.random.randint(*EVENTS)):
                 self._happen()
                 self._check()
-                if self.hands and (said := self.hands.act()):
+                if said := self.hands.act():
                     self._note(said)
             self._end()
         except AssertionError as error:
@@ -137,8 +136,7 @@ class VendorHistory:
         if self.plugin is None:
             self._runs += 1
             self._note("the plugin starts")
-            if self.hands:
-                self.hands.started()
+            self.hands.started()
             self.plugin = self._new()
             self._publish(self.plugin.work())
 
@@ -302,9 +300,8 @@ class VendorHistory:
         self.offers.true(self._truth())
         health = self._running_plugin().monitor.state.health
         failed = frozenset(name for name, one in health.items() if one.state == "fatal")
-        if self.hands:
-            wrong = self.hands.open(inventory, _OTHER_DRIVER)
-            assert not wrong, f"what other programs hand out: {wrong}"
+        wrong = self.hands.open(inventory, _OTHER_DRIVER)
+        assert not wrong, f"what other programs hand out: {wrong}"
         self.inventory = inventory
         unknown = self.offers.publish(inventory, failed)
         assert not unknown, f"offered without being known: {unknown}"
@@ -341,12 +338,11 @@ class VendorHistory:
         left = {key: which for key, which in self.machine.existing().items() if self.first.get(key) != which}
         assert not left, f"left in the end: {left}"
         assert not self._claims_left(), f"claims that are left: {self._claims_left()}"
-        if self.hands:
-            self.hands.end()
-            self._pass(2 * POLL_SECONDS)
-            self._pass(2 * GRACE_SECONDS)
-            wrong = self.hands.open(self.inventory, _OTHER_DRIVER, settled=True)
-            assert not wrong, f"what other programs hand out: {wrong}"
+        self.hands.end()
+        self._pass(2 * POLL_SECONDS)
+        self._pass(2 * GRACE_SECONDS)
+        wrong = self.hands.open(self.inventory, _OTHER_DRIVER, settled=True)
+        assert not wrong, f"what other programs hand out: {wrong}"
         assert not self._difference(), f"it does not offer what a new plugin would: {self._difference()}"
         self._see_a_failure()
 

@@ -1,14 +1,13 @@
 """A device plugin of the vendor on the node of a history, and a kubelet that is silent, restarts, and forgets."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from driver.clock import Clock
 from driver.kube.api import Object
 from kubeletplugin.inventory import Inventory
 from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletDevices, PluginDevice, SilentKubelet
 
-RESOURCE = "nvidia.com/gpu"
 REGISTERS_SECONDS = (0.0, 20.0, 200.0)
 """After how long a kubelet that has restarted knows its device plugin and its pods again; at the next event, too."""
 EVENTS = 0.3
@@ -22,13 +21,16 @@ class OtherHands:
     whatever the kubelet says meanwhile; and every card is closed until the kubelet has answered once.
 
     Args:
-        cards: uuids of the node's cards.
+        resource: that of the device plugin.
+        devices: what the device plugin calls its device of each card, by the card's uuid.
     """
 
-    def __init__(self, seed: int, clock: Clock, cards: Sequence[str]):
+    def __init__(self, seed: int, clock: Clock, resource: str, devices: Mapping[str, str]):
         self._random = random.Random(f"other hands of {seed}")
         self._clock = clock
-        self._cards = cards
+        self._resource = resource
+        self._devices = devices
+        self._cards = list(devices)
         self._served: frozenset[str] = frozenset()
         self._used: frozenset[str] = frozenset()
         self._run = 1
@@ -66,7 +68,7 @@ class OtherHands:
     def node(self, node: Object) -> Object:
         """The Node with the kubelet's count."""
         count = len(self._served) if self._knows() else 0
-        return {**node, "status": {**node.get("status", {}), "capacity": {RESOURCE: str(count)}}}
+        return {**node, "status": {**node.get("status", {}), "capacity": {self._resource: str(count)}}}
 
     def answer(self) -> KubeletAnswer:
         """What the kubelet answers."""
@@ -77,7 +79,7 @@ class OtherHands:
         if not self._knows():
             return KubeletDevices(run=run)
         self._named = set(self._served | self._used)
-        return KubeletDevices(_devices(self._served), _devices(self._used), run=run)
+        return KubeletDevices(self._named_as(self._served), self._named_as(self._used), run=run)
 
     def open(self, inventory: Inventory, taint: str, *, settled: bool = False) -> Sequence[str]:
         """The devices that are closed or open to claims, and should not be.
@@ -117,6 +119,5 @@ class OtherHands:
         self._knows_at = self._clock.monotonic() + self._random.choice(REGISTERS_SECONDS)
         return f"the kubelet restarts, and knows all again at {self._knows_at:g}"
 
-
-def _devices(uuids: Collection[str]) -> frozenset[PluginDevice]:
-    return frozenset(PluginDevice(RESOURCE, uuid) for uuid in uuids)
+    def _named_as(self, cards: Collection[str]) -> frozenset[PluginDevice]:
+        return frozenset(PluginDevice(self._resource, self._devices[uuid]) for uuid in cards)

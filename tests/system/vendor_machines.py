@@ -17,9 +17,11 @@ from simulation.clock import VirtualClock
 from tests.fakes import dcmi, nvml
 from tests.fakes.dcmi import models as dcmi_models
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910B3, ASCEND_910C
+from tests.fakes.npusmi import CUTS, EMPTY, FEWER, GARBAGE, HANGS, MISSING, NOT_AVAILABLE, STATUS, FakeTool
 from tests.fakes.nvml import models as nvml_models
 from tests.fakes.nvml.models import A100, H100
 from tests.fakes.state import FakeState
+from tests.fakes.sysfs_tree import add_function
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
@@ -27,22 +29,38 @@ Existing = Mapping[str, str]
 """What exists on the cards: which one it is, by the key of the action that makes it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Something that the backend asks: the vendor's library, its tool, or files."""
+
+    fake: FakeState
+    codes: Sequence[int | str]
+    """Errors that can pass: none says that there is no such thing."""
+    changing: Sequence[str] = ()
+    """The functions that make and remove what claims have; they err more often."""
+    meant: Collection[tuple[str, int | str]] = frozenset()
+    """The functions, each with such an error that is a fact where this function says it."""
+    subjects: Sequence[str] = ()
+    """What the state's keys of each card begin with."""
+
+
 class VendorMachine(ABC):
     """One machine. Everything of it is in a folder, and outlives the programs that use it."""
 
-    codes: ClassVar[Sequence[int]]
-    """Errors that can pass: none says that the driver lacks something."""
-    meant: ClassVar[Collection[tuple[str, int]]] = frozenset()
-    """The functions, each with such an error that is a fact where this function says it."""
-    changing: ClassVar[Sequence[str]]
-    """The functions that make and remove what claims have."""
     strategies: ClassVar[Sequence[str]] = ("",)
     """How containers can share a card; "" is without a strategy."""
+    resource: ClassVar[str]
+    """The resource of the vendor's device plugin."""
 
     @property
     @abstractmethod
     def fake(self) -> FakeState:
-        """The state of the library."""
+        """The state of what is asked first, in whose calls the plugin is killed."""
+
+    @property
+    @abstractmethod
+    def asked(self) -> Sequence[Asked]:
+        """All that can err, ``fake`` first."""
 
     @abstractmethod
     def start(self, clock: VirtualClock) -> Hardware:
@@ -52,13 +70,9 @@ class VendorMachine(ABC):
     def existing(self) -> Existing:
         """What exists on the cards, whoever made it."""
 
-    def uuids(self) -> Sequence[str]:
-        """What a device plugin of the vendor calls its devices; () if not by the uuids of the cards."""
-        return ()
-
     @abstractmethod
-    def cards(self) -> Sequence[str]:
-        """What the state's keys of each card begin with."""
+    def devices(self) -> Mapping[str, str]:
+        """What a device plugin of the vendor calls its device of each card, by the card's uuid."""
 
     @abstractmethod
     def reboot(self) -> None:
@@ -69,32 +83,42 @@ class VendorMachine(ABC):
         """Let the first card fail for good, without a call that errs; returns its name."""
 
 
+_NVML_CODES = (999, 999, 999, 4, 10, 16, 20, 15, 1, 18)
+_NVML_MEANT = frozenset({("nvmlDeviceSetMigMode", 16)})
+_NVML_CHANGING = (
+    "nvmlDeviceSetMigMode",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
+    "nvmlGpuInstanceGetInfo",
+    "nvmlGpuInstanceDestroy",
+    "nvmlGpuInstanceCreateComputeInstance",
+    "nvmlGpuInstanceGetComputeInstances",
+    "nvmlComputeInstanceGetInfo_v2",
+    "nvmlComputeInstanceDestroy",
+    "nvmlDeviceSetComputeMode",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetGpuInstances",
+)
+_DCMI_CODES = (-8006, -8006, -8003, -8005, -8010, -8011, -8002, -8012)
+_DCMI_CHANGING = ("dcmi_create_vdevice", "dcmi_set_destroy_vdevice", "dcmi_get_device_info", "dcmi_get_device_info")
+
+
 @dataclass
 class NvidiaMachine(VendorMachine):
     """Two cards of NVIDIA's, and NVML."""
 
     bench: NvidiaBench
-    codes = (999, 999, 999, 4, 10, 16, 20, 15, 1, 18)
-    meant = frozenset({("nvmlDeviceSetMigMode", 16)})
-    changing = (
-        "nvmlDeviceSetMigMode",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "nvmlGpuInstanceGetInfo",
-        "nvmlGpuInstanceDestroy",
-        "nvmlGpuInstanceCreateComputeInstance",
-        "nvmlGpuInstanceGetComputeInstances",
-        "nvmlComputeInstanceGetInfo_v2",
-        "nvmlComputeInstanceDestroy",
-        "nvmlDeviceSetComputeMode",
-        "nvmlDeviceGetMigMode",
-        "nvmlDeviceGetGpuInstances",
-    )
     strategies = ("", "", "timeSlicing", "mps", "hamiCore")
+    resource = "nvidia.com/gpu"
 
     @property
     def fake(self) -> FakeState:
         """See ``VendorMachine``."""
         return self.bench.nvml
+
+    @property
+    def asked(self) -> Sequence[Asked]:
+        """See ``VendorMachine``."""
+        return (Asked(self.fake, _NVML_CODES, _NVML_CHANGING, _NVML_MEANT, self._cards()),)
 
     def start(self, clock: VirtualClock) -> Hardware:
         """See ``VendorMachine``."""
@@ -117,14 +141,10 @@ class NvidiaMachine(VendorMachine):
         found |= {TimeSlice(each.name, "default").key: "" for each in run.glob("timeslice/*")}
         return found | {HamiRegion("", each.name).key: "" for each in run.glob("hami/*/*")}
 
-    def cards(self) -> Sequence[str]:
-        """See ``VendorMachine``."""
-        return [f"gpu.{card}" for card in range(int(self.fake.state()["gpus"]))]
-
-    def uuids(self) -> Sequence[str]:
+    def devices(self) -> Mapping[str, str]:
         """See ``VendorMachine``."""
         state = self.fake.state()
-        return [state[f"{card}.uuid"] for card in self.cards()]
+        return {(uuid := state[f"{card}.uuid"]): uuid for card in self._cards()}
 
     def reboot(self) -> None:
         """See ``VendorMachine``."""
@@ -135,19 +155,26 @@ class NvidiaMachine(VendorMachine):
         self.fake.change({"gpu.0.field.230": None, "event.1": f"0 8 79 {2**32 - 1} {2**32 - 1}"})
         return "gpu-0"
 
+    def _cards(self) -> Sequence[str]:
+        return [f"gpu.{card}" for card in range(int(self.fake.state()["gpus"]))]
+
 
 @dataclass
 class AscendMachine(VendorMachine):
     """Ascend's chips, and DCMI."""
 
     machine: Machine
-    codes = (-8006, -8006, -8003, -8005, -8010, -8011, -8002, -8012)
-    changing = ("dcmi_create_vdevice", "dcmi_set_destroy_vdevice", "dcmi_get_device_info", "dcmi_get_device_info")
+    resource = "huawei.com/Ascend910"
 
     @property
     def fake(self) -> FakeState:
         """See ``VendorMachine``."""
         return self.machine.dcmi
+
+    @property
+    def asked(self) -> Sequence[Asked]:
+        """See ``VendorMachine``."""
+        return (Asked(self.fake, _DCMI_CODES, _DCMI_CHANGING, subjects=[f"chip.{chip}" for chip in self._chips()]),)
 
     def start(self, clock: VirtualClock) -> Hardware:
         """See ``VendorMachine``."""
@@ -163,9 +190,14 @@ class AscendMachine(VendorMachine):
             for number, template in dcmi.vnpus(state, chip).items()
         }
 
-    def cards(self) -> Sequence[str]:
-        """See ``VendorMachine``."""
-        return [f"chip.{chip}" for chip in self._chips()]
+    def devices(self) -> Mapping[str, str]:
+        """See ``VendorMachine``. Of two dies that are given together, the first is that of the card."""
+        state = self.fake.state()
+        return {
+            state[f"chip.{chip}.vdie"]: f"Ascend910-{state[f'chip.{chip}.physical']}"
+            for chip in self._chips()
+            if chip % 2 == 0
+        }
 
     def reboot(self) -> None:
         """See ``VendorMachine``; vNPUs stay."""
@@ -177,6 +209,77 @@ class AscendMachine(VendorMachine):
 
     def _chips(self) -> Sequence[int]:
         return sorted(int(key.split(".")[1]) for key in self.fake.state() if key.endswith(".physical"))
+
+
+@dataclass
+class ToolMachine(AscendMachine):
+    """Ascend's chips, where DCMI cannot be loaded and ``npu-smi`` is there."""
+
+    tool: FakeTool
+
+    @property
+    def fake(self) -> FakeState:
+        """See ``VendorMachine``."""
+        return self.tool.state
+
+    @property
+    def asked(self) -> Sequence[Asked]:
+        """See ``VendorMachine``."""
+        chips = [f"chip {card}/{chip}" for card, chip in self.tool.chips]
+        meant = {(topic, FEWER) for topic in ("info -t board", "info -t memory")} | {("info -m", NOT_AVAILABLE)}
+        return (Asked(self.fake, _TOOL_ERRORS, ("info -m", "info -t board", "info -t memory"), meant, chips),)
+
+    def start(self, clock: VirtualClock) -> Hardware:
+        """See ``VendorMachine``."""
+        self.machine.clock = clock
+        return self.machine.start(library="/missing", run=self.tool)
+
+    def existing(self) -> Existing:
+        """See ``VendorMachine``."""
+        return {}
+
+    def devices(self) -> Mapping[str, str]:
+        """See ``VendorMachine``."""
+        return {
+            str(fields["board"]["VDie ID"]).replace(" ", "-"): f"Ascend910-{number}"
+            for (_, chip), (number, name, fields) in self.tool.chips.items()
+            if chip == 0 or name != _PAIRED
+        }
+
+    def fail(self) -> str:
+        """See ``VendorMachine``. Nothing watches the chips, and what is seen is that the first is gone."""
+        (number, _, _) = self.tool.chips.pop(min(self.tool.chips))
+        self.machine.files.more.remove(f"davinci{number}")
+        return "npu-0"
+
+
+_PAIRED = "Ascend910"
+"""The name of a chip of which two are one card."""
+_HBM = {"HBM Capacity(MB)": 65536}
+_TOOL_ERRORS = (STATUS, HANGS, MISSING, EMPTY, GARBAGE, NOT_AVAILABLE, FEWER, *CUTS)
+
+
+def _tool(folder: Path, name: str, board: int, chips: int, memory: Mapping[str, int]) -> ToolMachine:
+    """A machine with two cards of so many chips each."""
+    machine, tool = Machine(folder), FakeTool()
+    for number in range(2 * chips):
+        card, chip = divmod(number, chips)
+        bus_id = f"0000:{0x81 + number:02x}:00.0"
+        fields = {
+            "Software Version": "25.2.0",
+            "Board ID": f"{board:#x}",
+            "PCIe Bus Info": bus_id.upper(),
+            "Chip Name": name,
+            "VDie ID": f"A1B2C3D4 20A00E23 15380A14 CC0300A4 0000000{number}",
+        }
+        tool.chips[card, chip] = (
+            number,
+            name if name == _PAIRED else f"Ascend {name}",
+            {"board": fields, "memory": memory},
+        )
+        machine.files.more.add(f"davinci{number}")
+        add_function(folder / "sys", f"pci0000:{0x80 + number:02x}", bus_id, numa_node=card)
+    return ToolMachine(machine, tool)
 
 
 def _nvidia(folder: Path, mig: MigUse, model: nvml_models.Model, **state: str | int) -> NvidiaMachine:
@@ -206,6 +309,11 @@ MACHINES: Mapping[str, Callable[[Path], VendorMachine]] = {
     "310P3 with an operator's vNPU": lambda folder: _ascend(folder, ASCEND_310P3, chip_2_vdev_118="vir02 0"),
     "910B3": lambda folder: _ascend(folder, ASCEND_910B3),
     "910C": lambda folder: _ascend(folder, ASCEND_910C),
+    "310P3, npu-smi": lambda folder: _tool(folder, "310P3", 0x64, 2, {"DDR Capacity(MB)": 21527}),
+    "910B3, npu-smi": lambda folder: _tool(
+        folder, "910B3", 0x30, 1, {"DDR Capacity(MB)": 0, "HBM Capacity(MB)": 65536}
+    ),
+    "910C, npu-smi": lambda folder: _tool(folder, _PAIRED, 0xB3, 2, _HBM),
 }
 """Every machine, by what it has."""
 

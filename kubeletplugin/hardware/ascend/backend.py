@@ -24,7 +24,6 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.known_answers import KnownAnswers
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.readings import Readings, together
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -64,8 +63,7 @@ class AscendHardware(Hardware):
         self._dcmi = dcmi
         self._discovery = Discovery(dcmi, host.clock, ask)
         self._watch = ChipHealth(dcmi, host.clock, severities, ask)
-        self._printed = KnownAnswers(host.clock)
-        """What ``npu-smi`` printed."""
+        self._tool = npusmi.NpuSmi(host.npu_smi, host.devices, host.clock) if host.npu_smi else None
         self._host = host
         self._log = log
         self._lock = threading.Lock()
@@ -192,10 +190,10 @@ class AscendHardware(Hardware):
         try:
             node = self._discovery.node()
         except DcmiError as error:
-            if error.code != DcmiCode.NO_LIBRARY or self._host.npu_smi is None:
+            if error.code != DcmiCode.NO_LIBRARY or self._tool is None:
                 raise
             self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
-            node = npusmi.find(self._host.npu_smi, self._printed)
+            node = self._tool.node()
         there = [chip for chip in node.chips if self._host.devices.find(container.chip_file(chip.physical_id)[0])]
         missing = [
             f"chip {chip.vdie} ({chip.name}): the node has no device file /dev/{chip.device}"

@@ -1,14 +1,13 @@
 """Reads what a chip measures of itself, with DCMI or, where it cannot be loaded, with ``npu-smi``."""
 
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware.answer import if_read
+from kubeletplugin.hardware.answer import Unread, if_read
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.facts import Chip
-from kubeletplugin.hardware.ascend.npusmi import Run, fields
+from kubeletplugin.hardware.ascend.npusmi import Run, fields, printed_by
 from kubeletplugin.hardware.port import CardGone
 from kubeletplugin.hardware.readings import Measure, Readings, ask_each, together
 
@@ -62,10 +61,9 @@ def read_with_tool(run: Run, chips: Sequence[Chip]) -> Readings:
     """
     found: dict[tuple[int, int], Readings] = {}
     for card in sorted({chip.card_id for chip in chips}):
-        try:
-            text = run(["info", "-t", "common", "-i", str(card)])
-        except (OSError, subprocess.SubprocessError) as error:
-            raise TransientFault(f"npu-smi info -t common -i {card}: {error}") from error
+        text = printed_by(run, ["info", "-t", "common", "-i", str(card)])
+        if isinstance(text, Unread):
+            raise TransientFault(text.why)
         printed = dict(_by_chip(text))
         for chip in chips:
             if chip.card_id == card:

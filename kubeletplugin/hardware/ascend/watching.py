@@ -46,7 +46,7 @@ class ChipHealth:
             active = self._ask(f"chip {chip.vdie}", lambda: self._faults(Die(chip.card_id, chip.device_id)))
         except DcmiError as error:
             if error.code == DcmiCode.NO_LIBRARY:
-                return Health()  # npu-smi found the chip, and nothing watches it
+                return self._answered(chip, Health())  # npu-smi found the chip, and nothing watches it
             if error.code in GONE:
                 return self._answered(chip, faults.LOST)
             return self._without_answer(chip, str(error))

@@ -45,3 +45,10 @@ def test_what_is_no_character_device_is_not_found(tmp_path: Path) -> None:
     assert DeviceFiles(str(tmp_path)).find("davinci0") is None
     assert DeviceFiles(str(tmp_path)).find("davinci1") is None
     assert DeviceFiles(str(tmp_path / "absent")).find("davinci0") is None
+
+
+def test_files_are_found_by_their_numbers(tmp_path: Path) -> None:
+    for name in ("davinci10", "davinci2", "davinci_manager", "vdavinci100", "davinci"):
+        (tmp_path / name).write_text("")
+    assert DeviceFiles(str(tmp_path)).numbers("davinci") == (2, 10)
+    assert DeviceFiles(str(tmp_path / "absent")).numbers("davinci") == ()

@@ -31,12 +31,19 @@ class FakeDeviceFiles(DeviceFiles):
         self.more: set[str] = set()
 
     def find(self, name: str, as_name: str = "") -> DeviceNode | None:
+        if name not in self._names():
+            return None
+        return DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", 236, sum(name.encode()))
+
+    def numbers(self, prefix: str) -> tuple[int, ...]:
+        digits = (name.removeprefix(prefix) for name in self._names() if name.startswith(prefix))
+        return tuple(sorted(int(each) for each in digits if each.isdecimal()))
+
+    def _names(self) -> set[str]:
         state = self._fake.state()
         chips = {f"davinci{value}" for key, value in state.items() if key.endswith(".physical")}
         vnpus = {f"vdavinci{key.rpartition('.')[2]}" for key in state if ".vdev." in key}
-        if name in self.missing or name not in {*chips, *vnpus, *MANAGERS, *self.more}:
-            return None
-        return DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", 236, sum(name.encode()))
+        return {*chips, *vnpus, *MANAGERS, *self.more} - self.missing
 
 
 class Machine:

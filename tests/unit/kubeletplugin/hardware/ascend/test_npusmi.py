@@ -2,6 +2,8 @@
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -9,8 +11,12 @@ from structlog.testing import capture_logs
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Readings, Use
 from kubeletplugin.hardware.ascend import npusmi
+from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
+from kubeletplugin.hardware.devices import DeviceFiles
+from simulation.clock import VirtualClock
 from tests.fakes.dcmi.models import ASCEND_910B3
+from tests.fakes.npusmi import listed, table
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 
 HEADINGS = ("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
@@ -23,16 +29,6 @@ MAPPING = (
     ("4", "0", "2", "Ascend 310P3"),
 )
 DIE = "A6B2C3D4 20A00E23 15380A14 CC0300A4 {card:08X}"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """As ``npu-smi info -m`` prints it."""
-    return "".join("\t" + "".join(f"{value:31}" for value in row).rstrip() + "\n" for row in rows)
-
-
-def listed(values: Mapping[str, object]) -> str:
-    """As ``npu-smi info -t`` prints it."""
-    return "".join(f"\t{name:31}: {value}\n" for name, value in values.items())
 
 
 BOARD_310P = {
@@ -61,7 +57,7 @@ class Tool:
     """
 
     def __init__(self, answers: Mapping[str, str], *failing: str):
-        self.answers = answers
+        self.answers = dict(answers)
         self.failing = set(failing)
         self.calls: list[str] = []
 
@@ -81,6 +77,10 @@ def answers() -> dict[str, str]:
         of_chips[f"info -t board {where}"] = BOARD.format(card=10 * card + device, bus=bus)
         of_chips[f"info -t memory {where}"] = MEMORY
     return {"info -m": table(MAPPING), **of_chips}
+
+
+def found(tool: Tool) -> Node:
+    return npusmi.NpuSmi(tool, DeviceFiles("/missing"), VirtualClock()).node()
 
 
 def with_files(machine: Machine) -> Machine:
@@ -112,11 +112,11 @@ def test_cards_are_given_whole_and_are_not_watched(machine: Machine) -> None:
 
 
 def test_a_chip_that_cannot_be_read_is_reported_and_the_others_are_found() -> None:
-    node = npusmi.find(Tool(answers(), "-i 1 -c 1"))
+    node = found(Tool(answers(), "-i 1 -c 1"))
     assert [(chip.card_id, chip.device_id) for chip in node.chips] == [(1, 0), (4, 0)]
     assert "card 1, chip 1: npu-smi info -t board -i 1 -c 1: " in node.faults[0]
-    nameless = {**answers(), "info -t board -i 4 -c 0": "nonsense"}
-    node = npusmi.find(Tool(nameless))
+    nameless = {**answers(), "info -t board -i 4 -c 0": "nonsense\n"}
+    node = found(Tool(nameless))
     assert len(node.chips) == 2
     assert node.faults == ("card 4, chip 0: npu-smi info -t board -i 4 -c 0: prints none of the fields " + IDS,)
 
@@ -189,7 +189,7 @@ def test_both_dies_of_a_910c_are_one_card(machine: Machine) -> None:
 
 def test_a_tool_that_prints_another_table_is_not_understood() -> None:
     with pytest.raises(TransientFault, match="NPU ID"):
-        npusmi.find(Tool({"info -m": "\tCard    Chip\n\t0    0\n"}))
+        found(Tool({"info -m": "\tCard    Chip\n\t0    0\n"}))
 
 
 @pytest.mark.parametrize("topic", ["board", "memory"])
@@ -215,9 +215,76 @@ def test_what_the_tool_did_not_say_once_is_asked_again_and_what_it_said_is_not(m
 
 def test_a_tool_that_fails_is_asked_again(machine: Machine) -> None:
     with pytest.raises(TransientFault, match="info -m"):
-        npusmi.find(Tool(answers(), "info -m"))
+        found(Tool(answers(), "info -m"))
     with pytest.raises(TransientFault):
         machine.start(library="/nowhere", run=npusmi.runner("/nowhere/npu-smi")).cards()
+
+
+CHIP = "info -t board -i 1 -c 0"
+HBM_UNKNOWN = listed({"DDR Capacity(MB)": 21527, "HBM Capacity(MB)": "NA"})
+
+
+@pytest.mark.parametrize(
+    ("line", "printed", "left_out"),
+    [
+        (CHIP, BOARD.format(card=10, bus="81").replace("A6B2C3D4", "NA      "), True),
+        (CHIP, BOARD.format(card=10, bus="81")[:-3], True),
+        (CHIP, BOARD.format(card=10, bus="81").replace("310P3", "NA"), True),
+        (CHIP, BOARD.format(card=10, bus="NA"), False),
+        (CHIP, BOARD.format(card=10, bus="81").replace("0x64", "NA"), False),
+        ("info -t memory -i 1 -c 0", MEMORY.replace("21527", "NA"), False),
+        ("info -t memory -i 1 -c 0", HBM_UNKNOWN, False),
+    ],
+    ids=["identity", "cut", "name", "bus id", "board", "memory", "HBM"],
+)
+def test_no_value_in_what_the_tool_prints_is_no_answer_and_is_asked_again(
+    machine: Machine, line: str, printed: str, left_out: bool
+) -> None:
+    tool = Tool({**answers(), line: printed})
+    hardware = with_files(machine).start(library="/nowhere", run=tool)
+    assert ("npu-0" not in [card.name for card in hardware.cards()]) is left_out
+    assert any(line in why for why in hardware.unread_cards()) is left_out
+    assert left_out or line in hardware.health()["npu-0"].message
+    tool.answers = answers()
+    machine.clock.advance(10)
+    assert hardware.cards() == machine.start(library="/nowhere", run=Tool(answers())).cards()
+
+
+def test_a_chip_that_the_tool_does_not_list_is_not_lost_while_its_device_file_is_there(machine: Machine) -> None:
+    tool = Tool(answers())
+    hardware = with_files(machine).start(library="/nowhere", run=tool)
+    cards = hardware.cards()
+    for listed_now in (table(MAPPING[:-1]), table(MAPPING)[:-9], "No device\n", ""):
+        tool.answers["info -m"] = listed_now
+        assert hardware.cards() == cards
+        health = hardware.health()["npu-2"]
+        assert (health.state, "npu-smi info -m" in health.message) == ("unknown", True)
+    machine.clock.advance(120)
+    assert hardware.health()["npu-2"].state == "degraded"
+    tool.answers = answers()
+    assert hardware.health()["npu-2"].healthy
+    tool.answers["info -m"] = table(MAPPING[:-1])
+    assert hardware.health()["npu-2"].state == "unknown"
+    machine.files.more.discard("davinci2")
+    assert hardware.cards() == cards[:2]
+    assert hardware.unread_cards() == ()
+
+
+def test_a_chip_that_was_never_listed_may_be_there_if_its_device_file_is(machine: Machine) -> None:
+    tool = Tool({**answers(), "info -m": table(MAPPING[:-1])})
+    hardware = with_files(machine).start(library="/nowhere", run=tool)
+    first = hardware.cards()[0]
+    (why,) = hardware.unread_cards()
+    assert "/dev/davinci2" in why
+    with pytest.raises(TransientFault, match="davinci2"):
+        hardware.observe(replace(first, index=2, uuid="another"))
+
+
+def test_what_is_no_text_is_no_reason_to_fail(tmp_path: Path) -> None:
+    tool = tmp_path / "npu-smi"
+    tool.write_text("#!/bin/sh\nprintf 'Chip Name : \\377\\n'\n")
+    tool.chmod(0o755)
+    assert npusmi.fields(npusmi.runner(str(tool))(["info"])) == {"chip name": "\ufffd"}
 
 
 COMMON = """
@@ -244,7 +311,7 @@ COMMON = """
 
 
 def test_what_the_tool_prints_of_a_chip_is_what_it_measures(machine: Machine) -> None:
-    tool = Tool({**answers(), "info -t common -i 1": COMMON, "info -t common -i 4": "nonsense"})
+    tool = Tool({**answers(), "info -t common -i 1": COMMON, "info -t common -i 4": "nonsense\n"})
     hardware = with_files(machine).start(library="/nowhere", run=tool)
     first, second, third = hardware.cards()
     memory = 21527 * 1024**2
