@@ -1,8 +1,8 @@
 """The objects of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values. Pure.
 
 They have only the fields that decisions need; ``driver.wire`` translates from and to the API's JSON.
-Attribute names are always fully qualified (``lode.dev/type``); capacity names stay as the slice spells them,
-because the API matches a capacity request to a capacity byte for byte.
+Attribute names are always fully qualified (``lode.dev/type``); capacity names of devices never have the domain of
+their own driver (``unqualify``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,17 +21,15 @@ class Version:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableValue:
+    """The value of an attribute that cannot be read, and why. What reads it fails on the device; nothing else does."""
+
+    why: str
+
+
 Scalar = bool | int | str | Version
-AttributeValue = Scalar | tuple[Scalar, ...]
-
-
-class NoValue(tuple[Scalar, ...]):
-    """The value of an attribute without a value. Unlike an empty list, it fails every selector on its device."""
-
-    __slots__ = ()
-
-
-NO_VALUE: Final = NoValue()
+AttributeValue = Scalar | tuple[Scalar, ...] | UnreadableValue
 
 
 class SharedAttributes(Mapping[str, AttributeValue]):

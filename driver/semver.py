@@ -50,14 +50,17 @@ class Semver:
         """The version written in ``text``.
 
         Raises:
-            ValueError: ``text`` is not a semantic version, or one of its three numbers exceeds 64 bits, which CEL's
-                library (github.com/blang/semver) refuses.
+            ValueError: ``text`` is not a semantic version, or a number in it exceeds 64 bits, which the library of
+                Kubernetes (github.com/blang/semver) refuses.
         """
         parts = _SYNTAX.fullmatch(text)
-        if parts is None or max(int(parts[i]) for i in (1, 2, 3)) > _MAX_NUMBER:
+        if parts is None:
             raise ValueError(f"not a semantic version such as 1.2.3: {text!r}")
         pre = tuple(_identifier(part) for part in parts[4].split(".")) if parts[4] else ()
-        return cls(int(parts[1]), int(parts[2]), int(parts[3]), pre)
+        numbers = int(parts[1]), int(parts[2]), int(parts[3])
+        if max(*numbers, *(number for _, number, _ in pre)) > _MAX_NUMBER:
+            raise ValueError(f"not a semantic version with numbers of at most 64 bits: {text!r}")
+        return cls(*numbers, pre)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", (self.major, self.minor, self.patch, not self.pre, self.pre))

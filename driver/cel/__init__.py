@@ -46,7 +46,7 @@ errors             faults of an expression, and of its evaluation on one device
 """
 
 from driver.cel.cost.budget import CostBudget
-from driver.cel.device import InvalidAttribute, view
+from driver.cel.device import view
 from driver.cel.errors import BudgetExceeded, SelectorError, SelectorFault
 from driver.cel.language.environment import ADMISSION, SCHEDULER, Environment
 from driver.cel.language.suggest import suggest
@@ -64,7 +64,6 @@ __all__ = [
     "DevicePath",
     "DeviceView",
     "Environment",
-    "InvalidAttribute",
     "Selector",
     "SelectorError",
     "SelectorFault",

@@ -2,9 +2,9 @@
 
 The contract with the caller that evaluates selectors over a fleet: `Selector.paths` names the parts, and `value_at`
 returns one of them for a device. A path means the same in every selector. So a caller can compute a column of values
-once per path, keep it with the devices, and use it for all selectors that read the path. If the attributes of two
-devices are valid and their values are equal on all paths of a selector, then the selector has the same outcome for
-both. (Only the hint in the message of a fault may differ: it may name other attributes that one of them has.)
+once per path, keep it with the devices, and use it for all selectors that read the path. If the values of two devices
+are equal on all paths of a selector, then the selector has the same outcome for both. (Only the hint in the message of
+a fault may differ: it may name other attributes that one of them has.)
 """
 
 from collections.abc import Hashable, Mapping
@@ -43,7 +43,7 @@ def paths(node: Node) -> tuple[DevicePath, ...] | None:
 def value_at(path: DevicePath, device: model.Device, driver: str) -> Hashable:
     """The value of ``device`` of ``driver`` at ``path``. Two are equal only if no selector can tell them apart.
 
-    Values are opaque: callers only compare and hash them. Devices with invalid attributes have values, too.
+    Values are opaque: callers only compare and hash them.
     """
     if path[0] == "attributes":
         value = device.attributes.get(path[1])

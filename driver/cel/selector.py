@@ -56,7 +56,6 @@ class Selector:
         """Whether the selector selects ``device`` of ``driver``.
 
         Raises:
-            InvalidAttribute: an attribute has no usable value, so that every selector fails on this device.
             SelectorFault: the evaluation failed on this device; its message names the attribute and the remedy.
         """
         return self.evaluate(view(device, driver))

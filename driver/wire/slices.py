@@ -1,10 +1,10 @@
 """ResourceSlices and their devices."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from driver.model import (
-    NO_VALUE,
     AttributeValue,
     Capacity,
     CounterConsumption,
@@ -14,19 +14,32 @@ from driver.model import (
     RequestPolicy,
     Scalar,
     Slice,
+    UnreadableValue,
     Version,
-    qualify,
 )
 from driver.quantity import Quantity
+from driver.semver import Semver
 from driver.wire.fields import Json, by_short_name, many, sparse, text, texts
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
+
+
+@lru_cache(maxsize=4096)
+def _version(value: str) -> Version:
+    """The version, if its numbers have at most 64 bits. Up to 1.37, API servers store larger ones.
+
+    Raises:
+        ValueError: it is none.
+    """
+    Semver.parse(value)
+    return Version(value)
+
 
 _SCALARS: Final[tuple[tuple[str, Callable[[Any], Scalar]], ...]] = (
     ("int", int),
     ("bool", bool),
     ("string", text),
-    ("version", lambda value: Version(text(value))),
+    ("version", lambda value: _version(text(value))),
 )
 _LISTS: Final = tuple((f"{key}s", convert) for key, convert in _SCALARS)
 
@@ -101,18 +114,26 @@ def device_from(raw: Json, driver: str) -> Device:
 
 
 def attributes_from(raw: Mapping[str, Json] | None, driver: str) -> dict[str, AttributeValue]:
-    """Attributes by qualified name."""
-    return {qualify(name, driver): _attribute_from(value) for name, value in (raw or {}).items()}
+    """Attributes by qualified name. Of two spellings of one name the one with the domain counts, as in Kubernetes."""
+    raw, own = raw or {}, f"{driver}/"
+    return {
+        name if "/" in name else own + name: _attribute_from(value)
+        for name, value in raw.items()
+        if "/" in name or own + name not in raw
+    }
 
 
 def _attribute_from(raw: Json) -> AttributeValue:
-    for key, convert in _LISTS:
-        if (items := raw.get(key)) is not None:
-            return tuple(convert(item) for item in items)
-    for key, convert in _SCALARS:
-        if (value := raw.get(key)) is not None:
-            return convert(value)
-    return NO_VALUE
+    try:
+        for key, convert in _SCALARS:
+            if (value := raw.get(key)) is not None:
+                return convert(value)
+        for key, convert in _LISTS:
+            if items := raw.get(key):
+                return tuple([convert(item) for item in items])
+    except (TypeError, ValueError) as error:
+        return UnreadableValue(str(error))
+    return UnreadableValue("it has no value of a kind that is known")
 
 
 def _capacity_from(raw: Json, *, qualified: bool) -> Capacity:
@@ -167,6 +188,8 @@ def _attribute_to(value: AttributeValue) -> Json:
     if isinstance(value, tuple):
         return {key + "s": item for key, item in _attribute_list(value).items()}
     match value:
+        case UnreadableValue():
+            return {}
         case bool():
             return {"bool": value}
         case int():

@@ -1,27 +1,21 @@
 """Evaluates selectors on devices: once for all devices with equal values of the fields that the selector reads."""
 
-from collections.abc import Hashable, Mapping
-from itertools import chain
+from collections.abc import Hashable
 from typing import Final
 
-from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.metering import DEVICE_STEPS, UNLIMITED, Meter
 from driver.bounded import BoundedCache
-from driver.cel import CostBudget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
-from driver.model import AttributeValue, SharedAttributes, Version
+from driver.cel import CostBudget, DeviceView, Selector, SelectorFault, view
 
 SelectorOutcome = bool | SelectorFault
 """True if a selector matches, or the error that it fails with."""
 Evaluated = tuple[SelectorOutcome, int]
 """An outcome and the steps that it took (`driver.cel.cost.steps`)."""
 
-_ALWAYS_VALID: Final = frozenset({str, int, bool})
-"""Types of attribute values that cannot be invalid."""
 _MOST_OUTCOMES: Final = 1 << 18
 _MOST_OF_DEVICES: Final = 1 << 14
-_MOST_VERSIONS: Final = 2048
 _MOST_VIEWS: Final = 1024
-_MOST_VALID: Final = 4096
 
 
 class Evaluation:
@@ -33,26 +27,11 @@ class Evaluation:
         """Outcomes of selectors that may read anything."""
         self._views: BoundedCache[PoolDevice, DeviceView] = BoundedCache(_MOST_VIEWS)
         """Devices as selectors see them. Their pools stand for many equal ones."""
-        self._versions: BoundedCache[str, None] = BoundedCache(_MOST_VERSIONS)
-        """Attribute values known to be valid semantic versions."""
-        self._valid: BoundedCache[int, Mapping[str, AttributeValue]] = BoundedCache(_MOST_VALID)
-        """Attributes known to be valid, which many devices share, by their ``id``."""
-        self._invalid: dict[Pool, Mapping[int, SelectorFault]] = {}
 
-    def forget(self, pool: Pool) -> None:
-        """Remove a pool."""
-        self._invalid.pop(pool, None)
+    def forget(self) -> None:
+        """Forget what belongs to single devices, because a pool is gone."""
         self._views.clear()
         self._of_devices.clear()
-
-    def invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
-        """The devices on which every selector fails, because an attribute value is invalid, with the error."""
-        known = self._invalid.get(pool)
-        if known is None:
-            known = self._invalid[pool] = {
-                device.index: fault for device in pool.devices if (fault := self._fault(device)) is not None
-            }
-        return known
 
     def outcome(
         self, selector: Selector, device: PoolDevice, projection: Hashable, meter: Meter = UNLIMITED
@@ -93,20 +72,3 @@ class Evaluation:
         if known is None:
             known = self._views[device] = view(device.spec, device.id.driver)
         return known
-
-    def _fault(self, device: PoolDevice) -> SelectorFault | None:
-        attributes = device.spec.attributes
-        shared = (attributes.common, attributes.own) if isinstance(attributes, SharedAttributes) else (attributes,)
-        parts = [part for part in shared if self._valid.get(id(part)) is not part]
-        for value in chain.from_iterable(part.values() for part in parts):
-            if type(value) in _ALWAYS_VALID or (isinstance(value, Version) and value.text in self._versions):
-                continue
-            try:
-                view(device.spec, device.id.driver)
-            except InvalidAttribute as fault:
-                return fault
-            if isinstance(value, Version):
-                self._versions[value.text] = None
-        for part in parts:
-            self._valid[id(part)] = part
-        return None

@@ -141,7 +141,7 @@ class SelectorIndex:
     def drop(self, pool: Pool) -> None:
         """Remove a pool."""
         self._pools.pop(pool, None)
-        self._evaluation.forget(pool)
+        self._evaluation.forget()
         for grouping in self._groupings.values():
             grouping.drop(pool)
 
@@ -227,8 +227,8 @@ class SelectorIndex:
         return grouping
 
     def _put(self, grouping: Grouping, pool: Pool, paths: Paths) -> PoolGroup:
-        if paths is None or self._evaluation.invalid(pool):
-            # Alike to no other pool: the selectors may read anything, or fail on some devices whatever they read.
+        if paths is None:
+            # Alike to no other pool: the selectors may read anything.
             return grouping.put(pool, pool, None)
         columns = [self._columns.at(pool, path) for path in paths]
         return grouping.put(pool, (len(pool.devices), *columns), dict(zip(paths, columns, strict=True)))
@@ -236,10 +236,7 @@ class SelectorIndex:
     def _select(self, group: PoolGroup, wanted: Filter, meter: Meter) -> Selection:
         pool = next(iter(group.pools))
         faults, at = dict[int, SelectorFault](), dict[int, int]()
-        if wanted.selectors and group.columns is None:
-            faults.update(self._evaluation.invalid(pool))
-            at.update(dict.fromkeys(faults, 0))
-        match = pool.layout.every & ~sum(1 << index for index in faults)
+        match = pool.layout.every
         every_excluded, every_steps = list[int](), list[int]()
         for place, selector in enumerate(wanted.selectors):
             projections = _projections(group, selector, len(pool.devices))

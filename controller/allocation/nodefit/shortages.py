@@ -109,7 +109,7 @@ class Refusals:
             wanted=want.count if exact else "all",
             seen=count.seen,
             available=count.available,
-            exclusions=exclusions(count.causes.items()),
+            exclusions=exclusions(count.causes.items(), count.failing),
             holders=tuple(sorted(names.get(uid, uid) for uid in count.holders)[:MOST_HOLDERS]),
             more_holders=max(0, len(count.holders) - MOST_HOLDERS),
             freeing=() if choice.constraints else _freeing(count.freed, needed, names),
@@ -147,6 +147,8 @@ class _Count:
         self._index = index
         self.seen = self.available = self.blocked = 0
         self.causes: Counter[Cause] = Counter()
+        self.failing: dict[Cause, str] = {}
+        """The first device on which a selector fails."""
         self.holders: set[str] = set()
         self.freed: Counter[str] = Counter()
 
@@ -176,7 +178,9 @@ class _Count:
         wanted = self._criteria.filter
         found = self._index.selectors.selection(pool, wanted)
         for index in bits(left & found.faulty):
-            self.causes["selectorError", f"{_cause(wanted, found.at[index])[2]}: {found.faults[index]}"] += 1
+            cause: Cause = "selectorError", f"{_cause(wanted, found.at[index])[2]}: {found.faults[index]}"
+            self.causes[cause] += 1
+            self.failing.setdefault(cause, pool.devices[index].id.device)
         for place, excluded in enumerate(found.excluded):
             if lost := excluded & left:
                 by, name, _ = _cause(wanted, place)

@@ -29,6 +29,7 @@ from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.ordering.partition_cost import PartitionCosts, PoolCards, is_partition
 from controller.allocation.requests.preferences import Preference, load
 from controller.allocation.search.attempt import Candidate
+from driver.model import UnreadableValue
 
 _PARTITION: Final = 0
 _SHARE: Final = 1
@@ -196,4 +197,4 @@ def _groups(candidates: Sequence[Candidate], attribute: str) -> list[list[Candid
 
 def _value(candidate: Candidate, attribute: str) -> Hashable:
     value = candidate.device.spec.attributes.get(attribute, "")
-    return candidate.device if value == "" else (value,)
+    return candidate.device if value == "" or isinstance(value, UnreadableValue) else (value,)

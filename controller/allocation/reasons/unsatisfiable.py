@@ -1,7 +1,7 @@
 """The reasons why a pod's claims do not fit a node, as values, so that nodes with equal reasons can be grouped."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from controller.allocation.requests.demands import ClaimFault
@@ -74,23 +74,29 @@ class Exclusion:
     count: int
     by: By
     name: str = ""
+    on: str = field(default="", compare=False)
+    """One of the devices on which a selector fails. Nodes differ in it that are alike otherwise."""
 
     @property
     def cause(self) -> str:
         """The cause as text, to follow the number of devices."""
         if (self.by, self.name) == ("capacity", "memoryPercent"):
             return _NOT_SHAREABLE
-        return _WORDS[self.by].format(self.name[:_MOST_TEXT])
+        return _WORDS[self.by].format(self.name[:_MOST_TEXT]) + (f" (on {self.on})" if self.on else "")
 
     def to_json(self) -> Json:
         """JSON with the keys count, by, name and text."""
         return {"count": self.count, "by": self.by, "name": self.name[:_MOST_TEXT], "text": self.cause}
 
 
-def exclusions(counted: Iterable[tuple[Cause, int]]) -> tuple[Exclusion, ...]:
-    """The most frequent causes first, at most ``MOST_CAUSES`` and one for the rest."""
+def exclusions(counted: Iterable[tuple[Cause, int]], on: Mapping[Cause, str] | None = None) -> tuple[Exclusion, ...]:
+    """The most frequent causes first, at most ``MOST_CAUSES`` and one for the rest.
+
+    Args:
+        on: for selectors that fail, one of the devices.
+    """
     ordered = sorted(counted, key=lambda entry: (-entry[1], entry[0]))
-    found = [Exclusion(count, by, name) for (by, name), count in ordered[:MOST_CAUSES]]
+    found = [Exclusion(count, *cause, (on or {}).get(cause, "")) for cause, count in ordered[:MOST_CAUSES]]
     if rest := ordered[MOST_CAUSES:]:
         found.append(Exclusion(sum(count for _, count in rest), "other", str(len(rest))))
     return tuple(found)

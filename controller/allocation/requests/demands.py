@@ -9,7 +9,7 @@ from controller.allocation.requests.preferences import FIRST_FIT, Preference, Pr
 from controller.allocation.rules.capacity import CapacityRequest
 from driver.cel import SelectorError
 from driver.errors import Fault
-from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want
+from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want, unqualify
 from driver.names import Names
 from driver.nvidia_dra import asks_for_share, class_of
 from driver.parameters import sharing_of
@@ -178,6 +178,12 @@ class _Reader:
             self._fault(f"{path}.allocationMode", f"unsupported mode {want.mode!r}; use ExactCount or All")
         if want.mode == "ExactCount" and want.count < 1:
             self._fault(f"{path}.count", f"{want.count} devices cannot be allocated; ask for at least 1")
+        for name, amount in want.capacity.items():
+            field, short = f"{path}.capacity.requests[{name}]", unqualify(name, self._names.driver)
+            if amount.nanos < 0:
+                self._fault(field, f"{amount} is below 0; ask for 0 or more")
+            if short != name and short in want.capacity:
+                self._fault(field, f"{amount} is asked for beside {want.capacity[short]} of {short}; say one of them")
 
     def _class(self, path: str, want: Want) -> DeviceClass:
         found = class_of(want, self._classes, self._names)

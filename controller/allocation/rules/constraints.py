@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from driver.model import Constraint, Device, Scalar, Version
+from driver.model import Constraint, Device, Scalar, UnreadableValue, Version
 
 Values = frozenset[tuple[type, Scalar]]
 """Attribute values with their types: ``True`` is not ``1``."""
@@ -10,8 +10,13 @@ CompatibilityGroups = frozenset[str]
 
 
 def values_of(device: Device, attribute: str) -> Values:
-    """The device's values of a fully qualified attribute; empty if it has none. Versions are equal as versions are."""
+    """The device's values of a fully qualified attribute; empty if it has none, or one that cannot be read.
+
+    Versions are equal as versions are.
+    """
     value = device.attributes.get(attribute, ())
+    if isinstance(value, UnreadableValue):
+        return Values()
     if isinstance(value, tuple):
         return frozenset((type(one), _comparable(one)) for one in value)
     return frozenset(((type(value), _comparable(value)),))

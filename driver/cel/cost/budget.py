@@ -122,7 +122,7 @@ class CostBudget:
         if not isinstance(value, list | dict):
             return
         self.spend(len(value) * times)
-        for element in value if isinstance(value, list) else value.values():
+        for element in value if isinstance(value, list) else dict.values(value):
             if isinstance(element, list | dict):
                 self.walk(element, times)
 

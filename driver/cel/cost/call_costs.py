@@ -79,7 +79,7 @@ def traversal(budget: CostBudget, value: Any) -> int:
     if isinstance(value, dict):
         budget.spend(len(value))
         keys = [key if isinstance(key, str) else None for key in value]
-        return sum([traversal(budget, part) for part in (*keys, *value.values())])
+        return sum([traversal(budget, part) for part in (*keys, *dict.values(value))])
     return 1
 
 

@@ -52,13 +52,13 @@ def _iterate(activation: Activation, loop: Loop) -> Iterator[Any]:
     value = loop.over(activation)
     is_map = isinstance(value, dict)
     pairs: Any
+    first, *second = loop.slots
     if is_map:
-        pairs = zip(keys(value), value.values(), strict=True)
+        pairs = zip(keys(value), value.values() if second else value, strict=True)
     elif isinstance(value, list):
         pairs = enumerate(value)
     else:
         raise SelectorFault(f"expected a list or map to iterate over, got: {type_name(value)}")
-    first, *second = loop.slots
     for key, element in pairs:
         if second:
             activation[first], activation[second[0]] = key, element

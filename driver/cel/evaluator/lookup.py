@@ -5,7 +5,7 @@ from typing import Any
 
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.language.suggest import suggest
-from driver.cel.values.runtime import EMPTY, NONE, Domains, Optional, is_number, lookup_key, type_name
+from driver.cel.values.runtime import EMPTY, NONE, Domains, Optional, PartlyReadable, is_number, lookup_key, type_name
 
 
 class MissingKey(SelectorFault):
@@ -28,6 +28,8 @@ def has_field(value: Any, field: str) -> bool:
     if isinstance(value, Optional):
         return value.present and has_field(value.value, field)
     if isinstance(value, dict):
+        if type(value) is PartlyReadable and field in value:
+            index(value, field)
         return field in value or isinstance(value, Domains)
     if isinstance(value, list):
         raise SelectorFault("a list has no fields")

@@ -13,6 +13,7 @@ from driver.cel.values.runtime import (
     OpaqueKey,
     Optional,
     Overloads,
+    PartlyReadable,
     UInt,
     checked_int,
     checked_uint,
@@ -47,7 +48,8 @@ def in_list(budget: CostBudget, value: Any, values: List) -> bool:
 def _in_map(_: CostBudget, value: Any, map_: Any) -> bool:
     """``value in map_``: finds bools, numbers and strings, and in a map literal also times and addresses."""
     if isinstance(value, bool | str | int | float):
-        return lookup_key(value) in map_
+        key = lookup_key(value)
+        return map_.can_read(key) if type(map_) is PartlyReadable else key in map_
     if map_ and type(map_) is dict and type_name(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
         raise Cancelled(f"cannot be looked up in a map: {type_name(value)}")
     return OpaqueKey(value) in map_

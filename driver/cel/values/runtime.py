@@ -15,6 +15,7 @@ from driver.cel.values.named_formats import NamedFormat
 from driver.cel.values.quantities import CelQuantity
 from driver.cel.values.timestamps import Duration, Timestamp
 from driver.cel.values.urls import Url
+from driver.model import UnreadableValue
 from driver.semver import Semver
 
 INT_MAX: Final = (1 << 63) - 1
@@ -93,6 +94,45 @@ class Identifiers(dict[str, Any]):
     __slots__ = ()
 
 
+class PartlyReadable(Identifiers):
+    """Attributes of which some have no value that can be read: the look-up of such a value fails, as in Kubernetes.
+
+    Their names are there, so that they count and can be iterated, but ``in`` denies them (``can_read``).
+    """
+
+    __slots__ = ("_domain",)
+
+    def __init__(self, domain: str, values: Mapping[str, Any]):
+        super().__init__(values)
+        self._domain = domain
+
+    def __getitem__(self, name: str) -> Any:
+        """The value.
+
+        Raises:
+            SelectorFault: it cannot be read.
+        """
+        value = super().__getitem__(name)
+        if isinstance(value, UnreadableValue):
+            raise SelectorFault(
+                f"attribute {self._domain}/{name} cannot be read; test first that "
+                f'"{name}" in device.attributes["{self._domain}"]: {value.why}'
+            )
+        return value
+
+    def can_read(self, name: object) -> bool:
+        """Whether there is such a name, with a value that can be read."""
+        return name in self and not isinstance(super().__getitem__(str(name)), UnreadableValue)
+
+    def values(self) -> Any:
+        """All values. Like ``items``, it fails, because it reads them all; what only counts asks ``dict``."""
+        return [self[name] for name in self]
+
+    def items(self) -> Any:
+        """All names and values."""
+        return [(name, self[name]) for name in self]
+
+
 class DeviceView(dict[str, Any]):
     """The variable ``device``."""
 
@@ -113,6 +153,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     dict: "map",
     Domains: "map",
     Identifiers: "map",
+    PartlyReadable: "map",
     DeviceView: "map",
     Optional: "optional_type",
     TypeValue: "type",

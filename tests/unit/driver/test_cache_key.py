@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from driver.cache_key import cache_key
 from driver.model import (
-    NO_VALUE,
     ClaimSpec,
     Constraint,
     OpaqueConfig,
@@ -70,11 +69,6 @@ def test_a_quantity_in_another_format_is_another_key_although_it_is_equal() -> N
     binary, decimal = Quantity.parse("1Ki"), Quantity.parse("1024")
     assert binary == decimal
     assert cache_key(binary) != cache_key(decimal)
-
-
-def test_no_value_is_not_an_empty_list() -> None:
-    assert NO_VALUE == ()
-    assert cache_key(NO_VALUE) != cache_key(())
 
 
 def test_what_cannot_be_a_key_is_refused() -> None:

@@ -78,7 +78,17 @@ def test_of_two_published_spellings_the_one_with_the_domain_counts() -> None:
     assert written(fleet, claim("a", {SHORT: "30Gi"})) == {LONG: "30Gi"}
 
 
-def test_one_amount_asked_for_by_both_spellings_is_on_no_device() -> None:
+def test_one_amount_asked_for_by_both_spellings_is_a_fault_of_the_claim() -> None:
+    ours = Names().driver
+    fleet = fleet_of(slice_with({SHORT: "80Gi"}, driver=ours))
+    found = fleet.allocate(NODE, {}, [claim("a", {SHORT: "1Gi", f"{ours}/memory": "2Gi"})])
+    assert isinstance(found, Unsatisfiable)
+    (fault,) = found.faults
+    field = f"spec.devices.requests[0].exactly.capacity.requests[{ours}/memory]"
+    assert str(fault.fault) == f"{field}: 2Gi is asked for beside 1Gi of memory; say one of them"
+
+
+def test_both_spellings_of_another_driver_are_on_no_device() -> None:
     fleet = fleet_of(slice_with({SHORT: "80Gi"}))
     assert written(fleet, claim("a", {SHORT: "1Gi", LONG: "1Gi"})) is None
 

@@ -123,10 +123,7 @@ def test_where_upstream_has_been_wrong_the_api_documentation_decides(probe: dict
 
 NEWER_DIFFERENCES = {
     "admin-access-counters": "admin access takes nothing, as the API demands",
-    "attr-two-slashes": "no API server of 1.38 takes such a name; the slice is not used",
-    "empty-attr-unread": "as in 1.37, a value that cannot be read fails every selector on its device",
     "fraction-step-gate-off": "a step is what it says, as with the gate that is on by default in 1.38",
-    "huge-version-not-read": "as in 1.37, a value that cannot be read fails every selector on its device",
     "match-list-gate-off": "list attributes are values whatever the gates, as in CEL",
     "overdrawn-counter-set": "an overdrawn counter keeps only those devices out that draw on it, not all of its pool",
 }

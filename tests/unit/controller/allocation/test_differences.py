@@ -7,6 +7,7 @@ import pytest
 
 from controller.allocation import render
 from driver.model import (
+    AttributeValue,
     Capacity,
     Constraint,
     NodeRequirement,
@@ -15,6 +16,7 @@ from driver.model import (
     NodeSelectorTerm,
     RequestPolicy,
     Slice,
+    UnreadableValue,
     Want,
 )
 from driver.quantity import Quantity
@@ -107,6 +109,42 @@ def test_devices_that_share_a_list_value_two_by_two_only_do_not_match() -> None:
     assert not isinstance(built.allocate(NODE, {}, [claim(want(count=3), constraints=alike)]), tuple)
 
 
+UNREADABLE = UnreadableValue("it has no value of a kind that is known")
+OURS = f'device.attributes["{DRIVER}"]'
+
+
+def test_a_value_that_nobody_reads_harms_nobody() -> None:
+    foreign = Slice("f", "b.example.com", "f", 1, 1, NodeScope(NODE), (device("far", {"near": UNREADABLE}),))
+    built = fleet(*pool(device("a", {"near": UNREADABLE, "v": 1}), device("b", {"near": 1, "v": 1})), foreign)
+    alike = (Constraint((), f"{DRIVER}/v"),)
+    assert names(built.allocate(NODE, {}, [claim(want(count=2), constraints=alike)])) == [["a", "b"]]
+    assert names(
+        built.allocate(NODE, {}, [claim(want("any", f'device.driver == "{DRIVER}" && {OURS}.v == 1', count=2))])
+    ) == [["a", "b"]]
+
+
+def test_a_selector_that_reads_it_fails_on_that_device_and_names_device_attribute_and_remedy() -> None:
+    built = fleet(*pool(device("a", {"near": UNREADABLE})), *pool(device("b", {"near": 1}), node="n2"))
+    asked = [claim(want("any", f"{OURS}.near == 1"))]
+    (reason,) = refused(built.allocate(NODE, {}, asked)).reasons
+    assert f"attribute {DRIVER}/near cannot be read; test first that" in reason
+    assert "(on a)" in reason
+    assert names(built.allocate("n2", {}, asked)) == [["b"]]
+    tested = f'"near" in {OURS} && {OURS}.near == 1'
+    both = fleet(*pool(device("a", {"near": UNREADABLE}), device("b", {"near": 1})))
+    assert names(both.allocate(NODE, {}, [claim(want("any", tested))])) == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "chosen"),
+    [(Constraint((), f"{DRIVER}/near"), ["b", "d"]), (Constraint((), "", f"{DRIVER}/near"), ["b", "c"])],
+)
+def test_a_constraint_allows_no_device_whose_value_cannot_be_read(constraint: Constraint, chosen: list[str]) -> None:
+    near: dict[str, AttributeValue] = {"a": UNREADABLE, "b": 1, "c": 2, "d": 1}
+    built = fleet(*pool(*[device(name, {"near": value}) for name, value in near.items()]))
+    assert names(built.allocate(NODE, {}, [claim(want(count=2), constraints=(constraint,))])) == [chosen]
+
+
 FRACTIONS = (
     ("100m", "100m", "150m", "200m"),
     ("100m", "100m", "50m", "100m"),
@@ -124,13 +162,33 @@ def test_a_range_in_fractions_means_what_it_says(least: str, step: str, asked: s
     assert allocation.results[0].consumed == {"cores": q(taken)}
 
 
-@pytest.mark.parametrize("amount", ["-1", "100E", str(2**63), str(10**40)])
+@pytest.mark.parametrize("amount", ["100E", str(2**63), str(10**40)])
 def test_an_amount_no_device_can_give_leaves_the_other_alternatives(amount: str) -> None:
     card = device("share", {"kind": "share"}, capacity={"memory": "8"}, shared=True)
     too_much = replace(want("share"), name="much", capacity={"memory": Quantity.parse(amount)})
     asked = claim((too_much, replace(want("share", capacity={"memory": "1"}), name="some")))
     (allocation,) = hold(fleet(*pool(card)), asked)
     assert allocation.results[0].request == "r0/some"
+
+
+POLICIES = (
+    None,
+    RequestPolicy(q("1"), (), q("1"), q("8"), q("1")),
+    RequestPolicy(q("1"), (), q("0"), None, q("1")),
+    RequestPolicy(q("1"), (q("1"), q("4"))),
+)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_amount_below_0_is_a_fault_of_the_claim_whatever_a_policy_would_make_of_it(
+    policy: RequestPolicy | None, shared: bool
+) -> None:
+    card = device("card", {}, capacity={"memory": Capacity(q("8"), policy)}, shared=shared)
+    below = replace(want("any"), name="below", capacity={"memory": q("-1")})
+    asked = claim((below, replace(want("any"), name="some")))
+    (reason,) = refused(fleet(*pool(card)).allocate(NODE, {}, [asked])).reasons
+    assert "spec.devices.requests[0].firstAvailable[0].capacity.requests[memory]: -1 is below 0" in reason
 
 
 @pytest.mark.parametrize("counts", [(33,), (20, 20)])

@@ -25,7 +25,7 @@ from driver.model import (
     Taint,
     TaintRule,
     Toleration,
-    Version,
+    UnreadableValue,
     Want,
 )
 from tests.unit.controller.allocation.small_fleets import (
@@ -67,7 +67,7 @@ def card(draw: st.DrawFn, number: int, sets: dict[str, dict[str, int]]) -> list[
     if not draw(rarely(8)):
         attributes["size"] = draw(st.integers(1, 3))
     if draw(rarely(40)):
-        attributes["broken"] = Version("none")
+        attributes["broken"] = UnreadableValue("no value")
     taints = (Taint("t"),) if draw(rarely(10)) else ()
     style = draw(st.sampled_from(["plain", "plain", "parted", "shared", "shared"]))
     if style == "plain":

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from driver.cel import (
     ADMISSION,
     BudgetExceeded,
-    InvalidAttribute,
     SelectorError,
     SelectorFault,
     compile_selector,
@@ -147,12 +146,6 @@ def test_an_error_points_at_what_is_wrong() -> None:
         compile_selector("true &&\n  devcie.driver == 'x'")
     assert error.value.position == len("true &&\n  ")
     assert "line 2, column 3" in str(error.value)
-
-
-def test_a_device_with_an_invalid_version_fails_every_selector() -> None:
-    broken = Device("d", {"lode.dev/v": Version("580.65.06")})
-    with pytest.raises(InvalidAttribute, match=r"lode\.dev/v"):
-        compile_selector("true").matches(broken, DRIVER)
 
 
 def test_admission_refuses_what_only_the_scheduler_accepts() -> None:

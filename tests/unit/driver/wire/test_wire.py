@@ -47,7 +47,9 @@ from driver.wire import (
 DRIVER = "lode.dev"
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 quantities = st.integers(0, 2**40).map(Quantity.of)
-scalars = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), names, names.map(Version))
+scalars = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), names, names.map(lambda name: Version(f"1.2.3-{name}"))
+)
 attribute_lists = st.one_of(*(st.lists(kind, min_size=1, max_size=3).map(tuple) for kind in (st.booleans(), names)))
 policies = st.builds(
     RequestPolicy,

@@ -93,6 +93,14 @@ def test_a_selector_that_fails_on_a_device_is_an_error_and_no_mismatch() -> None
     built = fleet(*pool(device("odd"), *CARDS))
     answer = refused(built.allocate(NODE, {}, [claim(want("gpu", H100))]))
     assert "failed selector 0: no such key: type" in render(answer)
+    assert "(on odd)" in render(answer)
+
+
+def test_nodes_whose_selectors_fail_on_devices_of_other_names_are_alike() -> None:
+    asked = [claim(want("gpu", H100))]
+    built = [fleet(*pool(device(name), *CARDS)) for name in ("odd", "strange")]
+    answers = {f"n{at}": refused(one.allocate(NODE, {}, asked)) for at, one in enumerate(built)}
+    assert render(answers).startswith("2 nodes (n0, n1): ")
 
 
 def test_a_device_that_fails_a_selector_does_not_matter_if_one_before_it_fits() -> None:

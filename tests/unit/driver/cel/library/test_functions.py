@@ -5,7 +5,7 @@ import pytest
 from driver.cel import SelectorFault, compile_selector
 from driver.cel.language.environment import FUNCTIONS as DECLARED
 from driver.cel.library.functions import FUNCTIONS
-from driver.model import NO_VALUE, Device
+from driver.model import Device
 
 BUILT_IN = {"_&&_", "_||_", "_?_:_", "_==_", "_!=_", "_[_]", "_[?_]", "or", "orValue"}
 """What the evaluator does itself, because not all of its operands are always evaluated."""
@@ -107,10 +107,3 @@ def test_a_fault_names_what_is_wrong(expression: str, why: str) -> None:
 def test_every_declared_function_can_be_called() -> None:
     assert {name for name in DECLARED if name not in FUNCTIONS} == BUILT_IN
     assert set(FUNCTIONS) <= set(DECLARED)
-
-
-def test_an_empty_list_is_a_value_and_no_value_is_none() -> None:
-    names = 'device.attributes["lode.dev"].names'
-    assert compile_selector(f"{names}.size() == 0").matches(Device("d", {"lode.dev/names": ()}), "lode.dev")
-    with pytest.raises(SelectorFault, match=r"attribute lode\.dev/names: unsupported attribute value"):
-        compile_selector("true").matches(Device("d", {"lode.dev/names": NO_VALUE}), "lode.dev")
