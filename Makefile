@@ -1,7 +1,7 @@
 # Every target sets up what it needs. Outside the checkout only a cache is changed ($LODE_CACHE, by default
 # ~/.cache/lode); it keeps everything that takes long to build, by content.
 
-KUBERNETES ?= 1.37# or 1.36
+KUBERNETES ?= 1.37# or 1.36, or 1.38: its newest candidate that is served, until it has a release
 SEEDS ?= 0-9999
 FUZZ_SECONDS ?= 60
 ARGS ?=# more arguments for pytest or the benchmark
@@ -63,7 +63,7 @@ format: $(VENV) ## correct the style where ruff can
 
 .PHONY: e2e
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
-e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ALL=1, ARGS; PARALLEL=2: on two clusters)
+e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36 or 1.38, POD_GROUPS=1, ALL=1, ARGS; PARALLEL=2: on two clusters)
 	$(CLUSTERS) control-plane --helm >/dev/null
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --clusters $(or $(PARALLEL),1) --load lode busybox $(PREVIOUS) $(if $(ALL),rdma-device-plugin) -- pytest tests/e2e $(if $(PARALLEL),--numprocesses $(PARALLEL) --dist loadfile --no-loadscope-reorder) --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
@@ -74,6 +74,8 @@ adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue, JobSet
 	.ci/cold
+	$(MAKE) contract KUBERNETES=1.38
+	$(MAKE) e2e ALL=1 KUBERNETES=1.38
 	$(MAKE) e2e ALL=1 KUBERNETES=1.37
 	$(MAKE) e2e ALL=1 KUBERNETES=1.36
 	$(MAKE) e2e ALL=1 POD_GROUPS=1

@@ -17,6 +17,8 @@ images         the images that tests load onto nodes
 daemon         a Docker daemon: the machine's, or a private one
 debian         what comes from Debian packages
 programs       the programs of a cluster, built or found
+upcoming       Kubernetes before its first release, as far as its modules are served
+gomodules      builds programs from Go modules
 | pki          a certificate authority, and kubeconfigs
 | oci          writes container images without a daemon
 cache          folders outside the repository for what takes long to build
@@ -33,6 +35,7 @@ from testclusters.daemon import Docker
 from testclusters.debian import installed, prometheus, promtool
 from testclusters.folders import OwnFolder
 from testclusters.forwarder import Forwarder
+from testclusters.gomodules import ProgramMissing, go_version
 from testclusters.images import (
     PREVIOUS,
     RDMA_DEVICE_PLUGIN,
@@ -48,10 +51,11 @@ from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
 from testclusters.programs import (
     KUBERNETES_VERSIONS,
-    ProgramMissing,
+    NEWEST,
+    UPCOMING,
     cdi_program,
+    default_kubernetes_version,
     example_driver,
-    go_version,
     helm_program,
     jobset_folder,
     karpenter_program,
@@ -60,11 +64,15 @@ from testclusters.programs import (
     rdma_device_plugin_folder,
 )
 from testclusters.progress import progress_step
+from testclusters.upcoming import STAND_INS, StandIn, newest_first, plan_build
 
 __all__ = [
     "KUBERNETES_VERSIONS",
+    "NEWEST",
     "PREVIOUS",
     "RDMA_DEVICE_PLUGIN",
+    "STAND_INS",
+    "UPCOMING",
     "Authority",
     "CommandFailed",
     "ControlPlane",
@@ -78,12 +86,14 @@ __all__ = [
     "NotReady",
     "OwnFolder",
     "ProgramMissing",
+    "StandIn",
     "build_context",
     "busybox_layer",
     "cached_folder",
     "cdi_program",
     "check_room",
     "content_key",
+    "default_kubernetes_version",
     "example_driver",
     "go_version",
     "helm_program",
@@ -94,6 +104,8 @@ __all__ = [
     "kind_configuration",
     "kubectl_program",
     "kueue_folder",
+    "newest_first",
+    "plan_build",
     "previous_source",
     "progress_step",
     "prometheus",

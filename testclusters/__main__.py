@@ -11,19 +11,24 @@ from collections.abc import Sequence
 
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
+from testclusters.gomodules import ProgramMissing
 
-_PROGRAMS = (
-    "kubernetes",
-    "containers",
-    "kind",
-    "example-driver",
-    "helm",
-    "karpenter",
-    "kueue",
-    "jobset",
-    "cdi",
-    "rdma-device-plugin",
-)
+_KUBERNETES = "kubernetes"
+_PROGRAMS = {
+    program.name: program
+    for program in (
+        programs.CONTAINERS,
+        programs.KIND,
+        programs.EXAMPLE_DRIVER,
+        programs.HELM,
+        programs.KARPENTER,
+        programs.KUEUE,
+        programs.JOBSET,
+        programs.CDI,
+        programs.RDMA_DEVICE_PLUGIN,
+    )
+}
+"""What `build` makes besides Kubernetes, of which there are several versions."""
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -31,7 +36,7 @@ _EXPECTED_ERRORS = (
     kind.NotReady,
     lifecycle.KeptCluster,
     lifecycle.NoRoom,
-    programs.ProgramMissing,
+    ProgramMissing,
     subprocess.TimeoutExpired,
 )
 
@@ -76,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     build = commands.add_parser("build", parents=[version], help="build programs into the cache; print their folders")
-    build.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(_PROGRAMS)}; default: all")
+    build.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join([_KUBERNETES, *_PROGRAMS])}; default: all"
+    )
     build.set_defaults(function=_build)
 
     plane = commands.add_parser(
@@ -129,27 +136,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    available = dict(
-        zip(
-            _PROGRAMS,
-            (
-                programs.kubernetes(arguments.kubernetes),
-                programs.CONTAINERS,
-                programs.KIND,
-                programs.EXAMPLE_DRIVER,
-                programs.HELM,
-                programs.KARPENTER,
-                programs.KUEUE,
-                programs.JOBSET,
-                programs.RDMA_DEVICE_PLUGIN,
-            ),
-            strict=True,
-        )
-    )
-    if unknown := set(arguments.programs) - set(available):
-        raise programs.ProgramMissing(f"no such program: {', '.join(unknown)}")
-    for name in arguments.programs or available:
-        print(available[name].build())
+    names = [_KUBERNETES, *_PROGRAMS]
+    if unknown := set(arguments.programs) - set(names):
+        raise ProgramMissing(f"no such program: {', '.join(sorted(unknown))}")
+    for name in arguments.programs or names:
+        program = programs.kubernetes(arguments.kubernetes) if name == _KUBERNETES else _PROGRAMS[name]
+        print(program.build())
     return 0
 
 

@@ -56,7 +56,7 @@ class ControlPlane:
 
     `flags` adds command-line flags by program, such as `{"kube-apiserver": ["--feature-gates=DRADeviceTaints=false"]}`;
     they override the flags set here. `kubernetes` is one of `KUBERNETES_VERSIONS`, by default `$LODE_KUBERNETES`, else
-    the newest. `timeout` is in seconds for each program.
+    the newest that has a release. `timeout` is in seconds for each program.
 
     With `delay`, in seconds, a forwarder before the API server delays what clients send (`testclusters.forwarder`). The
     components in `delayed` use it, and programs with a kubeconfig of `kubeconfig(..., delayed=True)`. Without `delay`,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testclusters import cache, debian, progress
 from testclusters.commands import run
-from testclusters.programs import ProgramMissing
+from testclusters.gomodules import ProgramMissing
 
 _GROUPS = Path("/sys/fs/cgroup")
 _START = 60.0

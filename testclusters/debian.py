@@ -13,7 +13,7 @@ from pathlib import Path
 
 from testclusters import cache, progress
 from testclusters.commands import run
-from testclusters.programs import ProgramMissing
+from testclusters.gomodules import ProgramMissing
 
 RELEASE = "bookworm"
 

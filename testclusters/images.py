@@ -21,6 +21,7 @@ from urllib.parse import quote
 from testclusters import cache, debian, oci, programs, progress
 from testclusters.commands import run
 from testclusters.daemon import Docker
+from testclusters.gomodules import GoProgram, ProgramMissing
 
 LODE = "lode-dra:dev"
 PREVIOUS = "lode-dra:previous"
@@ -114,7 +115,7 @@ def _example_driver_layers() -> list[Path]:
     return [_program_layer(programs.EXAMPLE_DRIVER, "usr/bin/dra-example-kubeletplugin")]
 
 
-def _program_layer(program: programs.GoProgram, path: str, files: Mapping[str, str] | None = None) -> Path:
+def _program_layer(program: GoProgram, path: str, files: Mapping[str, str] | None = None) -> Path:
     """A layer with one program, and `files`, a mapping from a path to its content."""
     built = program.build()
 
@@ -313,5 +314,5 @@ def _uv(source: Path, *arguments: str | Path) -> None:
 def _uv_program() -> Path:
     program = Path(shutil.which("uv") or cache.root() / "uv/bin/uv")
     if not program.exists():
-        raise programs.ProgramMissing("uv is not on PATH and not in the cache; any target of the Makefile installs it")
+        raise ProgramMissing("uv is not on PATH and not in the cache; any target of the Makefile installs it")
     return program

@@ -10,8 +10,9 @@ from pathlib import Path
 from testclusters import cache, daemon, nodeimage, programs, progress
 from testclusters.commands import CommandFailed
 from testclusters.daemon import Docker
+from testclusters.gomodules import ProgramMissing
 from testclusters.kind import DEFAULT_NAME, WORKERS, KindCluster, NoCluster, NotReady, cluster_folder, kind_program
-from testclusters.programs import KUBERNETES_VERSIONS
+from testclusters.programs import NEWEST
 
 _DOWN_COMMAND = "python -m testclusters kind down"
 _POD_GROUP_GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
@@ -34,7 +35,7 @@ class KeptCluster(Exception):
 
 def up(
     name: str = DEFAULT_NAME,
-    kubernetes: str = KUBERNETES_VERSIONS[0],
+    kubernetes: str = NEWEST,
     *,
     keep: bool = False,
     pod_groups: bool = False,
@@ -116,7 +117,7 @@ def write_programs(cluster: KindCluster, built_here: bool) -> None:
         str(programs.kubernetes(cluster.kubernetes).build() / "kubectl") if built_here else shutil.which("kubectl")
     )
     if not kubectl:
-        raise programs.ProgramMissing("kubectl is not on PATH; install kubectl")
+        raise ProgramMissing("kubectl is not on PATH; install kubectl")
     docker = shutil.which("docker", path=cluster.docker.environment.get("PATH"))
     variables = ("DOCKER_HOST", "LD_LIBRARY_PATH") if cluster.docker.private else ()
     docker_environment = {name: cluster.docker.environment[name] for name in variables}

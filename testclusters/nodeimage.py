@@ -19,7 +19,7 @@ PUBLISHED = {
     "1.37": "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
     "1.36": "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
 }
-"""The node images of kind v0.33.0, from its release notes."""
+"""The node images of kind v0.33.0, from its release notes; there is none of a version without a release."""
 
 BUILT_IMAGE = "lode-test/node"
 """The name of the images built here; their tag is the version of Kubernetes and the key of their content."""
@@ -45,8 +45,8 @@ _IPTABLES = "usr/sbin/xtables-nft-multi"
 
 def provide(docker: Docker, kubernetes: str) -> str:
     """The name of a node image for a minor version of Kubernetes; `docker` has the image when this returns."""
-    published = PUBLISHED[kubernetes]
-    if not docker.private:
+    published = PUBLISHED.get(kubernetes, "")
+    if published and not docker.private:
         if docker.run("docker", "image", "inspect", published, check=False).returncode == 0:
             return published
         with progress.progress_step(f"pulling {published}"):

@@ -1,29 +1,27 @@
-"""The programs of a cluster: built from the Go modules under `programs/`, or found on the machine.
-
-The cache key of a build covers the Go files and go.mod and go.sum of its folder, its flags and the version of Go. So a
-program is built again only when the result can differ.
-"""
+"""The programs of a cluster: built from the Go modules under `programs/`, or found on the machine."""
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache as once
 from pathlib import Path
 
-from testclusters import cache, progress
+from testclusters import upcoming
+from testclusters.gomodules import GoProgram, ProgramMissing
 
-SOURCES = Path(__file__).parent / "programs"
+UPCOMING = "1.38"
+"""The minor version that has no release yet: its newest candidate that is served is built (`testclusters.upcoming`)."""
 
-KUBERNETES_VERSIONS = ("1.37", "1.36")
+NEWEST = "1.37"
+"""The newest minor version with a release, which is used where none is given."""
+
+KUBERNETES_VERSIONS = (UPCOMING, NEWEST, "1.36")
 """The minor versions of Kubernetes that the tests run on, newest first."""
 
 
 def default_kubernetes_version() -> str:
-    """The version to use where none is given: `$LODE_KUBERNETES`, else the newest."""
-    return os.environ.get("LODE_KUBERNETES", KUBERNETES_VERSIONS[0])
+    """The version to use where none is given: `$LODE_KUBERNETES`, else `NEWEST`."""
+    return os.environ.get("LODE_KUBERNETES", NEWEST)
 
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -36,115 +34,23 @@ kube-apiserver takes 100 MiB more."""
 _KUBERNETES_PROGRAMS = (*CONTROL_PLANE_PROGRAMS, "kube-proxy", "kubeadm", "kubelet")
 
 
-class ProgramMissing(Exception):
-    """A program is not on the machine and cannot be built; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class GoProgram:
-    """Programs that are built from one Go module of `programs/`."""
-
-    name: str
-    folder: str
-    package: str = "tool"
-    """The package to build; `tool` stands for every `tool` line of go.mod."""
-    modfile: str = "go.mod"
-    tags: str = ""
-    module: str = ""
-    """The module whose version is linked into the binaries; `""`: none."""
-    version_variables: tuple[str, ...] = ()
-    """Linker settings that take that version: `{version}`, `{major}` and `{minor}` are replaced."""
-    links: tuple[str, ...] = ()
-    """Names of symbolic links to the one binary, which acts by the name it is called by."""
-    manifests: str = ""
-    """A folder of `module` with manifests, which is copied beside the binaries; `""`: none."""
-
-    @property
-    def version(self) -> str:
-        """The version of `module` that go.mod requires, such as `v1.37.1`; raises `LookupError` if it requires none."""
-        required = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", self._mod.read_text(), re.MULTILINE)
-        if not required:
-            raise LookupError(f"{self._mod} does not require {self.module}")
-        return required[1]
-
-    @property
-    def _mod(self) -> Path:
-        return SOURCES / self.folder / self.modfile
-
-    def build(self) -> Path:
-        """The folder with the binaries, which are built if they are not in the cache.
-
-        Raises `ProgramMissing` if Go is not installed or the build fails.
-        """
-        flags = ["-trimpath", f"-modfile={self.modfile}", f"-tags={self.tags}", f"-ldflags={self._ldflags()}"]
-        sources = sorted((SOURCES / self.folder).glob("*.go"))
-        key = cache.content_key(
-            *sources,
-            self._mod,
-            self._mod.with_suffix(".sum"),
-            " ".join(flags),
-            self.package,
-            " ".join(self.links),
-            *filter(None, (self.manifests,)),
-            go_version(),
-        )
-        return cache.cached_folder(self.name, key, lambda folder: self._compile(folder, flags))
-
-    def _ldflags(self) -> str:
-        if not self.module:
-            return "-s -w"
-        major, minor = self.version.removeprefix("v").split(".")[:2]
-        values = (
-            variable.format(version=self.version, major=major, minor=minor) for variable in self.version_variables
-        )
-        return " ".join(["-s -w", *(f"-X {value}" for value in values)])
-
-    def _compile(self, folder: Path, flags: list[str]) -> None:
-        log = cache.root() / f"{self.name}.log"
-        output = folder / self.folder if self.links else folder
-        command = ["go", "build", "-v", *flags, "-o", f"{output}{'' if self.links else '/'}", self.package]
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-
-        def packages_compiled() -> str:
-            lines = log.read_text().splitlines()
-            return f"{sum(not line.startswith('go: ') for line in lines)} packages compiled"
-
-        with progress.progress_step(f"building {self.name} (log: {log})", packages_compiled), log.open("w") as file:
-            done = subprocess.run(
-                command, cwd=SOURCES / self.folder, env=environment, stderr=file, stdin=subprocess.DEVNULL, check=False
-            )
-        if done.returncode:
-            raise ProgramMissing(f"building {self.name} failed:\n" + "\n".join(log.read_text().splitlines()[-20:]))
-        for link in self.links:
-            (folder / link).symlink_to(self.folder)
-        if self.manifests:
-            self._copy_manifests(folder / self.manifests, environment)
-
-    def _copy_manifests(self, folder: Path, environment: Mapping[str, str]) -> None:
-        command = ["go", "list", "-m", f"-modfile={self.modfile}", "-f={{.Dir}}", self.module]
-        done = subprocess.run(
-            command, cwd=SOURCES / self.folder, env=environment, capture_output=True, text=True, check=True
-        )
-        source = Path(done.stdout.strip(), self.manifests)
-        for file in source.rglob("*.yaml"):  # without the modes of Go's cache, in which nothing can be removed
-            copy = folder / file.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(file.read_bytes())
-
-
-def kubernetes(version: str = KUBERNETES_VERSIONS[0]) -> GoProgram:
+def kubernetes(version: str = NEWEST) -> GoProgram:
     """Kubernetes of a minor version with etcd, as one binary with many names.
 
-    Raises `ValueError` if `version` is not one of `KUBERNETES_VERSIONS`.
+    Raises `ValueError` if `version` is not one of `KUBERNETES_VERSIONS`, and `ProgramMissing` if it is `UPCOMING` and
+    not everything that it needs is served.
     """
     if version not in KUBERNETES_VERSIONS:
         raise ValueError(f"Kubernetes {version!r} is not one of {', '.join(KUBERNETES_VERSIONS)}")
     component = "k8s.io/component-base/version"
+    served = upcoming.newest_served(version) if version == UPCOMING else None
     return GoProgram(
         name=f"kubernetes-{version}",
-        folder="kubernetes",
+        folder=str(served.folder) if served else "kubernetes",
         package=".",
-        modfile="go.mod" if version == KUBERNETES_VERSIONS[0] else f"{version}.mod",
+        modfile="go.mod" if version in {UPCOMING, NEWEST} else f"{version}.mod",
+        toolchain=upcoming.TOOLCHAIN if served else "",
+        replaced=served.stand_ins if served else (),
         module="k8s.io/kubernetes",
         version_variables=(
             f"{component}.gitVersion={{version}}",
@@ -228,7 +134,7 @@ def rdma_device_plugin_folder() -> Path:
 
 def kubectl_program() -> Path:
     """The path of kubectl, found or built like the other programs of a control plane."""
-    return control_plane_programs()["kubectl"]
+    return control_plane_programs(default_kubernetes_version())["kubectl"]
 
 
 def helm_program() -> Path:
@@ -241,21 +147,7 @@ def helm_program() -> Path:
     return HELM.build() / "helm"
 
 
-@once
-def go_version() -> str:
-    """The Go toolchain, such as `go1.26.8 linux/amd64`. Raises `ProgramMissing` if Go is not installed."""
-    if not shutil.which("go"):
-        raise ProgramMissing(
-            "Go is not installed, and test clusters build their programs with it; "
-            "install Go, or set KUBE_ASSETS to a folder with the programs"
-        )
-    values = subprocess.run(
-        ["go", "env", "GOVERSION", "GOOS", "GOARCH"], cwd="/", capture_output=True, text=True, check=True
-    ).stdout.split()
-    return "{} {}/{}".format(*values)
-
-
-def control_plane_programs(version: str = KUBERNETES_VERSIONS[0]) -> Mapping[str, Path]:
+def control_plane_programs(version: str = NEWEST) -> Mapping[str, Path]:
     """The paths of `CONTROL_PLANE_PROGRAMS` by name.
 
     They come from `$KUBE_ASSETS`, else from `$KUBEBUILDER_ASSETS`, else from `PATH`, else from the cache, where they

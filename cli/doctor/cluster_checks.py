@@ -11,7 +11,7 @@ from cli.doctor.rivals import TwiceOffered, check_twice
 from driver.names import NVIDIA_DRA_DRIVER
 
 OLDEST: Final = (1, 36)
-TESTED: Final = (1, 37)
+TESTED: Final = (1, 38)
 """The oldest Kubernetes that has what Lode needs, and the newest that its tests run on."""
 APPLY: Final = "apply the manifests of this version (manifests/controller-allocated)"
 

@@ -44,3 +44,9 @@ def test_the_readme_builds_a_version_that_exists() -> None:
     versions = {call[call.index("--kubernetes") + 1] for call in CALLS if "--kubernetes" in call}
     assert versions
     assert versions <= set(KUBERNETES_VERSIONS)
+
+
+def test_a_program_that_does_not_exist_is_named() -> None:
+    done = run("build", "kind", "no-such")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no such program: no-such" in done.stderr

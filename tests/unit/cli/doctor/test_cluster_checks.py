@@ -62,8 +62,8 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
     [
         ({"version": "v1.35.2"}, ("failed", "version", "API server", "v1.35.2 is too old")),
         (
-            {"version": "v1.38.0"},
-            ("warning", "version", "API server", "v1.38.0 is newer than what Lode is tested with"),
+            {"version": "v1.39.0"},
+            ("warning", "version", "API server", "v1.39.0 is newer than what Lode is tested with"),
         ),
         ({"version": "?"}, ("unknown", "version", "API server", "says '?'")),
         ({"served": {"g/v1 things": False}}, ("failed", "API", "g/v1 things", "not served")),
