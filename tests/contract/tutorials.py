@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,19 @@ from typing import Any, Final
 
 import yaml
 
-from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError
+from driver.kube.api import (
+    DEVICE_TAINT_RULES,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+    Api,
+    ApiError,
+    Resource,
+)
 from driver.kube.client import KubeClient
 from testclusters import ControlPlane, kind_configuration, kubectl_program
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
@@ -32,6 +45,17 @@ PATIENCE_SECONDS: Final = 60.0
 CONTROL_PLANE: Final = "lode-control-plane"
 BRIDGED: Final = "device-plugin.md"
 """The page that is not for the cluster of `make kind`."""
+_MADE: Final = (
+    Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
+    JOBS,
+    RESOURCE_QUOTAS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+)
+"""The kinds that pages make, in an order in which nothing is made again while they are removed."""
 _FABRIC, _PROFILE = "lode.dev/ib-cluster", "lode.dev/simulated-profile"
 COMMAND = '#!/bin/sh\nexec "{python}" -m cli "$@"\n'
 _SUFFIX = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})\b")
@@ -100,16 +124,39 @@ class Reader:
     def left(self) -> list[str]:
         """What a tutorial has not removed."""
         kinds = (PODS, RESOURCE_CLAIMS, DEVICE_TAINT_RULES)
-        return [it["metadata"]["name"] for kind in kinds for it in self.api.list(kind).items if _of_user(it)]
+        return [name for kind in kinds for _, name in self._of_user(kind)]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """What a page makes is gone afterwards, however far it was followed, so that it does not fail the next one."""
+        before = self.there()
+        try:
+            yield
+        finally:
+            self._remove_since(before)
+
+    def there(self) -> Mapping[Resource, AbstractSet[tuple[str, str]]]:
+        """Namespaces and names of what is there, of the kinds that pages make."""
+        return {kind: self._of_user(kind) for kind in _MADE}
+
+    def _remove_since(self, before: Mapping[Resource, AbstractSet[tuple[str, str]]]) -> None:
+        for kind in _MADE:
+            for namespace, name in self._of_user(kind) - before[kind]:
+                where = ["--namespace", namespace] if namespace else []
+                now = ["--force", "--grace-period=0"] if kind == PODS else []
+                named = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+                self.plane.kubectl("delete", named, name, *where, *now, "--ignore-not-found", "--wait=false")
+        eventually(lambda: all(self._of_user(kind) <= before[kind] for kind in _MADE), PATIENCE_SECONDS)
+
+    def _of_user(self, kind: Resource) -> set[tuple[str, str]]:
+        """Namespaces and names of the objects that do not belong to Lode."""
+        named = [(it["metadata"].get("namespace", ""), it["metadata"]["name"]) for it in self.api.list(kind).items]
+        return {(namespace, name) for namespace, name in named if namespace not in ("lode-system", "lode-plugin")}
 
 
 def _agree(printed: str, told: str) -> bool:
     """A line that is told with ... at its end is longer."""
     return printed.startswith(told[:-3]) if told.endswith("...") else printed == told
-
-
-def _of_user(obj: Any) -> bool:
-    return obj["metadata"].get("namespace", "") not in ("lode-system", "lode-plugin")
 
 
 def nodes() -> dict[str, dict[str, str]]:
@@ -120,14 +167,21 @@ def nodes() -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Reader]:
-    """The cluster with Lode installed, and somebody who has nothing but the commands."""
+def cluster(folder: Path, kubernetes: str | None = None) -> Iterator[Reader]:
+    """The cluster with Lode installed, and somebody who has nothing but the commands.
+
+    Args:
+        kubernetes: the minor version, if not that of the other tests.
+    """
     (folder / "bin").mkdir()
     (folder / "bin/kubectl").symlink_to(kubectl_program())
     for name in ("lode", "kubectl-lode"):
         (folder / "bin" / name).write_text(COMMAND.format(python=sys.executable))
         (folder / "bin" / name).chmod(0o755)
-    with ControlPlane() as plane, closing(KubeClient.from_environment(str(plane.kubeconfig()))) as api:
+    with (
+        ControlPlane(kubernetes=kubernetes) as plane,
+        closing(KubeClient.from_environment(str(plane.kubeconfig()))) as api,
+    ):
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
         plane.add_node(CONTROL_PLANE, {"kubernetes.io/os": "linux"})
         plane.kubectl("taint", "node", CONTROL_PLANE, "node-role.kubernetes.io/control-plane:NoSchedule")
