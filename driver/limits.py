@@ -11,6 +11,10 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 """A lowercase RFC 1123 label: names of devices, requests, counters and counter sets."""
 MAX_DNS_LABEL = 63
 """Characters of a DNS label."""
+DNS_SUBDOMAIN = re.compile(rf"{DNS_LABEL.pattern}(\.{DNS_LABEL.pattern})*", re.ASCII)
+"""Labels with dots between them."""
+MAX_DRIVER_NAME = 63
+"""Characters of the name of a driver, which is a subdomain in upper or lower case."""
 MAX_DNS_SUBDOMAIN = 253
 """Characters of a DNS subdomain: names of objects and pools."""
 C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -32,6 +36,8 @@ MAX_ATTRIBUTES_AND_CAPACITIES = 32
 """Attributes and capacities of a device, together."""
 MAX_ATTRIBUTE_BYTES = 64
 """UTF-8 bytes of a string or version attribute."""
+MAX_CAPACITY_REQUESTS = 32
+"""Capacities that one request asks for; Kubernetes 1.37 sets no limit."""
 MAX_VALID_VALUES = 10
 """Valid values of a capacity's request policy."""
 MAX_DEVICE_TAINTS = 16
@@ -54,6 +60,8 @@ MAX_LOG_VALUE = 4096
 """Characters of a text in a line of the log; a limit of this project."""
 MAX_TRACEBACK = 32_768
 """Characters of a traceback in a line of the log; a limit of this project."""
+MAX_SOCKET_PATH = 107
+"""Bytes of the path of a socket: ``sun_path`` of AF_UNIX has 108, the last of them NUL."""
 MAX_HEALTH_MESSAGE = 1024
 """Characters of a device's health message: the kubelet cuts what is longer."""
 
@@ -98,3 +106,14 @@ def is_dns_label(text: str) -> bool:
 def is_c_identifier(text: str) -> bool:
     """True if ``text`` can name an attribute or capacity."""
     return len(text) <= MAX_C_IDENTIFIER and C_IDENTIFIER.fullmatch(text) is not None
+
+
+def is_driver_name(text: str) -> bool:
+    """True if ``text`` can name a driver."""
+    return len(text) <= MAX_DRIVER_NAME and DNS_SUBDOMAIN.fullmatch(text.lower()) is not None
+
+
+def is_qualified_name(text: str) -> bool:
+    """True if ``text`` can name an attribute or capacity, with the domain of a driver or without."""
+    domain, slash, name = text.rpartition("/")
+    return is_c_identifier(name) and (not slash or is_driver_name(domain))

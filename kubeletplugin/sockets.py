@@ -15,9 +15,7 @@ from pathlib import Path
 import grpc
 
 from driver.errors import OperatorFault
-
-MAX_PATH_BYTES = 107
-"""``sun_path`` of AF_UNIX has 108 bytes, the last of them NUL."""
+from driver.limits import MAX_SOCKET_PATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,10 @@ def _digest(text: str, length: int) -> str:
 
 def _first_fitting(directory: Path, names: list[str]) -> str:
     for name in names:
-        if len(os.fsencode(directory / name)) <= MAX_PATH_BYTES:
+        if len(os.fsencode(directory / name)) <= MAX_SOCKET_PATH:
             return str(directory / name)
     raise OperatorFault(
-        f"{directory}: the path of a socket would exceed {MAX_PATH_BYTES} bytes: {names[-1]}; "
+        f"{directory}: the path of a socket would exceed {MAX_SOCKET_PATH} bytes: {names[-1]}; "
         "set kubeletplugin.kubeletRoot, and the kubelet's --root-dir, to a shorter path"
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from driver import limits
 from driver.errors import Fault
 from driver.kube.api import Object
 from driver.kube.codec import encode_object
@@ -14,8 +15,6 @@ from memoryapi.versions import V1_38, Version
 MAX_CONSUMERS = 256
 MAX_REQUESTS = MAX_CONSTRAINTS = MAX_RESULTS = 32
 MAX_SUBREQUESTS = 8
-MAX_CAPACITY_REQUESTS = 32
-"""Of one request. 1.37 sets no limit."""
 MAX_ALLOCATION_CONFIGS = 64
 MAX_CONDITIONS = 8
 MAX_DATA_BYTES = 10 * 1024
@@ -74,7 +73,7 @@ def _want_faults(path: str, want: Object, kubernetes: Version) -> Iterator[Fault
         yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
     amounts = at(want, "capacity.requests") or {}
     if kubernetes >= V1_38:
-        yield from rules.at_most(f"{path}.capacity.requests", amounts, MAX_CAPACITY_REQUESTS)
+        yield from rules.at_most(f"{path}.capacity.requests", amounts, limits.MAX_CAPACITY_REQUESTS)
     yield from rules.amounts(f"{path}.capacity.requests", amounts, kubernetes)
 
 

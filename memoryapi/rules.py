@@ -14,7 +14,6 @@ from driver.quantity import Quantity
 from driver.semver import MAX_DIGITS, is_semver, numbers_fit
 from memoryapi.versions import V1_38, Version
 
-_SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _TOLERATION_EFFECTS = ("", "NoSchedule", "NoExecute")
@@ -45,19 +44,23 @@ def dns_label(path: str, value: Any) -> Iterator[Fault]:
 
 def dns_subdomain(path: str, value: Any) -> Iterator[Fault]:
     """Labels with dots between them: device classes."""
-    return _pattern(path, value, _SUBDOMAIN, limits.MAX_DNS_SUBDOMAIN, "a lowercase RFC 1123 subdomain")
+    return _pattern(path, value, limits.DNS_SUBDOMAIN, limits.MAX_DNS_SUBDOMAIN, "a lowercase RFC 1123 subdomain")
 
 
 def driver_name(path: str, value: Any) -> Iterator[Fault]:
     """A subdomain of at most 63 characters, in upper or lower case."""
-    return _pattern(path, value and value.lower(), _SUBDOMAIN, 63, "a driver's name: a subdomain")
+    return _pattern(
+        path, value and value.lower(), limits.DNS_SUBDOMAIN, limits.MAX_DRIVER_NAME, "a driver's name: a subdomain"
+    )
 
 
 def pool_name(path: str, value: Any) -> Iterator[Fault]:
     """Subdomains separated by slashes."""
     if not value:
         yield required(path)
-    elif len(value) > limits.MAX_DNS_SUBDOMAIN or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
+    elif len(value) > limits.MAX_DNS_SUBDOMAIN or not all(
+        limits.DNS_SUBDOMAIN.fullmatch(part) for part in value.split("/")
+    ):
         yield invalid(path, value, "must be subdomains separated by slashes, of at most 253 characters")
 
 

@@ -1,11 +1,13 @@
 """``lode doctor``: whether a cluster or a node has what Lode needs, and what to do where not. Reads only.
 
 run               looks, checks, prints
+upgrade           what a newer Kubernetes refuses, changes or does not get over
 cluster_look      reads what there is in a cluster
 | node_look       reads what there is on this node
 migration_look    reads what there is of other systems in a cluster
 | bridge_look     reads what there is of device plugins on this node
 | runtime_look    reads the settings of the node's container runtime
+reading           reads objects one by one, as far as rights and objects allow
 cluster_checks    whether a cluster has what Lode needs
 | node_checks     whether a node has what the kubelet plugin needs
 bridge_checks     whether device plugins have found their way to Lode
@@ -19,6 +21,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from cli.doctor.upgrade import VERSIONS
 from cli.options import cluster_options
 from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE
 
@@ -29,6 +32,7 @@ _EPILOG: Final = """\
 exit status: 0 no check failed, 1 one failed or could not be made, 2 nothing could be checked
 examples:
   kubectl lode doctor
+  kubectl lode doctor --upgrade 1.38
   kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE -- lode doctor node --root /host"""
 
 
@@ -53,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("what", nargs="?", choices=("cluster", "node"), default="cluster", help="default: cluster")
     made.add_argument("--settings", default="", metavar="FILE", help="the settings; default: the defaults")
     made.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    made.add_argument(
+        "--upgrade",
+        choices=VERSIONS,
+        default="",
+        metavar="VERSION",
+        help="find what this version of Kubernetes (1.38) refuses, changes or does not get over, in an older one",
+    )
     of_cluster = made.add_argument_group("cluster")
     of_cluster.add_argument(
         "-n", "--namespace", default=CONTROLLER_NAMESPACE, help="of the controller (default: %(default)s)"

@@ -1,19 +1,19 @@
 """Reads a cluster for its check. Nothing is changed: a review of rights is answered and not stored."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from cli import live, shipped
 from cli.checks import DAEMON_SETS, DEPLOYMENTS
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
 from cli.doctor.migration_checks import Migration
 from cli.doctor.migration_look import migration
+from cli.doctor.reading import Reading
 from cli.doctor.rivals import CardsOfNode
-from cli.expand import SENSELESS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
 from driver.kube.api import (
@@ -24,8 +24,6 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
-    ApiError,
-    Forbidden,
     NotFound,
     Object,
     Resource,
@@ -53,8 +51,6 @@ _REVIEWS_AT_ONCE: Final = 8
 _ABSENT: Final = "does not exist"
 _OFF: Final = ("lode.dev/kubeletplugin", "off")
 
-T = TypeVar("T")
-
 
 class ClusterLook:
     """Reads one cluster.
@@ -71,8 +67,7 @@ class ClusterLook:
         self._namespaces = namespaces
         self._version = version
         self._now = now
-        self._unread: dict[str, str] = {}
-        self._unreadable: dict[str, str] = {}
+        self._reading = Reading(api)
 
     def facts(self) -> ClusterFacts:
         """Read the facts, as far as the user's rights allow.
@@ -82,58 +77,41 @@ class ClusterLook:
         """
         namespaces = self._namespaces
         where = (self._settings.driver_name, namespaces[CONTROLLER], namespaces[PLUGIN])
-        plugin = self._or("programs", lambda: self._get(DAEMON_SETS, PLUGIN, namespaces[PLUGIN]), None)
-        controller = self._or("programs", lambda: self._get(DEPLOYMENTS, CONTROLLER, namespaces[CONTROLLER]), None)
+        plugin = self._reading.attempt(
+            "programs", lambda: self._reading.get(DAEMON_SETS, PLUGIN, namespaces[PLUGIN]), None
+        )
+        controller = self._reading.attempt(
+            "programs", lambda: self._reading.get(DEPLOYMENTS, CONTROLLER, namespaces[CONTROLLER]), None
+        )
         none: Mapping[str, str] = {}
-        of_controller = self._or("policies", lambda: self._problems(controller_policies(*where)), none)
+        of_controller = self._reading.attempt("policies", lambda: self._problems(controller_policies(*where)), none)
         allocates = controller is not None or any(problem != _ABSENT for problem in of_controller.values())
-        of_plugin = self._or("policies", lambda: self._problems(base_policies(*where)), none)
+        of_plugin = self._reading.attempt("policies", lambda: self._problems(base_policies(*where)), none)
         return ClusterFacts(
             version=self._version,
-            served=self._or("API", lambda: {f"{it.api_version} {it.plural}": self._serves(it) for it in NEEDED}, {}),
+            served=self._reading.attempt(
+                "API", lambda: {f"{it.api_version} {it.plural}": self._serves(it) for it in NEEDED}, {}
+            ),
             plugin=_daemon_set(plugin),
-            other_plugins=self._or("programs", self._other_plugins, ()),
+            other_plugins=self._reading.attempt("programs", self._other_plugins, ()),
             controller=_deployment(controller),
-            lease=self._or("leader", self._lease, None),
+            lease=self._reading.attempt("leader", self._lease, None),
             controller_allocates=allocates,
-            missing_classes=self._or("device classes", self._missing_classes, ()),
+            missing_classes=self._reading.attempt("device classes", self._missing_classes, ()),
             policies={**of_plugin, **(of_controller if allocates else {})},
-            denied=self._or("rights", lambda: tuple(self._denied(allocates)), ()),
-            nodes=self._or("devices", lambda: self._nodes(plugin), ()),
-            gated=() if controller or "programs" in self._unread else self._or("pods", self._gated, ()),
-            holding=() if plugin or "programs" in self._unread else self._or("pods", self._holding, ()),
-            nvidia_classes=self._or("device classes", self._nvidia_classes, ()),
-            migration=self._or("adoption", self.migration, Migration()),
-            unread=self._unread,
-            unreadable=self._unreadable,
+            denied=self._reading.attempt("rights", lambda: tuple(self._denied(allocates)), ()),
+            nodes=self._reading.attempt("devices", lambda: self._nodes(plugin), ()),
+            gated=()
+            if controller or "programs" in self._reading.unread
+            else self._reading.attempt("pods", self._gated, ()),
+            holding=()
+            if plugin or "programs" in self._reading.unread
+            else self._reading.attempt("pods", self._holding, ()),
+            nvidia_classes=self._reading.attempt("device classes", self._nvidia_classes, ()),
+            migration=self._reading.attempt("adoption", self.migration, Migration()),
+            unread=self._reading.unread,
+            unreadable=self._reading.unreadable,
         )
-
-    def _or(self, check: str, read: Callable[[], T], otherwise: T) -> T:
-        try:
-            return read()
-        except Forbidden as error:
-            if error.status == 401:
-                raise live.fault_of_api_error(error) from error
-            self._unread[check] = str(error)
-        except ApiError as error:
-            raise live.fault_of_api_error(error) from error
-        except live.NoRights as error:
-            self._unread[check] = str(error)
-        return otherwise
-
-    def _each(self, resource: Resource, read: Callable[[Object], T], namespace: str = "") -> Iterator[T]:
-        """Read each object of the kind. An object that cannot be decoded is left out, and named at the end."""
-        for obj in live.list_all(self._api, resource, namespace):
-            try:
-                yield read(obj)
-            except SENSELESS as error:
-                self._unreadable[f"{resource.kind} {object_key(obj)}"] = repr(error)
-
-    def _get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
-        try:
-            return self._api.get(resource, name, namespace)
-        except NotFound:
-            return None
 
     def _other_plugins(self) -> tuple[str, ...]:
         found = (name_key(it) for it in live.list_all(self._api, DAEMON_SETS))
@@ -153,7 +131,7 @@ class ClusterLook:
             gates = [it["name"] for it in pod["spec"].get("schedulingGates") or ()]
             return object_key(pod) if gate in gates else ""
 
-        return tuple(filter(None, self._each(PODS, gated)))
+        return tuple(filter(None, self._reading.each(PODS, gated)))
 
     def _holding(self) -> tuple[str, ...]:
         def users(claim: Object) -> list[str]:
@@ -161,10 +139,10 @@ class ClusterLook:
                 return []
             return [f"{name_key(claim)[0]}/{user['name']}" for user in claim["status"].get("reservedFor") or ()]
 
-        return tuple(pod for pods in self._each(RESOURCE_CLAIMS, users) for pod in pods)
+        return tuple(pod for pods in self._reading.each(RESOURCE_CLAIMS, users) for pod in pods)
 
     def _lease(self) -> Lease | None:
-        found = self._get(LEASES, self._settings.controller.lease_name, self._namespaces[CONTROLLER])
+        found = self._reading.get(LEASES, self._settings.controller.lease_name, self._namespaces[CONTROLLER])
         spec = (found or {}).get("spec") or {}
         if not spec.get("renewTime"):
             return None
@@ -173,11 +151,11 @@ class ClusterLook:
 
     def _missing_classes(self) -> tuple[str, ...]:
         wanted = [raw["metadata"]["name"] for raw in shipped.device_classes(self._settings.driver_name)]
-        return tuple(name for name in wanted if self._get(DEVICE_CLASSES, name) is None)
+        return tuple(name for name in wanted if self._reading.get(DEVICE_CLASSES, name) is None)
 
     def _nvidia_classes(self) -> tuple[str, ...]:
         """The classes with names of NVIDIA's DRA driver whose selectors name our driver."""
-        found = ((name, self._get(DEVICE_CLASSES, name)) for name in _NVIDIA_CLASSES)
+        found = ((name, self._reading.get(DEVICE_CLASSES, name)) for name in _NVIDIA_CLASSES)
         driver = f'"{self._settings.driver_name}"'
         return tuple(name for name, raw in found if raw and driver in str(raw["spec"].get("selectors")))
 
@@ -185,18 +163,18 @@ class ClusterLook:
         return {f"{obj['kind']} {obj['metadata']['name']}": self._problem(obj) for obj in expected}
 
     def _problem(self, expected: Object) -> str:
-        actual = self._get(policy_resource(expected), expected["metadata"]["name"])
+        actual = self._reading.get(policy_resource(expected), expected["metadata"]["name"])
         return _ABSENT if actual is None else deviation(expected, actual)
 
     def migration(self) -> Migration:
         """Read what there is of other systems. Raises ApiError."""
-        return migration(self._each, self._adopting)
+        return migration(self._reading.each, self._adopting)
 
     def _adopting(self, source: str) -> Object | None:
         """The policy that adopts the pods of a source; None if it is not in force."""
         name = f"adopt-{source}.{self._settings.driver_name}"
-        policy = self._get(MUTATING_POLICIES, name)
-        return policy if policy and self._get(MUTATING_BINDINGS, name) else None
+        policy = self._reading.get(MUTATING_POLICIES, name)
+        return policy if policy and self._reading.get(MUTATING_BINDINGS, name) else None
 
     def _denied(self, controller: bool) -> Iterator[Right]:
         roles = shipped.roles(self._settings.driver_name)
@@ -224,7 +202,7 @@ class ClusterLook:
         return bool(answer["status"].get("allowed"))
 
     def _nodes(self, plugin: Object | None) -> tuple[ClusterNode, ...]:
-        ready = set(self._each(PODS, _plugin_node, self._namespaces[PLUGIN]))
+        ready = set(self._reading.each(PODS, _plugin_node, self._namespaces[PLUGIN]))
         devices: dict[str, int] = {}
         others: dict[str, set[str]] = {}
         nvidia_names: set[str] = set()
@@ -240,13 +218,13 @@ class ClusterLook:
                 known.add_other(part)
             return node, driver, count, named
 
-        for node, driver, count, named in self._each(RESOURCE_SLICES, read):
+        for node, driver, count, named in self._reading.each(RESOURCE_SLICES, read):
             if driver == self._settings.driver_name:
                 devices[node] = devices.get(node, 0) + count
                 nvidia_names |= {node} if named else set()
             elif driver.endswith((".nvidia.com", ".huawei.com")):
                 others.setdefault(node, set()).add(driver)
-        claims = Counter(node for held in self._each(RESOURCE_CLAIMS, self._held_on) for node in held)
+        claims = Counter(node for held in self._reading.each(RESOURCE_CLAIMS, self._held_on) for node in held)
         selector = _selector(plugin)
 
         def of_linux(raw: Object) -> ClusterNode | None:
@@ -256,7 +234,7 @@ class ClusterLook:
             twice = tuple(cards[found.name].twice()) if found.name in cards else ()
             return replace(found, nvidia_names=found.name in nvidia_names, claims=claims[found.name], twice=twice)
 
-        return tuple(filter(None, self._each(NODES, of_linux)))
+        return tuple(filter(None, self._reading.each(NODES, of_linux)))
 
     def _held_on(self, claim: Object) -> set[str]:
         """The nodes of which the claim holds our devices."""

@@ -11,15 +11,18 @@ from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding, passed, text, to_json
 from cli.doctor.node_checks import check_node
 from cli.doctor.node_look import look
+from cli.doctor.upgrade.driver_rules import check_registrations
+from cli.doctor.upgrade.look import UpgradeLook
 from cli.exitcodes import FAILED
 from cli.live import fault_of_api_error
 from driver.errors import LodeError
-from driver.kube.access import from_environment
+from driver.kube.access import Access, from_environment
 from driver.kube.api import ApiError
 from driver.kube.client import KubeClient
 from driver.settings import Settings, settings_from
 
 PASSED, NOT_PASSED = 0, 1
+_KUBELET_SECONDS = 10.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,14 +40,27 @@ def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
     path = arguments.settings
     settings = settings_from(Path(path).read_text(), path) if path else Settings()
     if arguments.what == "node":
-        return check_node(look(settings, arguments.root, arguments.driver_root))
-    client = KubeClient(from_environment(arguments.kubeconfig, context=arguments.context))
+        node = look(settings, arguments.root, arguments.driver_root)
+        return tuple(check_registrations(node.registrations)) if arguments.upgrade else check_node(node)
+    access = from_environment(arguments.kubeconfig, context=arguments.context)
+    if arguments.upgrade:
+        return _before_upgrade(access)
+    client = KubeClient(access)
     try:
         namespaces = {CONTROLLER: arguments.namespace, PLUGIN: arguments.plugin_namespace}
         facts = ClusterLook(client, settings, namespaces, _version(client), time.time()).facts()
     finally:
         client.close()
     return check_cluster(facts)
+
+
+def _before_upgrade(access: Access) -> tuple[Finding, ...]:
+    client, kubelets = KubeClient(access), KubeClient(access, call_seconds=_KUBELET_SECONDS)
+    try:
+        return UpgradeLook(client, kubelets.kubelet_configuration).findings()
+    finally:
+        client.close()
+        kubelets.close()
 
 
 def _version(client: KubeClient) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from driver.kube.access import Access, from_environment
 from driver.kube.api import (
+    NODES,
     AlreadyExists,
     Api,
     ApiCall,
@@ -99,6 +100,15 @@ class KubeClient(Api):
     def server_version(self) -> str:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
         return str(self._call(_Request("GET", "/version")).get("gitVersion", ""))
+
+    def kubelet_configuration(self, node: str) -> Object:
+        """What the kubelet of a node says of its configuration, asked through the API server (``/configz``).
+
+        Raises:
+            Forbidden: the user may not ask kubelets (``nodes/proxy``, or ``nodes/configz``).
+            ApiError: it does not answer.
+        """
+        return self._call(_Request("GET", f"{NODES.path(name=quote(node, safe=''))}/proxy/configz"))
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``.

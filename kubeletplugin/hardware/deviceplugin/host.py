@@ -22,7 +22,7 @@ import grpc
 
 from driver.clock import Clock
 from driver.errors import OperatorFault, TransientFault
-from driver.limits import bounded
+from driver.limits import MAX_SOCKET_PATH, bounded
 from driver.observe import Logger
 from driver.threads import start_thread
 from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
@@ -35,7 +35,7 @@ from kubeletplugin.hardware.deviceplugin.registry import MOST_RESOURCES, Registr
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc as stubs
-from kubeletplugin.sockets import MAX_PATH_BYTES, channel_to, has_listener, is_socket
+from kubeletplugin.sockets import channel_to, has_listener, is_socket
 
 VERSION: Final = "v1beta1"
 SOCKET: Final = "kubelet.sock"
@@ -111,7 +111,7 @@ class PluginHost(DevicePlugins):
         """
         path = self._folder / SOCKET
         aside = self._folder / f"{SOCKET}.{secrets.token_hex(4)}"
-        if len(os.fsencode(aside)) > MAX_PATH_BYTES:
+        if len(os.fsencode(aside)) > MAX_SOCKET_PATH:
             raise OperatorFault(
                 f"{aside}: too long for a socket; set kubeletplugin.deviceplugin.folder to a shorter path"
             )
@@ -354,7 +354,7 @@ class PluginHost(DevicePlugins):
 
     def _reachable(self, endpoint: str) -> str:
         path = self._folder / endpoint
-        if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise RefusedError("endpoint", f"endpoint {endpoint!r}: the name is too long")
         return str(path)
 

@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.errors import OperatorFault
-from kubeletplugin.sockets import MAX_PATH_BYTES, socket_paths
+from driver.limits import MAX_SOCKET_PATH
+from kubeletplugin.sockets import socket_paths
 
 UID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 ROOT = "/var/lib/kubelet"
@@ -24,14 +25,14 @@ def test_names_follow_the_convention() -> None:
 @given(driver=st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", fullmatch=True), uid=st.sampled_from(["", UID]))
 def test_every_path_fits_the_kernels_limit(driver: str, uid: str) -> None:
     paths = socket_paths("/var/lib/k", driver, uid)
-    assert len(paths.service) <= MAX_PATH_BYTES
-    assert len(paths.registration) <= MAX_PATH_BYTES
+    assert len(paths.service) <= MAX_SOCKET_PATH
+    assert len(paths.registration) <= MAX_SOCKET_PATH
 
 
 def test_a_long_name_is_shortened_and_still_differs_from_pod_to_pod() -> None:
     long = "a" * 30 + ".example.com"
     one, two = socket_paths(ROOT, long, UID), socket_paths(ROOT, long, UID.replace("0", "1"))
-    assert len(one.registration) <= MAX_PATH_BYTES
+    assert len(one.registration) <= MAX_SOCKET_PATH
     assert one.registration != two.registration
     assert UID not in one.registration
 
