@@ -82,6 +82,7 @@ e2e-all: test-wheel ## before a release, hours: also a new machine, each version
 	$(MAKE) karpenter
 	$(MAKE) kueue
 	$(MAKE) jobset
+	$(MAKE) suites
 
 .PHONY: karpenter
 karpenter: $(VENV) ## real Karpenter makes nodes for pods at our gate, ten minutes (ARGS)
@@ -100,6 +101,11 @@ jobset: $(VENV) ## real JobSet makes the pods of JobSets in a namespace that ado
 	$(CLUSTERS) control-plane >/dev/null
 	$(CLUSTERS) build jobset >/dev/null
 	pytest --durations=20 tests/contract/jobset $(ARGS)
+
+.PHONY: suites
+suites: $(VENV) ## suites that others wrote, with Lode and without, on a kind cluster, hours (ARGS=devices; LODE_AI_CONFORMANCE: a checkout)
+	$(CLUSTERS) build kubernetes-suites >/dev/null
+	$(CLUSTERS) kind run -- python -m tests.suites $(ARGS)
 
 .PHONY: kind
 kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl

@@ -13,6 +13,7 @@ lifecycle      creates and removes kind clusters
 controlplane   a control plane without nodes, as plain processes
 | kind         a kind cluster with real kubelets
 | nodeimage    the image of a cluster's nodes
+suiteimages    the images of pods of suites that others wrote
 images         the images that tests load onto nodes
 daemon         a Docker daemon: the machine's, or a private one
 debian         what comes from Debian packages
@@ -60,10 +61,13 @@ from testclusters.programs import (
     jobset_folder,
     karpenter_program,
     kubectl_program,
+    kubernetes_suites_folder,
+    kubernetes_suites_version,
     kueue_folder,
     rdma_device_plugin_folder,
 )
 from testclusters.progress import progress_step
+from testclusters.suiteimages import shell_image, suite_image
 from testclusters.upcoming import STAND_INS, StandIn, newest_first, plan_build
 
 __all__ = [
@@ -103,6 +107,8 @@ __all__ = [
     "karpenter_program",
     "kind_configuration",
     "kubectl_program",
+    "kubernetes_suites_folder",
+    "kubernetes_suites_version",
     "kueue_folder",
     "newest_first",
     "plan_build",
@@ -111,8 +117,10 @@ __all__ = [
     "prometheus",
     "promtool",
     "rdma_device_plugin_folder",
+    "shell_image",
     "software_bill",
     "start_process",
+    "suite_image",
     "write_archive",
     "write_programs",
 ]

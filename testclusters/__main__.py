@@ -26,6 +26,7 @@ _PROGRAMS = {
         programs.JOBSET,
         programs.CDI,
         programs.RDMA_DEVICE_PLUGIN,
+        programs.KUBERNETES_SUITES,
     )
 }
 """What `build` makes besides Kubernetes, of which there are several versions."""

@@ -68,7 +68,7 @@ class GoProgram:
         Raises `ProgramMissing` if Go is not installed or the build fails.
         """
         flags = ["-trimpath", f"-modfile={self.modfile}", f"-tags={self.tags}", f"-ldflags={self._ldflags()}"]
-        sources = sorted(self._sources.glob("*.go"))
+        sources = sorted((*self._sources.glob("*.go"), *self._sources.glob("*/*.go")))
         key = cache.content_key(
             *sources,
             self._mod,

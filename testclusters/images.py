@@ -108,7 +108,7 @@ def _busybox_layers() -> list[Path]:
 
 def _busybox() -> Path:
     config = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
-    return _image("busybox", BUSYBOX, _busybox_layers(), config)
+    return image("busybox", BUSYBOX, _busybox_layers(), config)
 
 
 def _example_driver_layers() -> list[Path]:
@@ -132,7 +132,7 @@ def _program_layer(program: GoProgram, path: str, files: Mapping[str, str] | Non
 
 def _example_driver() -> Path:
     config = {"Entrypoint": ["/usr/bin/dra-example-kubeletplugin"]}
-    return _image("example-driver", EXAMPLE_DRIVER, _example_driver_layers(), config)
+    return image("example-driver", EXAMPLE_DRIVER, _example_driver_layers(), config)
 
 
 def _rdma_device_plugin_layers() -> list[Path]:
@@ -143,16 +143,16 @@ def _rdma_device_plugin_layers() -> list[Path]:
 
 def _rdma_device_plugin() -> Path:
     config = {"Cmd": ["/bin/k8s-rdma-shared-dp"]}
-    return _image("rdma-device-plugin", RDMA_DEVICE_PLUGIN, _rdma_device_plugin_layers(), config)
+    return image("rdma-device-plugin", RDMA_DEVICE_PLUGIN, _rdma_device_plugin_layers(), config)
 
 
 def _lode() -> Path:
-    return _image("lode", LODE, _lode_layers(_ROOT), _lode_config(_ROOT))
+    return image("lode", LODE, _lode_layers(_ROOT), _lode_config(_ROOT))
 
 
 def _previous() -> Path:
     source = previous_source()
-    return _image("lode-previous", PREVIOUS, _lode_layers(source), _lode_config(source))
+    return image("lode-previous", PREVIOUS, _lode_layers(source), _lode_config(source))
 
 
 def _lode_config(source: Path) -> Mapping[str, object]:
@@ -196,7 +196,9 @@ def _lode_layers(source: Path) -> list[Path]:
     return [debian.layer("python", _PACKAGES), _dependencies(source), _code(source)]
 
 
-def _image(name: str, reference: str, layers: Sequence[Path], config: Mapping[str, object]) -> Path:
+def image(name: str, reference: str, layers: Sequence[Path], config: Mapping[str, object]) -> Path:
+    """The archive of an image with these layers, assembled if it is not in the cache, where it has `name`."""
+
     def make(folder: Path) -> None:
         with progress.progress_step(f"assembling the image {reference}"):
             oci.write_archive(folder / "image.tar", [reference], layers, config)

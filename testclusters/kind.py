@@ -183,13 +183,13 @@ class KindCluster:
         """
         in_docker = not self.docker.private and reference == images.LODE and images.build_from_dockerfile(self.docker)
         if reference in images.REFERENCES.values() and not in_docker:
-            self._load_archive(reference, images.archive(reference))
+            self.load_archive(reference, images.archive(reference))
             return
         with progress.progress_step(f"loading {reference}"):
             self.kind("load", "docker-image", reference)
 
-    def _load_archive(self, reference: str, archive: Path) -> None:
-        """Import an archive; blobs that the nodes have from an earlier archive are not sent again."""
+    def load_archive(self, reference: str, archive: Path) -> None:
+        """Load the image of an archive onto all nodes; what they have from an earlier archive is not sent again."""
         record = self.folder / "loaded.json"
         loaded: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
         if loaded.get(reference) == str(archive):

@@ -31,6 +31,9 @@ ENVIRONMENT = {"GOGC": "400"}
 """What is set in the environment of Go programs: they collect garbage less often. It saves a sixth of their time, and
 kube-apiserver takes 100 MiB more."""
 
+_KUBERNETES_VERSION_VARIABLES = tuple(
+    f"k8s.io/component-base/version.git{name}={{{name.lower()}}}" for name in ("Version", "Major", "Minor")
+)
 _KUBERNETES_PROGRAMS = (*CONTROL_PLANE_PROGRAMS, "kube-proxy", "kubeadm", "kubelet")
 
 
@@ -42,7 +45,6 @@ def kubernetes(version: str = NEWEST) -> GoProgram:
     """
     if version not in KUBERNETES_VERSIONS:
         raise ValueError(f"Kubernetes {version!r} is not one of {', '.join(KUBERNETES_VERSIONS)}")
-    component = "k8s.io/component-base/version"
     served = upcoming.newest_served(version) if version == UPCOMING else None
     return GoProgram(
         name=f"kubernetes-{version}",
@@ -52,11 +54,7 @@ def kubernetes(version: str = NEWEST) -> GoProgram:
         toolchain=upcoming.TOOLCHAIN if served else "",
         replaced=served.stand_ins if served else (),
         module="k8s.io/kubernetes",
-        version_variables=(
-            f"{component}.gitVersion={{version}}",
-            f"{component}.gitMajor={{major}}",
-            f"{component}.gitMinor={{minor}}",
-        ),
+        version_variables=_KUBERNETES_VERSION_VARIABLES,
         links=_KUBERNETES_PROGRAMS,
     )
 
@@ -80,6 +78,12 @@ RDMA_DEVICE_PLUGIN = GoProgram(
     folder="rdma-device-plugin",
     module="github.com/Mellanox/k8s-rdma-shared-dev-plugin",
     manifests="deployment",
+)
+KUBERNETES_SUITES = GoProgram(
+    name="kubernetes-suites",
+    folder="kubernetes-suites",
+    module="k8s.io/kubernetes",
+    version_variables=_KUBERNETES_VERSION_VARIABLES,
 )
 
 
@@ -130,6 +134,20 @@ def rdma_device_plugin_folder() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return RDMA_DEVICE_PLUGIN.build()
+
+
+def kubernetes_suites_folder() -> Path:
+    """Kubernetes' own end-to-end tests, the program `e2e.test`, with `ginkgo`, which runs it, and the programs of its
+    pods' images, built if they are not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return KUBERNETES_SUITES.build()
+
+
+def kubernetes_suites_version() -> str:
+    """The version of Kubernetes whose tests those are, such as `v1.37.1`."""
+    return KUBERNETES_SUITES.version
 
 
 def kubectl_program() -> Path:

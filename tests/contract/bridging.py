@@ -5,7 +5,6 @@ stand-in, which runs what the DaemonSets of the node say: our plugin as a proces
 scripted device plugin that answers as AMD's does.
 """
 
-import os
 import subprocess
 import sys
 import threading
@@ -16,13 +15,13 @@ from typing import Any, Final
 
 import yaml
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, Object, Resource
+from driver.kube.api import PODS, Api, ApiError, Object, Resource
 from driver.kube.client import KubeClient
-from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
-from simulation.kubernetes.plugin_client import PluginClient
-from testclusters import ControlPlane, helm_program, kubectl_program, start_process
+from simulation.kubernetes.dra_plugin import PluginDown
+from testclusters import ControlPlane, helm_program, kubectl_program
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
-from tests.contract.running import SETTINGS, let_run, running_controller
+from tests.contract.preparing import PreparingKubelet, start_plugin
+from tests.contract.running import SETTINGS, running_controller
 from tests.contract.tutorials import COMMAND, ROOT, Reader
 from tests.fakes.deviceplugin.plugin import ScriptedPlugin
 from tests.fakes.deviceplugin.script import Answer, FileOfDevice, Listed, Script
@@ -56,8 +55,7 @@ class NodeStandIn:
         self._api = api
         self._place = place
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = PluginClient(str(place / "kubelet"), "lode.dev")
-        self._prepared: dict[str, list[ClaimName]] = {}
+        self._kubelet = PreparingKubelet(api, NODE, place / "kubelet")
 
     def step(self) -> None:
         """Start what DaemonSets ask for, and let pods run whose claims are prepared."""
@@ -68,11 +66,11 @@ class NodeStandIn:
             self._start_vendors()
         for pod in self._api.list(PODS).items:
             with suppress(ApiError, PluginDown):  # others have changed or deleted it meanwhile
-                self._sync(pod)
+                self._kubelet.sync(pod)
 
     def close(self) -> None:
         """End what runs on the node."""
-        self._client.close()
+        self._kubelet.close()
         if self.vendors:
             self.vendors.kill()
         if self._process:
@@ -95,39 +93,10 @@ class NodeStandIn:
             for each in self._api.list(_CONFIG_MAPS, namespace="lode-plugin").items
             if each["metadata"]["name"].startswith("lode-settings")
         ]
+        bridged = {"folder": str(self._folder), "hostRoot": "/"}
         own = installed["kubeletplugin"]
-        own |= {"kubeletRoot": str(self._place / "kubelet"), "cdiRoot": str(self.cdi)}
-        own["deviceplugin"] = {**own.get("deviceplugin", {}), "folder": str(self._folder), "hostRoot": "/"}
-        settings = self._place / "plugin.yaml"
-        settings.write_text(yaml.safe_dump({**installed, "observeAddress": ""}))
-        token = ["create", "token", "lode-kubeletplugin", "-n", "lode-plugin", "--bound-object-kind=Node"]
-        issued = self._plane.kubectl(*token, f"--bound-object-name={NODE}").stdout.strip()
-        access = yaml.safe_load(self._plane.kubeconfig().read_text())
-        access["users"][0]["user"] = {"token": issued}
-        kubeconfig = self._place / "plugin.kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(access))
-        command = [sys.executable, "-m", "cli", "kubeletplugin", "--settings", str(settings), "--node-name", NODE]
-        log = self._place / "plugin.log"
-        self._process = start_process([*command, "--kubeconfig", str(kubeconfig)], log, dict(os.environ))
-
-    def _sync(self, pod: Object) -> None:
-        if pod["spec"].get("nodeName") != NODE:
-            return
-        uid = pod["metadata"]["uid"]
-        if pod["metadata"].get("deletionTimestamp"):
-            self._client.registered()
-            self._client.unprepare(self._prepared.pop(uid, []))
-        elif uid not in self._prepared:
-            self._client.registered()
-            claims = [self._claim(pod, each) for each in pod["status"].get("resourceClaimStatuses", ())]
-            if any(answer.error for answer in self._client.prepare(claims).values()):
-                return
-            self._prepared[uid] = claims
-        let_run(self._api, pod)
-
-    def _claim(self, pod: Object, status: Object) -> ClaimName:
-        namespace, name = pod["metadata"]["namespace"], status["resourceClaimName"]
-        return ClaimName(namespace, name, self._api.get(RESOURCE_CLAIMS, name, namespace)["metadata"]["uid"])
+        own["deviceplugin"] = {**own.get("deviceplugin", {}), **bridged}
+        self._process = start_plugin(self._plane, self._place, NODE, installed)
 
 
 def _is_moved(daemon_set: Object) -> bool:

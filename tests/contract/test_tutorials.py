@@ -1,4 +1,4 @@
-"""The tutorials, as they are written: their commands print what the pages show."""
+"""The tutorials, and the page of AI conformance, as they are written: their commands print what the pages show."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,8 @@ from tests.contract.tutorials import BRIDGED, ROOT, Reader, cluster
 
 pytestmark = pytest.mark.timeout(400)
 
-PAGES = sorted(page for page in (ROOT / "docs/tutorials").glob("*.md") if page.name != BRIDGED)
+TUTORIALS = sorted(page for page in (ROOT / "docs/tutorials").glob("*.md") if page.name != BRIDGED)
+PAGES = [*TUTORIALS, ROOT / "docs/ai-conformance.md"]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_a_page_that_fails_leaves_nothing_for_the_next_one(reader: Reader) -> No
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_prints_what_it_shows_and_leaves_nothing(page: Path, reader: Reader) -> None:
+def test_a_page_prints_what_it_shows_and_leaves_nothing(page: Path, reader: Reader) -> None:
     with reader.alone():
         shown = reader.follow(page.read_text())
         assert shown > 5

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import Layer, build_context, image_labels, installed, software_bill, write_archive
+from testclusters import Layer, build_context, image_labels, installed, software_bill, suite_image, write_archive
 
 ROOT = Path(__file__).parents[3]
 IMAGE_PACKAGES = {"cli", "controller", "driver", "kubeletplugin", "memoryapi"}
@@ -114,3 +114,10 @@ def test_the_bill_of_software_lists_python_and_debian_packages() -> None:
     assert components["grpcio"]["version"] == versions["grpcio"]
     assert components["base-files"]["purl"] == ("pkg:deb/debian/base-files@12.4%2Bdeb12u15?arch=amd64&distro=bookworm")
     assert (components["tzdata"]["version"], "gone" in components) == ("1:2025b-0", False)
+
+
+@pytest.mark.parametrize(
+    "reference", ["gcr.io/k8s-authenticated-test/agnhost:2.6", "registry.k8s.io/e2e-test-images/nginx:1.28.0-2"]
+)
+def test_an_image_that_has_to_be_missing_or_has_no_source_here_is_not_built(reference: str) -> None:
+    assert suite_image(reference) is None
