@@ -10,8 +10,8 @@ from pathlib import Path
 
 from testclusters import KindCluster
 from tests.suites import accelerators
-from tests.suites.outcomes import FAILED, HEAD, details, row_of
-from tests.suites.running import ACCELERATORS, SUITES, Chosen, NotPlayed, Played, fresh, play
+from tests.suites.outcomes import FAILED, HEAD, NotPlayed, details, row_of
+from tests.suites.running import ACCELERATORS, SUITES, Chosen, Played, fresh, play
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = Chosen(arguments.suites or SUITES, fresh(arguments.results), arguments.processes, arguments.focus)
     try:
         played = play(KindCluster.attach(), chosen)
-    except (NotPlayed, FileNotFoundError) as error:
+    except NotPlayed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(report(played, chosen.suites))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from testclusters import KindCluster, progress_step, shell_image
-from tests.suites.outcomes import Outcomes, of_go_test
+from tests.suites.outcomes import NotPlayed, Outcomes, of_go_test
 
 VARIABLE: Final = "LODE_AI_CONFORMANCE"
 """Names the folder of the checkout."""
@@ -18,12 +18,14 @@ _IMAGE: Final = "ubuntu:22.04"
 
 
 def checkout() -> Path | None:
-    """The folder that the variable names; None if it names none."""
+    """The folder that the variable names; None if it names none.
+
+    Raises:
+        NotPlayed: it names no checkout.
+    """
     named = os.environ.get(VARIABLE)
     if named and not Path(named, "go.mod").is_file():
-        raise FileNotFoundError(
-            f"{VARIABLE}={named} is no checkout of kubernetes-sigs/ai-conformance: it has no go.mod"
-        )
+        raise NotPlayed(f"{VARIABLE}={named} is no checkout of kubernetes-sigs/ai-conformance: it has no go.mod")
     return Path(named) if named else None
 
 
@@ -31,7 +33,7 @@ def play(cluster: KindCluster, source: Path, results: Path) -> Outcomes:
     """Play the tests of a checkout on cards of the class ``gpu.nvidia.com``; what they print is kept in ``results``.
 
     Raises:
-        RuntimeError: they cannot be compiled.
+        NotPlayed: they cannot be compiled, or none was played.
     """
     results.mkdir(parents=True, exist_ok=True)
     cluster.load_archive(_IMAGE, shell_image(_IMAGE))
@@ -47,9 +49,11 @@ def play(cluster: KindCluster, source: Path, results: Path) -> Outcomes:
             check=False,
         )
     if compiled.returncode:
-        raise RuntimeError(f"{source}: the tests cannot be compiled:\n{compiled.stderr[-2000:]}")
+        raise NotPlayed(f"{source}: the tests cannot be compiled:\n{compiled.stderr[-2000:]}")
     tests: list[str | Path] = [program, "-test.v=test2json", f"-kubeconfig={cluster.kubeconfig}"]
     command = cluster.network_command("go", "tool", "test2json", "-t", *tests)
     with progress_step(f"playing accelerators (log: {log})"), log.open("w") as output:
         subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
-    return of_go_test(log.read_text().splitlines())
+    if not (outcomes := of_go_test(log.read_text().splitlines())):
+        raise NotPlayed(f"accelerators: no test was played; {log} says why")
+    return outcomes

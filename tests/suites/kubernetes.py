@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from testclusters import KindCluster, kubernetes_suites_folder, progress_step, suite_image
-from tests.suites.outcomes import Outcomes, of_ginkgo
+from tests.suites.outcomes import NotPlayed, Outcomes, of_ginkgo
 
 _DEFAULT_GATES = "!(Feature: containsAny OffByDefault) && !Slow && !Flaky"
 SUITES: Final[Mapping[str, str]] = {
@@ -46,6 +46,9 @@ class KubernetesTests:
 
         Args:
             focus: a regular expression; only tests whose names match it are played.
+
+        Raises:
+            NotPlayed: no test was played.
         """
         results.mkdir(parents=True, exist_ok=True)
         report = results / f"{suite}.json"
@@ -68,7 +71,7 @@ class KubernetesTests:
             subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
         outcomes = of_ginkgo(json.loads(report.read_text())) if report.exists() else {}
         if not outcomes:
-            raise RuntimeError(f"{suite}: no test was played; {log} says why")
+            raise NotPlayed(f"{suite}: no test was played; {log} says why")
         return outcomes
 
 

@@ -10,6 +10,10 @@ FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
 
+class NotPlayed(Exception):
+    """A suite cannot be played; the message says why, and what to do."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one test came to."""

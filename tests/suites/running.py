@@ -13,16 +13,12 @@ from tests.e2e.apiserver import api_server
 from tests.e2e.client import Client, eventually
 from tests.e2e.hardware.machines import CardMachine
 from tests.suites import accelerators, kubernetes
-from tests.suites.outcomes import Comparison, Outcomes
+from tests.suites.outcomes import Comparison, NotPlayed, Outcomes
 
 ACCELERATORS: Final = "accelerators"
 SUITES: Final = (*kubernetes.SUITES, ACCELERATORS)
 """The names of all suites."""
 _WITH_CARDS = Path(__file__).parent / "overlay"
-
-
-class NotPlayed(Exception):
-    """Suites cannot be played on this cluster; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,9 @@ def play(cluster: KindCluster, chosen: Chosen) -> Played:
     """Play the suites that are chosen.
 
     Raises:
-        NotPlayed: the cluster has another version than the tests, or has Lode already.
+        NotPlayed: the cluster has another version than the tests, or has Lode already; or no test was played.
     """
+    source = accelerators.checkout() if ACCELERATORS in chosen.suites else None
     of_kubernetes = [name for name in chosen.suites if name in kubernetes.SUITES]
     comparisons: list[Comparison] = []
     missing: Sequence[str] = ()
@@ -73,7 +70,7 @@ def play(cluster: KindCluster, chosen: Chosen) -> Played:
                 runs.append({name: tests.play(name, at, focus=chosen.focus) for name in of_kubernetes})
             comparisons = [Comparison(name, *(run[name] for run in runs)) for name in of_kubernetes]
         found: Outcomes = {}
-        if ACCELERATORS in chosen.suites and (source := accelerators.checkout()):
+        if source:
             with _cards(client):
                 found = accelerators.play(cluster, source, chosen.results / "with")
     return Played(comparisons, found, missing)
@@ -87,7 +84,9 @@ def _check(client: Client) -> None:
             f"the tests of {wanted}: set KUBERNETES={wanted}"
         )
     if any(it["metadata"]["name"].startswith("lode-") for it in client.list("namespaces")):
-        raise NotPlayed(f"the cluster {client.cluster.name} has Lode already, and is to be tested without it, too")
+        raise NotPlayed(
+            f"the cluster {client.cluster.name} has Lode already: remove it (python -m testclusters kind down)"
+        )
 
 
 def _install(client: Client) -> None:
@@ -116,11 +115,12 @@ def _gpus(client: Client, node: str) -> set[str]:
     """The names of the whole cards that a node offers by NVIDIA's names."""
     slices = client.list("resourceslices", fields=f"spec.nodeName={node}")
     devices = [device for it in slices for device in it["spec"].get("devices", ())]
-    return {it["name"] for it in devices if it["attributes"].get("gpu.nvidia.com/type") == {"string": "gpu"}}
+    of_nvidia = [it for it in devices if it["attributes"].get("gpu.nvidia.com/type") == {"string": "gpu"}]
+    return {it["name"] for it in of_nvidia if it["attributes"]["kind"] == {"string": "gpu"}}  # and no share of a card
 
 
 def fresh(results: Path) -> Path:
-    """The folder of results, empty."""
+    """The absolute path of the folder of results, which is empty."""
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir(parents=True)
-    return results
+    return results.resolve()

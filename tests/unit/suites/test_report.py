@@ -6,7 +6,7 @@ import pytest
 
 from tests.suites import accelerators
 from tests.suites.__main__ import report
-from tests.suites.outcomes import FAILED, HEAD, PASSED, Comparison, Outcome
+from tests.suites.outcomes import FAILED, HEAD, PASSED, Comparison, NotPlayed, Outcome
 from tests.suites.running import ACCELERATORS, Played
 
 NOTHING = Played((), {}, ())
@@ -34,7 +34,7 @@ def test_the_checkout_is_the_folder_that_the_variable_names(tmp_path: Path, monk
     monkeypatch.delenv(accelerators.VARIABLE, raising=False)
     assert accelerators.checkout() is None
     monkeypatch.setenv(accelerators.VARIABLE, str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"is no checkout of kubernetes-sigs/ai-conformance"):
+    with pytest.raises(NotPlayed, match=r"is no checkout of kubernetes-sigs/ai-conformance"):
         accelerators.checkout()
     (tmp_path / "go.mod").touch()
     assert accelerators.checkout() == tmp_path
