@@ -31,7 +31,7 @@ simulator          what the controller would do about a snapshot, step by step
 inventory_report   the cards of a node and what it offers of them, as text and JSON
 | resource_classes  the device class for a resource of a device plugin
 | outcomes         what came of a pod or claim, as a value, as JSON and as lines of a table
-| podnotes         notes on a live pod: the health of its devices, and whether a controller leads
+| podnotes         notes on a live pod: health of its devices, whether a controller leads, kube-scheduler's errors
 | snapshot         input objects as the state that the controller decides from
 decision_settings  the part of the controller's settings that decisions depend on
 | evictions        who would be evicted for a pod or gang that waits

@@ -17,7 +17,7 @@ from cli.live import (
     stored,
 )
 from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Outcome, Verdict, device_rows, knows_more
-from cli.podnotes import health_notes, leader_note
+from cli.podnotes import health_notes, leader_note, scheduler_notes
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import since_text, table
@@ -181,6 +181,7 @@ class Explainer:
             notes += _served_before(snapshot, pod)
         notes += _unknown_here(outcome, pod)
         notes += health_notes(raw)
+        notes += scheduler_notes(raw)
         if outcome.result == "placed" and self._names.gate in pod.gates:
             notes += leader_note(self._api, self._now)
         return ExplainedOutcome(outcome, pod.allocated, (*notes, *snapshot.notes))
