@@ -113,8 +113,8 @@ class Holdings:
             *place,
             kind=_text(device, self._kind) or UNKNOWN_KIND,
             type=_text(device, self._type),
-            memory=max(0, taken(result, device, "memory") // NANO),
-            cores=min(1.0, max(0.0, taken(result, device, "cores") / WHOLE_CARD.nanos)),
+            memory=taken(result, device, "memory") // NANO,
+            cores=min(1.0, taken(result, device, "cores") / WHOLE_CARD.nanos),
             parts=min(parts, CARD),
         )
 

@@ -54,10 +54,10 @@ def price(allocation: Allocation, find: FindDevice, names: Names) -> Price:
 def taken(result: Result, device: Device | None, measure: str) -> int:
     """Return the nano-units that a result takes; ``device`` is its device as it is published, None if no slice has it.
 
-    A device that is not published takes 100 cores and no memory.
+    A device that is not published takes 100 cores and no memory. What is below 0 counts as 0.
     """
     if result.share_id:
-        return result.consumed[measure].nanos if measure in result.consumed else 0
+        return max(0, result.consumed[measure].nanos) if measure in result.consumed else 0
     if device is not None and measure in device.capacity:
-        return device.capacity[measure].value.nanos
+        return max(0, device.capacity[measure].value.nanos)
     return WHOLE_CARD.nanos if measure == "cores" else 0

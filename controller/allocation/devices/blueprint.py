@@ -139,5 +139,6 @@ class _Reader:
                 if index is None:
                     self._fault(f"device {device.name!r} draws on {consumption.counter_set}.{counter}, which it lacks")
                 else:
-                    draws.append((index, amount.nanos))
+                    # Less than 0 would leave others more than the card has.
+                    draws.append((index, max(0, amount.nanos)))
         return tuple(draws)

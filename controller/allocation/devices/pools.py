@@ -233,8 +233,8 @@ class Pool:
         return (self._allowed | self.used) & ~self.exhausted
 
     def draws_soundly(self, device: PoolDevice) -> bool:
-        """True if the device draws no negative amount and none of its counters is overdrawn."""
-        return all(amount >= 0 and self.free[index] >= 0 for index, amount in device.draws)
+        """True if none of the counters that the device draws on is overdrawn."""
+        return all(self.free[index] >= 0 for index, _ in device.draws)
 
     # Taints
 

@@ -130,7 +130,8 @@ class Usage:
             del self.uses[result.device]
             return use, IDLE
         share = bool(result.share_id)
-        amounts = {name: amount.nanos for name, amount in result.consumed.items()} if share else {}
+        # What was stored below 0 would give others more than the device has.
+        amounts = {name: max(0, amount.nanos) for name, amount in result.consumed.items()} if share else {}
         after = self.uses[result.device] = DeviceUse(
             use.exclusive + (0 if share else sign),
             use.shares + (sign if share else 0),

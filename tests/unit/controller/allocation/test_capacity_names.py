@@ -126,6 +126,15 @@ def test_memory_is_asked_for_in_per_cent_or_by_either_spelling_not_by_both() -> 
         assert f"spec.devices.requests[0].exactly.capacity.requests[{name}]" in str(fault)
 
 
+def test_an_amount_below_0_that_a_claim_holds_gives_nobody_more() -> None:
+    fleet = fleet_of(slice_with({SHORT: "80Gi"}))
+    for uid, amount in (("odd", "-40Gi"), ("other", "50Gi")):
+        result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0", "shareID": uid}
+        fleet.assume(uid, allocation_from({"devices": {"results": [{**result, "consumedCapacity": {SHORT: amount}}]}}))
+    assert written(fleet, claim("a", {SHORT: "31Gi"})) is None
+    assert written(fleet, claim("a", {SHORT: "30Gi"})) == {SHORT: "30Gi"}
+
+
 @pytest.mark.parametrize("requested", [{}, {"memory": "1"}, {"memory": "-1"}])
 def test_nothing_below_0_is_ever_written_to_a_claim(requested: dict[str, str]) -> None:
     fleet = fleet_of(slice_with({SHORT: "-1"}))

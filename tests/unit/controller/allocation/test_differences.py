@@ -58,6 +58,13 @@ def test_an_overdrawn_counter_keeps_only_those_devices_out_that_draw_on_it() -> 
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["p2"]]
 
 
+def test_a_device_that_draws_below_0_on_a_counter_leaves_others_no_more() -> None:
+    parts = [device("giving", draws={"card.used": -1}), *[device(f"p{i}", draws={"card.used": 1}) for i in range(2)]]
+    built = fleet(*pool(*parts, sets={"card": {"used": 1}}))
+    assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["giving", "p0"]]
+    refused(built.allocate(NODE, {}, [claim(want(count=3))]))
+
+
 def test_where_a_constraint_does_not_allow_all_devices_the_next_alternative_is_tried() -> None:
     built = fleet(*pool(*CARDS))
     alike = (Constraint((), f"{DRIVER}/v"),)

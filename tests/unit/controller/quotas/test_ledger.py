@@ -48,6 +48,7 @@ def share(memory: str, cores: str = "") -> Result:
             {"memory": 4 * GIB, "memory.H100": 4 * GIB, "cores": 30 * NANO, "cores.H100": 30 * NANO},
         ),
         ([share("4Gi")], {"memory": 4 * GIB, "memory.H100": 4 * GIB}),
+        ([share("-4Gi", "30")], {"cores": 30 * NANO, "cores.H100": 30 * NANO}),
         (
             [result("gpu-0-mig")],
             {"memory": 20 * GIB, "memory.H100": 20 * GIB, "cores": 28 * NANO, "cores.H100": 28 * NANO},
@@ -56,7 +57,7 @@ def share(memory: str, cores: str = "") -> Result:
         ([result("gpu-0", driver="other.example.com")], {}),
         ([result("gone")], {"cores": 100 * NANO}),
     ],
-    ids=["whole card", "card without cores", "share", "share of memory", "partition", "monitoring", "other", "gone"],
+    ids="whole coreless share memory below-0 partition monitoring other gone".split(),
 )
 def test_what_an_allocation_takes(results: list[Result], amounts: Mapping[str, int]) -> None:
     assert price(Allocation(tuple(results)), found, NAMES).amounts == amounts
