@@ -1,7 +1,7 @@
 """The shape of every kind that this API serves: field names, types, and how lists merge.
 
-``schema.json`` is the part that is needed of what a real kube-apiserver publishes about its kinds (of the Kubernetes
-Authors, Apache-2.0). A contract test compares the two.
+``schema.json`` is the part that is needed of what real kube-apiservers publish about their kinds (of the Kubernetes
+Authors, Apache-2.0): what all supported versions allow that serve these kinds. Contract tests compare it with them.
 """
 
 import json

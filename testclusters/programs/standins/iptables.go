@@ -55,6 +55,7 @@ type Interface interface {
 	EnsureChain(ctx context.Context, table Table, chain Chain) (bool, error)
 	EnsureRule(ctx context.Context, position RulePosition, table Table, chain Chain, args ...string) (bool, error)
 	FlushChain(ctx context.Context, table Table, chain Chain) error
+	IsIPv6() bool
 	Monitor(ctx context.Context, canary Chain, tables []Table, reload func(), interval time.Duration)
 	Protocol() Protocol
 	Restore(ctx context.Context, data []byte) error
@@ -108,6 +109,8 @@ func (w withContext) EnsureRule(
 func (w withContext) FlushChain(_ context.Context, table Table, chain Chain) error {
 	return w.family.FlushChain(table, chain)
 }
+
+func (w withContext) IsIPv6() bool { return w.family.IsIPv6() }
 
 func (w withContext) Monitor(
 	ctx context.Context, canary Chain, tables []Table, reload func(), interval time.Duration,
