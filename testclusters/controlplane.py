@@ -165,6 +165,17 @@ class ControlPlane:
         process.kill()
         process.wait()
 
+    def upgrade(self, kubernetes: str) -> None:
+        """Replace the programs by those of another minor version on the same data, one by one as kubeadm does.
+
+        kubectl stays as it is. Raises as `start` does; what does not run then is not started.
+        """
+        replaced = ("etcd", "kube-apiserver", *self._components)
+        self._programs = {**programs.control_plane_programs(kubernetes), "kubectl": self._programs["kubectl"]}
+        for name in replaced:
+            self.kill_component(name)
+            self.start_component(name)
+
     def add_node(
         self, name: str, labels: Mapping[str, str] | None = None, cpu: str = "64", memory: str = "512Gi"
     ) -> None:
