@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from driver.cel import ADMISSION, SCHEDULER, Environment
+from driver.cel import BOTH, V1_37, V1_38, Environment, Release, admission, scheduler
 
 _DATA = Path(__file__).parent / "data" / "conformance" / "cel"
 
@@ -17,8 +17,15 @@ _OF_1_38: Final[Mapping[str, Any]] = {
     "v137-17": {"match": True},
 }
 """What 1.38 answers for devices with a value that cannot be read: only a selector that reads it fails."""
+
+_IN_ANY_ORDER = frozenset({"gpu-195", "gpu-199", "gpu-470", "gpu-560", "gpu-lt-560"})
+"""The cases whose cost in 1.38 depends on the order of Go's maps."""
+
 WITH_COSTS = ("upstream", "more", "random", "typed")
 """The files of which the costs are known too."""
+
+
+Outcome = Literal["True", "False", "runtime error", "compile error"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Recorded:
     device: dict[str, Any]
     """The device as in a ResourceSlice, with its driver under ``driver``."""
     environment: Environment
-    outcome: Literal["True", "False", "runtime error", "compile error"]
+    outcome: Outcome
     estimate: int | None
     """The cost that admission expects at most; None if it is unbounded."""
     cost: int | None
@@ -43,23 +50,48 @@ def _costs() -> dict[str, dict[str, tuple[int | None, int | None]]]:
     return recorded
 
 
-def recorded(file: str) -> Iterator[Recorded]:
-    """The cases of one file, in its order."""
+@cache
+def _changes() -> dict[str, dict[str, Any]]:
+    """What 1.38 answers, where it differs from 1.37 (or may differ in the cost, which is not known for all)."""
+    lines = (_DATA / "kubernetes-1.38.jsonl").read_text().splitlines()
+    return {change["case"]: change["observed"] for change in map(json.loads, lines)}
+
+
+def recorded(file: str, release: Release = V1_37) -> Iterator[Recorded]:
+    """The cases of one file, in its order, with the answers of one version."""
     lines = (_DATA / f"{file}.jsonl").read_text().splitlines()
     devices = json.loads(lines[0])["devices"]
     for line in lines[1:]:
         raw = json.loads(line)
         observed, features = _OF_1_38.get(raw["name"], raw["observed"]), raw["features"]
         stored = raw["envType"] == "StoredExpressions"
-        environment = SCHEDULER if stored or features["listTypeAttributes"] else ADMISSION
+        environment = (scheduler if stored or features["listTypeAttributes"] else admission)(release)
         environment = replace(environment, allow_multiple=stored or features["consumableCapacity"])
         costs = observed.get("maxCost"), observed.get("actualCost")
         estimate, cost = _costs().get(file, {}).get(raw["name"], costs)
         device = devices[raw["device"]]
+        if release is V1_38 and (change := _changes().get(f"{file}/{raw['name']}")) is not None:
+            observed, estimate = change, change.get("maxCost")
+            cost = None if raw["name"] in _IN_ANY_ORDER else change.get("actualCost")
         yield Recorded(raw["name"], raw["expression"], device, environment, _outcome(observed), estimate, cost)
 
 
-def _outcome(observed: dict[str, Any]) -> Literal["True", "False", "runtime error", "compile error"]:
+def answers(file: str, release: Release) -> Iterator[Recorded]:
+    """The cases of one file, with the answers of one version, or the stricter of the answers of all (BOTH)."""
+    return _stricter(file) if release is BOTH else recorded(file, release)
+
+
+def _stricter(file: str) -> Iterator[Recorded]:
+    for older, newer in zip(recorded(file, V1_37), recorded(file, V1_38), strict=True):
+        outcomes: set[Outcome] = {older.outcome, newer.outcome}
+        fault: Outcome = "compile error" if "compile error" in outcomes else "runtime error"
+        outcome = older.outcome if len(outcomes) == 1 else fault
+        environment = replace(older.environment, release=BOTH)
+        cost = None if older.cost is None or newer.cost is None else max(older.cost, newer.cost)
+        yield replace(older, environment=environment, outcome=outcome, cost=cost)
+
+
+def _outcome(observed: dict[str, Any]) -> Outcome:
     if "compileError" in observed:
         return "compile error"
     if "matchError" in observed:

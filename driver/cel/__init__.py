@@ -1,4 +1,4 @@
-"""Device selectors: CEL expressions over one device, with the results and the costs of kube-scheduler 1.37. Pure.
+"""Device selectors: CEL expressions over one device, with the results and the costs of kube-scheduler. Pure.
 
 From the text of an expression to an answer::
 
@@ -12,8 +12,11 @@ From the text of an expression to an answer::
   of the claim or device class must change the expression. What fails on one device is a `SelectorFault`, a third
   outcome beside match and mismatch.
 * **Environments.** `SCHEDULER` is the language of stored expressions, which allocation uses. `ADMISSION` is that of
-  new expressions, which the API server checks. They differ in the types of attributes and in `includes()`; see
+  new expressions, which the API server checks. They differ in the types of attributes and in the newest functions; see
   `language.environment`. `estimation.check_admission` checks as the API server does, with its estimate of the cost.
+* **Versions** (`releases`). Kubernetes 1.37 and 1.38 are tables of what they do differently. By default the stricter
+  rules of both hold (`BOTH`), so that whatever is selected is selected by each. `scheduler` and `admission` make the
+  environments of one version.
 * **Values** (`values`) are Python's own where CEL's behave alike, and classes where they do not. **Functions**
   (`library`) are tables from the run-time types of the arguments to an implementation.
 * **Cost** (`cost`). Kubernetes counts what an evaluation costs and stops it at 1,000,000. A `CostBudget` does the same,
@@ -43,34 +46,43 @@ device             the variable ``device``
 | language         text to a checked syntax tree
 values             the values that expressions compute with
 errors             faults of an expression, and of its evaluation on one device
+| releases         what versions of Kubernetes do differently
 """
 
 from driver.cel.cost.budget import CostBudget
 from driver.cel.device import view
 from driver.cel.errors import BudgetExceeded, SelectorError, SelectorFault
-from driver.cel.language.environment import ADMISSION, SCHEDULER, Environment
+from driver.cel.language.environment import ADMISSION, SCHEDULER, Environment, admission, scheduler
 from driver.cel.language.suggest import suggest
 from driver.cel.partial import can_select
 from driver.cel.paths import DevicePath, value_at
+from driver.cel.releases import BOTH, RELEASES, V1_37, V1_38, Release
 from driver.cel.selector import CheckedExpression, Selector, check_selector, compile_checked, compile_selector
 from driver.cel.values.runtime import DeviceView
 
 __all__ = [
     "ADMISSION",
+    "BOTH",
+    "RELEASES",
     "SCHEDULER",
+    "V1_37",
+    "V1_38",
     "BudgetExceeded",
     "CheckedExpression",
     "CostBudget",
     "DevicePath",
     "DeviceView",
     "Environment",
+    "Release",
     "Selector",
     "SelectorError",
     "SelectorFault",
+    "admission",
     "can_select",
     "check_selector",
     "compile_checked",
     "compile_selector",
+    "scheduler",
     "suggest",
     "value_at",
     "view",

@@ -26,7 +26,7 @@ from driver.cel.language.syntax import (
 )
 from driver.cel.language.types import Type
 from driver.cel.library import formatting
-from driver.cel.library.functions import FUNCTIONS
+from driver.cel.library.functions import functions
 from driver.cel.library.strings import compile_regex
 from driver.cel.values.runtime import TypeValue, literal_key, type_name
 
@@ -59,6 +59,7 @@ class _Checks:
     def __init__(self, source: str, checked: Checked, budget: CostBudget):
         self._source = source
         self._types = checked.types
+        self._functions = functions(checked.release)
         self.values: dict[Node, Any] = {}
         self._budget = budget
 
@@ -125,7 +126,7 @@ class _Checks:
             return _UNKNOWN
 
     def _converted(self, node: Node, function: str, value: Any) -> Any:
-        table = FUNCTIONS[function]
+        table = self._functions[function]
         convert = table.get((type_name(value),)) or table.get(1)
         if convert is None:
             raise self._error(node, f"{function}() is not defined for type: {type_name(value)}")

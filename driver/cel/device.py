@@ -4,27 +4,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from driver import model
+from driver.cel.releases import BOTH, DeviceMaps, Release
 from driver.cel.values.quantities import CelQuantity
 from driver.cel.values.runtime import DeviceView, Domains, Identifiers, PartlyReadable
 from driver.model import UnreadableValue, qualify
 from driver.semver import Semver
 
 
-def view(device: model.Device, driver: str) -> DeviceView:
-    """The variable ``device`` for a device of ``driver``. An attribute that cannot be read fails what reads it."""
+def view(device: model.Device, driver: str, release: Release = BOTH) -> DeviceView:
+    """The variable ``device`` for a device of ``driver``, by the rules of a version of Kubernetes.
+
+    An attribute that cannot be read fails what reads it.
+    """
+    attributes = {name: _attribute(value) for name, value in device.attributes.items()}
+    capacity = {qualify(name, driver): CelQuantity.of(one.value) for name, one in device.capacity.items()}
     return DeviceView(
         driver=driver,
-        attributes=_by_domain({name: _attribute(value) for name, value in device.attributes.items()}),
-        capacity=_by_domain({qualify(name, driver): CelQuantity.of(c.value) for name, c in device.capacity.items()}),
+        attributes=_by_domain(attributes, release.maps),
+        capacity=_by_domain(capacity, release.maps),
         allowMultipleAllocations=device.allow_multiple,
     )
 
 
-def _by_domain(values: Mapping[str, Any]) -> Domains:
-    domains = Domains()
+def _by_domain(values: Mapping[str, Any], rules: DeviceMaps) -> Domains:
+    domains = Domains(rules)
     for name, value in values.items():
         domain, _, identifier = name.partition("/")
-        domains.setdefault(domain, Identifiers())[identifier] = value
+        domains.setdefault(domain, Identifiers(rules))[identifier] = value
     for domain, of_domain in domains.items():
         if any(isinstance(value, UnreadableValue) for value in of_domain.values()):
             domains[domain] = PartlyReadable(domain, of_domain)

@@ -15,7 +15,7 @@ from driver.cel.evaluator.calls import implementation
 from driver.cel.language import trampoline
 from driver.cel.language.syntax import Bind, Call, Name, Node, Select
 from driver.cel.language.trampoline import Steps
-from driver.cel.library.functions import FUNCTIONS
+from driver.cel.library.functions import functions
 from driver.cel.selector import CheckedExpression
 from driver.cel.values.runtime import equal
 
@@ -42,7 +42,7 @@ def can_select(checked: CheckedExpression | None, driver: str) -> tuple[bool, bo
 def _can_match(checked: CheckedExpression | None, name: Any, ours: str) -> bool:
     if checked is None:
         return True
-    result = trampoline.run(_Evaluation(checked.constants, name, ours).visit(checked.node, {}))
+    result = trampoline.run(_Evaluation(checked, name, ours).visit(checked.node, {}))
     return result is not False
 
 
@@ -57,8 +57,9 @@ class _Evaluation:
     would not also be one with the value.
     """
 
-    def __init__(self, constants: Mapping[Node, Any], name: Any, ours: str):
-        self._constants = constants
+    def __init__(self, checked: CheckedExpression, name: Any, ours: str):
+        self._constants = checked.constants
+        self._functions = functions(checked.types.release)
         self._name = name
         self._ours = ours
         self._budget = CostBudget.of_steps(_STEPS)
@@ -110,7 +111,7 @@ class _Evaluation:
                     return equal(*values)
                 case "_!=_":
                     return not equal(*values)
-            return implementation(node.function, FUNCTIONS.get(node.function, {}), values)(self._budget, *values)
+            return implementation(node.function, self._functions.get(node.function, {}), values)(self._budget, *values)
         except SelectorFault:
             return _Special.ANY
 

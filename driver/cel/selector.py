@@ -17,6 +17,7 @@ from driver.cel.language.environment import SCHEDULER, Environment
 from driver.cel.language.parser import parse
 from driver.cel.language.syntax import Node
 from driver.cel.paths import DevicePath, paths
+from driver.cel.releases import Release
 from driver.cel.values.runtime import DeviceView, Optional, type_name
 
 _BOUND_PER_STEP: Final = 8
@@ -29,23 +30,26 @@ class Selector:
     Attributes:
         expression: the text it was compiled from.
         paths: the parts of a device that decide the outcome, for `value_at`; None where any part may.
+        release: the version of Kubernetes by whose rules it is evaluated.
         metered: whether the cost of each evaluation is counted; other selectors cannot reach a limit.
         plain_steps: the steps (`cost.steps`) of one evaluation, without those that are counted.
         compile_steps: the steps that it took to compile it.
     """
 
-    __slots__ = ("_code", "_unset", "compile_steps", "expression", "metered", "paths", "plain_steps")
+    __slots__ = ("_code", "_unset", "compile_steps", "expression", "metered", "paths", "plain_steps", "release")
 
     def __init__(
         self,
         expression: str,
         compiled: CompiledExpression,
         paths: tuple[DevicePath, ...] | None,
+        release: Release,
         plain_steps: int,
         compile_steps: int,
     ):
         self.expression = expression
         self.paths = paths
+        self.release = release
         self._code = compiled.code
         self.metered = compiled.metered
         self.plain_steps = plain_steps
@@ -58,10 +62,10 @@ class Selector:
         Raises:
             SelectorFault: the evaluation failed on this device; its message names the attribute and the remedy.
         """
-        return self.evaluate(view(device, driver))
+        return self.evaluate(view(device, driver, self.release))
 
     def evaluate(self, device: DeviceView, budget: CostBudget | None = None) -> bool:
-        """Like `matches`, for a device that the caller has already converted with `view`.
+        """Like `matches`, for a device that the caller has already converted with `view`, for the same ``release``.
 
         Args:
             budget: counts the cost of this evaluation, if the selector is ``metered``.
@@ -145,7 +149,7 @@ def compile_checked(checked: CheckedExpression) -> Selector:
         raise _too_deep(expression) from None
     plain = PLAIN_STEPS + (0 if metered or bound is None else bound // _BOUND_PER_STEP)
     steps = len(expression) * CHARACTER_STEPS + checked.budget.effort
-    return Selector(expression, compiled, paths(node), plain, steps)
+    return Selector(expression, compiled, paths(node), types.release, plain, steps)
 
 
 def _too_deep(expression: str) -> SelectorError:

@@ -1,4 +1,4 @@
-"""The cost of a call at run time, as Kubernetes 1.37 counts it: by function or overload and the sizes of its arguments.
+"""The cost of a call at run time, as Kubernetes counts it: by function or overload and the sizes of its arguments.
 
 A rule is keyed by the id of the overload, where the static types leave only one, or by the name of the function. If
 several overloads may run and no rule names the function, the call costs 1. CostRules see the arguments as they are; a
@@ -16,6 +16,7 @@ from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from driver.cel.errors import Cancelled
 from driver.cel.language.environment import SORT_KEYS
+from driver.cel.releases import Release
 from driver.cel.values.runtime import Optional, type_name
 
 CostRule: TypeAlias = Callable[[CostBudget, Sequence[Any], Any], int]
@@ -162,6 +163,10 @@ def _listed(_: CostBudget, __: Sequence[Any], result: Any) -> int:
     return size(result) + 1 + NEW_LIST
 
 
+def _made(_: CostBudget, __: Sequence[Any], result: Any) -> int:
+    return (0 if isinstance(result, Exception) else size(result)) + 1 + NEW_LIST
+
+
 def _flattened(_: CostBudget, args: Sequence[Any], __: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
     if type(depth) is not int:
@@ -190,8 +195,9 @@ CANCELLING: Final[Mapping[str, int]] = {**dict.fromkeys(_COMPARING, 0), "list_fl
 """Overloads whose rule cel-go cannot apply if a certain argument failed, by the index of that argument. The failure
 ends the evaluation, and ``||`` does not absorb it."""
 
+_LISTING: Final = ("list_slice", "lists_range", "list_reverse")
 _BY_OVERLOAD: Final[Mapping[str, CostRule]] = {
-    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), _listed),
+    **dict.fromkeys(_LISTING, _listed),
     **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
     **dict.fromkeys(_COMPARING, _ordered),
     **dict.fromkeys(("list_sets_contains_list", "list_sets_intersects_list"), _sets(1)),
@@ -237,9 +243,11 @@ SLOW: Final[Mapping[str, int]] = {
 that parse, and those that look for a time zone."""
 
 
-def cost_rule(function: str, overloads: Sequence[str]) -> CostRule | None:
+def cost_rule(function: str, overloads: Sequence[str], release: Release) -> CostRule | None:
     """The rule of a call that may run any of ``overloads``; None if the call costs 1."""
     overload = overloads[0] if len(overloads) == 1 else ""
+    if overload in _LISTING and not release.charges_failed:
+        return _made
     if function == "ip":
         return None if overload == "cidr_ip" else _scanned()
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function) or _STANDARD.get(overload)

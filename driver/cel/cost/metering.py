@@ -55,7 +55,7 @@ _NOT_GROWING: Final = _PRODUCT | set(
     quantity isQuantity compareTo isGreaterThan isLessThan asInteger isInteger
     asApproximateFloat sign add sub semver isSemver major minor patch
     ip isIP ip.isCanonical family isUnspecified isLoopback isLinkLocalMulticast
-    isLinkLocalUnicast isGlobalUnicast cidr isCIDR containsIP containsCIDR masked prefixLength
+    isLinkLocalUnicast isGlobalUnicast cidr isCIDR containsIP containsCIDR masked isMask prefixLength
     optional.of optional.none optional.ofNonZeroValue hasValue value or orValue format.named
     getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes
     getSeconds getMilliseconds

@@ -14,7 +14,8 @@ from typing import Final
 from driver.cel.errors import SelectorError
 from driver.cel.estimation.estimator import estimate
 from driver.cel.estimation.sizes import UNBOUNDED
-from driver.cel.language.environment import ADMISSION
+from driver.cel.language.environment import admission
+from driver.cel.releases import BOTH, Release
 from driver.cel.selector import check_selector
 
 __all__ = ["MAX_COST", "check_admission", "estimate"]
@@ -25,13 +26,13 @@ _WITHOUT_BOUND: Final = UNBOUNDED // 100
 """Estimates above this contain a size that has no bound: they are a fraction of UNBOUNDED."""
 
 
-def check_admission(expression: str) -> None:
-    """Check a new expression as the API server does.
+def check_admission(expression: str, release: Release = BOTH) -> None:
+    """Check a new expression as the API server does, by the rules of a version of Kubernetes.
 
     Raises:
         SelectorError: the expression does not compile or may cost too much; its author must change it.
     """
-    checked = check_selector(expression, ADMISSION)
+    checked = check_selector(expression, admission(release))
     cost = estimate(checked.node, checked.types)
     if cost > MAX_COST:
         shown = "without bound" if cost >= _WITHOUT_BOUND else f"{cost}"

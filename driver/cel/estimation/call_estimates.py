@@ -1,4 +1,4 @@
-"""The most that a call can cost, by function: the rules of admission's estimate (Kubernetes 1.37).
+"""The most that a call can cost, by function: the rules of admission's estimate.
 
 The numbers are part of the API, because they decide which expressions are accepted. They do not include the cost of
 the arguments. Sources: ``checker/cost.go`` of cel-go and ``apiserver/pkg/cel/library/cost.go`` of Kubernetes.
@@ -53,9 +53,10 @@ EstimateRule: TypeAlias = Callable[[CallArguments], Estimate | None]
 """Returns None if the rule does not apply to the arguments."""
 
 
-def call(function: str, arguments: CallArguments) -> Estimate:
-    """The most that the call can cost."""
-    for rules, key in ((_BY_OVERLOAD, arguments.overload), (_BY_FUNCTION, function), (_STANDARD, arguments.overload)):
+def call(function: str, arguments: CallArguments, *, newer: bool = False) -> Estimate:
+    """The most that the call can cost; by the rules of 1.38 if ``newer``."""
+    of_overload, standard = (_NEWER, _NEWER_STANDARD) if newer else (_BY_OVERLOAD, _STANDARD)
+    for rules, key in ((of_overload, arguments.overload), (_BY_FUNCTION, function), (standard, arguments.overload)):
         rule = rules.get(key)
         if rule is not None and (found := rule(arguments)) is not None:
             return found
@@ -296,4 +297,59 @@ _STANDARD: Final[Mapping[str, EstimateRule]] = {
         _compare,
     ),
     **dict.fromkeys(("equals", "not_equals"), _compare),
+}
+
+
+KEEP_ELEMENTS: Final = frozenset(
+    {
+        "list_slice",
+        "list_flatten",
+        "list_flatten_int",
+        "list_reverse",
+        "list_distinct",
+        *(key for key in _BY_OVERLOAD if key.endswith("_sort")),
+    }
+)
+"""Overloads whose result has the elements of the first argument, as far as 1.38 knows."""
+_WITHOUT_BOUND: Final = UNBOUNDED // 1000
+"""Costs from here on contain a size that has no bound, or an enormous one."""
+
+
+def _whole(rule: EstimateRule) -> EstimateRule:
+    """``rule`` for 1.38, where a part of what has no bound has none either."""
+
+    def newer(arguments: CallArguments) -> Estimate | None:
+        found = rule(arguments)
+        return found if found is None or found[0] < _WITHOUT_BOUND else (UNBOUNDED, found[1])
+
+    return newer
+
+
+def _part_of_url(longer: int) -> EstimateRule:
+    """A part of a URL, which is at most ``longer`` times as long as the URL."""
+    return lambda arguments: (1, arguments.sizes[0].times(Size(1, longer)))
+
+
+def _distinct(arguments: CallArguments) -> Estimate:
+    of = arguments.types[0].of
+    return self_compared(arguments.sizes[0], text=bool(of) and of[0].kind in ("string", "bytes"))
+
+
+def _built(size: Size) -> Estimate:
+    return add(size.most, 1, NEW_LIST), size
+
+
+_NEWER: Final[Mapping[str, EstimateRule]] = {
+    **_BY_OVERLOAD,
+    "lists_range": lambda arguments: _built(_range(arguments)[1] or UNKNOWN),
+    "list_reverse": lambda arguments: _built(arguments.sizes[0]),
+    "list_distinct": _distinct,
+    **dict.fromkeys(
+        ("url_get_scheme", "url_get_host", "url_get_hostname", "url_get_port", "url_get_query"), _part_of_url(1)
+    ),
+    "url_get_escaped_path": _part_of_url(3),
+}
+"""The rules of 1.38."""
+_NEWER_STANDARD: Final[Mapping[str, EstimateRule]] = {
+    key: rule if rule is _compare else _whole(rule) for key, rule in _STANDARD.items()
 }

@@ -1,12 +1,12 @@
 """The estimate by which admission accepts or refuses an expression: the most that it can cost on any device.
 
-The arithmetic is that of Kubernetes 1.37, because its result is part of the API; where it looks arbitrary, it follows
+The arithmetic is that of Kubernetes, because its result is part of the API; where it looks arbitrary, it follows
 cel-go's ``checker/cost.go``. Macros count as the loops that cel-go expands them to. A size that is not known to be
 limited counts as UNBOUNDED.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from driver.cel.cost.factors import NEW_LIST, NEW_MAP
@@ -61,13 +61,18 @@ SizeScope = Mapping[str, _Variable]
 
 
 def estimate(node: Node, checked: Checked) -> int:
-    """The most that an evaluation of ``node`` can cost; UNBOUNDED if nothing limits it."""
-    return trampoline.run(_Estimator(checked).cost(node, {}))
+    """The most that an evaluation of ``node`` can cost; UNBOUNDED if nothing limits it.
+
+    If it was checked by the rules of several versions, the highest of their estimates.
+    """
+    releases = checked.release.parts or (checked.release,)
+    return max(trampoline.run(_Estimator(replace(checked, release=one)).cost(node, {})) for one in releases)
 
 
 class _Estimator:
     def __init__(self, checked: Checked):
         self._types = checked.types
+        self._newer = checked.release.bounds_more
         self._overloads = checked.overloads
         self._sizes: dict[Node, Size] = {}
         self._entries: dict[Node, EntrySizes] = {}
@@ -108,13 +113,16 @@ class _Estimator:
 
     def _select(self, node: Select, scope: SizeScope) -> Steps[int]:
         cost: int = yield self.cost(node.operand, scope)
-        if node.test:
+        if node.test and not self._newer:
             return cost
         if node.optional:
             return add(cost, 1)
         self._paths[node] = below(self._path(node.operand, scope), node.field)
+        if node.test:
+            return cost
         kind = self._types[node.operand].kind
-        return add(cost, 1 if kind == "map" or kind.startswith("kubernetes.") else 0)
+        counts = self._newer or kind == "map" or kind.startswith("kubernetes.")
+        return add(cost, 1 if counts else 0)
 
     def _index(self, node: Index, scope: SizeScope) -> Steps[int]:
         costs = yield from self._each((node.operand, node.key), scope)
@@ -151,12 +159,14 @@ class _Estimator:
         most = 0
         result: Size | None = None
         for overload in overloads:
-            cost, size = call_estimates.call(function, self._arguments(overload, parts, scope))
+            cost, size = call_estimates.call(function, self._arguments(overload, parts, scope), newer=self._newer)
             if overload in ("add_string", "add_bytes", "add_list"):
                 self._join_entries(node, parts, scope)
             most = max(most, cost)
             if size is not None:
                 result = size if result is None else result.union(size)
+            if self._newer and overload in call_estimates.KEEP_ELEMENTS:
+                self._keep_entry(node, parts[0], scope)
             result = result or self._size(node, scope)
         if result is not None:
             self._sizes[node] = result
@@ -180,9 +190,19 @@ class _Estimator:
         self._sizes[node] = self._size_or_unknown(then, scope).union(self._size_or_unknown(otherwise, scope))
         self._join_entries(node, (then, otherwise), scope)
 
+    def _keep_entry(self, node: Node, source: Node, scope: SizeScope) -> None:
+        if (entry := self._entry(source, scope)) is not None:
+            self._entries[node] = entry
+
     def _list(self, node: ListOf, scope: SizeScope) -> Steps[int]:
         costs = yield from self._each(node.items, scope)
-        self._entries[node] = EntrySizes(True, ONE, self._largest(node.items, scope))
+        items = node.items
+        if self._newer:
+            held = [_held(item) if index in node.optional else item for index, item in enumerate(items)]
+            items = tuple([item for item in held if item is not None])
+            self._sizes[node] = Size(len(node.items) - len(node.optional), len(items))
+        if items or not self._newer:
+            self._entries[node] = EntrySizes(True, ONE, self._largest(items, scope))
         return add(NEW_LIST, *costs)
 
     def _map(self, node: MapOf, scope: SizeScope) -> Steps[int]:
@@ -236,13 +256,17 @@ class _Estimator:
     def _element_size(self, node: Comprehension, inner: SizeScope) -> Size:
         """The size of the variable of filter()."""
         over, variable = self._types[node.range], inner[node.variables[0]]
-        return declared_size(variable.path) or _of_type(over.of[0] if over.of else over) or variable.size or UNKNOWN
+        return (
+            declared_size(variable.path) or self._of_type(over.of[0] if over.of else over) or variable.size or UNKNOWN
+        )
 
     def _elements(self, node: Comprehension, scope: SizeScope) -> SizeScope:
         """What is known of the variables of a macro that iterates over a list or map."""
         entry, path = self._entry(node.range, scope), self._path(node.range, scope)
-        is_list = entry.is_list if entry else self._types[node.range].kind == "list"
-        key = _Variable(below(path, "@indices" if is_list else "@keys"), entry and entry.key)
+        declared = self._types[node.range].kind == "list"
+        is_list = entry.is_list if entry else declared
+        hides_index = self._newer and is_list and not declared
+        key = _Variable(below(path, "@indices" if is_list else "@keys"), None if hides_index else entry and entry.key)
         value = _Variable(below(path, "@items" if is_list else "@values"), entry and entry.value)
         if len(node.variables) == 2:
             return dict(zip(node.variables, (key, value), strict=True))
@@ -257,6 +281,8 @@ class _Estimator:
         text = self._types[node.body].kind in ("string", "bytes", "dyn", "any")
         sorting, size = call_estimates.self_compared(count, text=text)
         self._sizes[node] = size
+        if self._newer:
+            self._keep_entry(node, node.range, scope)
         return add(NEW_LIST, cost, keys, sorting, 1)
 
     def _bind(self, node: Bind, scope: SizeScope) -> Steps[int]:
@@ -274,12 +300,17 @@ class _Estimator:
         cost: int = yield self.cost(node.target, scope)
         target = self._types[node.target]
         inside = target.of[0] if target.of else target
-        inner = {**scope, node.name: _Variable(size=_of_type(inside))}
+        inner = {**scope, node.name: _Variable(size=self._of_type(inside))}
         body: int = yield self.cost(node.body, inner)
         present = add(NEW_LIST, 1, cost, body, 0 if node.flat else 1)
-        result = self._size_or_unknown(node.body, scope) if node.flat else _of_type(self._types[node]) or UNKNOWN
-        self._sizes[node] = result.union(_of_type(self._types[node]) or UNKNOWN)
+        result = self._size_or_unknown(node.body, scope) if node.flat else self._of_type(self._types[node]) or UNKNOWN
+        self._sizes[node] = result.union(self._of_type(self._types[node]) or UNKNOWN)
         return add(1, cost, max(present, 1))
+
+    def _of_type(self, one: Type) -> Size | None:
+        if one.kind == "optional_type":
+            return self._of_type(one.of[0])
+        return ONE if one.kind in _SCALARS or (one.kind == "type" and self._newer) else None
 
     def _same(self, node: Node, source: Node, scope: SizeScope) -> None:
         size, entry = self._size(source, scope), self._entry(source, scope)
@@ -306,10 +337,20 @@ class _Estimator:
         found = self._sizes.get(node) or _of_text(node) or declared_size(self._path(node, scope))
         if found is not None:
             return found
-        found = _of_type(self._types[node])
+        found = self._of_type(self._types[node])
         if found is None and isinstance(node, Name) and node.name in scope and not node.absolute:
             return scope[node.name].size
         return found
+
+
+def _held(item: Node) -> Node | None:
+    """The node of what an optional element holds, if it is written as such; None if it holds nothing."""
+    match item:
+        case Call(function="optional.none", target=None):
+            return None
+        case Call(function="optional.of" | "optional.ofNonZeroValue", target=None, args=(value,)):
+            return value
+    return item
 
 
 def _of_text(node: Node) -> Size | None:
@@ -324,9 +365,3 @@ def _of_text(node: Node) -> Size | None:
         case MapOf(entries=entries):
             return Size(len(entries), len(entries))
     return None
-
-
-def _of_type(one: Type) -> Size | None:
-    if one.kind == "optional_type":
-        return _of_type(one.of[0])
-    return ONE if one.kind in _SCALARS else None

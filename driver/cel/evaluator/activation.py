@@ -33,6 +33,17 @@ def charged(code: CompiledNode, cost: int) -> CompiledNode:
     return run
 
 
+def charged_after(code: CompiledNode, cost: int) -> CompiledNode:
+    """``code`` with ``cost`` added to its cost, unless it fails."""
+
+    def run(activation: Activation) -> Any:
+        value = code(activation)
+        activation[BUDGET].charge(cost)
+        return value
+
+    return run
+
+
 def variable(slot: int) -> CompiledNode:
     """Code that reads a variable. If its value is a fault, reading it raises the fault."""
 

@@ -177,26 +177,32 @@ class CallCost:
     visits: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FailedArguments:
+    """What a call does if an argument fails.
+
+    Attributes:
+        all_args: whether all arguments are evaluated even if one fails, else only those up to the first that fails.
+        charged: whether the call is counted, provided that all arguments were evaluated.
+        at_once: whether it costs 1 as soon as the first fails.
+        cancelling: the index of the argument whose failure ends the whole evaluation.
+    """
+
+    all_args: bool = False
+    charged: bool = False
+    at_once: bool = False
+    cancelling: int | None = None
+
+
 def metered(
     apply: Callable[[Activation, Sequence[Any]], Any],
     args: Sequence[CompiledNode],
     cost: CallCost,
-    *,
-    all_args: bool,
-    cancelling: int | None = None,
+    failed: FailedArguments,
 ) -> CompiledNode:
-    """Code that calls ``apply`` on the arguments and charges the cost.
-
-    Kubernetes also counts a call with a failed argument, provided that all arguments were evaluated.
-
-    Args:
-        apply: the call.
-        args: the code of the arguments.
-        cost: the cost of the call.
-        all_args: whether all arguments are evaluated even if one fails, else only those up to the first that fails.
-        cancelling: the index of the argument whose failure ends the whole evaluation.
-    """
+    """Code that calls ``apply`` on the arguments and charges the cost."""
     rule, after, visits = cost.rule, cost.after, cost.visits
+    cancelling = failed.cancelling
 
     def charge(activation: Activation, values: Sequence[Any], result: Any) -> None:
         budget = activation[BUDGET]
@@ -209,9 +215,11 @@ def metered(
         )
 
     def run(activation: Activation) -> Any:
-        values, fault = _evaluated(activation, args, all_args)
+        values, fault = _evaluated(activation, args, failed.all_args)
         if fault is not None:
-            if len(values) == len(args):
+            if failed.at_once and isinstance(values[0], SelectorFault):
+                activation[BUDGET].charge(1)
+            elif failed.charged and len(values) == len(args):
                 if cancelling is not None and isinstance(values[cancelling], SelectorFault):
                     raise Cancelled(str(fault))
                 charge(activation, values, fault)

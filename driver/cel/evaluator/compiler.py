@@ -25,6 +25,7 @@ from driver.cel.evaluator.activation import (
     CompiledNode,
     bound,
     charged,
+    charged_after,
     constant,
     variable,
 )
@@ -47,7 +48,7 @@ from driver.cel.language.syntax import (
 )
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Type
-from driver.cel.library.functions import FUNCTIONS
+from driver.cel.library.functions import functions
 from driver.cel.values.runtime import NONE, Optional, TypeValue, equal, literal_key
 
 CodeScope = Mapping[str, CompiledNode]
@@ -61,6 +62,8 @@ _PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "d
 _COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
 """Functions that compare elements; the `_PAIRWISE` ones compare each element with each. Their cost does not contain the
 elements that they visit, so these are counted separately (`CostBudget.walk`)."""
+_CHARGED_FAILED = frozenset({"_==_", "_!=_", "!_"})
+"""Operators that always cost something although an operand failed."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
 """Functions that cel-go runs without checking their arguments against the overload."""
 
@@ -87,6 +90,8 @@ class CompiledExpression:
         budget: CostBudget | None = None,
     ):
         self._checked = checked
+        self._release = checked.release
+        self._functions = functions(checked.release)
         self._constants = constants
         self._budget = budget or CostBudget()
         self.metered = metered
@@ -104,9 +109,9 @@ class CompiledExpression:
             case Call():
                 return (yield from self._call(node, scope))
             case ListOf():
-                return self._charged((yield from self._list(node, scope)), NEW_LIST)
+                return self._built((yield from self._list(node, scope)), NEW_LIST)
             case MapOf():
-                return self._charged((yield from self._map(node, scope)), NEW_MAP)
+                return self._built((yield from self._map(node, scope)), NEW_MAP)
             case Comprehension():
                 return (yield from self._comprehension(node, scope))
             case Bind():
@@ -117,6 +122,12 @@ class CompiledExpression:
 
     def _charged(self, code: CompiledNode, cost: int) -> CompiledNode:
         return charged(code, cost) if self.metered else code
+
+    def _built(self, code: CompiledNode, cost: int) -> CompiledNode:
+        """The code of a list or map. It costs the same whatever its length, and maybe also if an element fails."""
+        return (
+            self._charged(code, cost) if self._release.charges_failed or not self.metered else charged_after(code, cost)
+        )
 
     def _slot(self) -> int:
         self.variables += 1
@@ -135,7 +146,7 @@ class CompiledExpression:
 
         The cost of the chain is that of the variable it starts from: 1, but 0 if it is a key or the branch of a
         conditional (``inner``), 1 less if it starts from a conditional, and 1 less in has(). Each qualifier costs 1,
-        but 0 after an absolute name that skips a variable, such as ``.device``.
+        in some versions 0 after an absolute name that skips a variable, such as ``.device``.
         """
         node, qualifiers = yield from self._qualifiers(node, scope)
         if isinstance(node, Name) and node not in self._constants:
@@ -144,7 +155,9 @@ class CompiledExpression:
             base = yield self._compile(node, scope)
         conditional = isinstance(node, Call) and node.function == "_?_:_"
         skips_variable = isinstance(node, Name) and node.absolute and node.name in scope
-        cost = ChainCost(0 if inner else 1 - conditional - qualifiers[-1].test, 0 if skips_variable else 1)
+        charges_skipped = self._release.charges_skipped
+        each = 0 if skips_variable and not charges_skipped else 1
+        cost = ChainCost(0 if inner else 1 - conditional - qualifiers[-1].test, each, each if charges_skipped else 0)
         return chain(base, qualifiers, cost, keeps_optional=inner)
 
     def _qualifiers(self, node: Node, scope: CodeScope) -> Steps[tuple[Node, list[Qualifier]]]:
@@ -225,6 +238,9 @@ class CompiledExpression:
             body,
             constant=node.body in self._constants,
             sorts_dynamic=self._checked.types[node.body].kind in ("dyn", "any"),
+            refuses_empty=self._release.refuses_empty,
+            charges_empty=self._release.charges_skipped,
+            charges_failed=self._release.charges_failed,
         )
         return comprehensions.build(node.kind, loop)
 
@@ -245,12 +261,13 @@ class CompiledExpression:
         slot = self._slot()
         reevaluated = calls.reevaluated_value(target) if self.metered else constant(None)
         body = yield self._compile(node.body, {**scope, node.name: bound(slot, reevaluated)})
-        metered, flat = self.metered, node.flat
+        metered, flat, charges_failed = self.metered, node.flat, self._release.charges_failed
 
         def run(activation: Activation) -> Any:
             budget = activation[BUDGET]
-            budget.charge(1)
+            budget.charge(charges_failed)
             value = target(activation)
+            budget.charge(not charges_failed)
             if not isinstance(value, Optional):
                 raise no_overload("optMap")
             if not value.present:
@@ -259,8 +276,10 @@ class CompiledExpression:
             activation[slot] = UNSET if metered else value.value
             if flat:
                 return body(activation)
-            budget.charge(1)
-            return Optional(True, body(activation))
+            budget.charge(charges_failed)
+            result = Optional(True, body(activation))
+            budget.charge(not charges_failed)
+            return result
 
         return run
 
@@ -297,14 +316,22 @@ class CompiledExpression:
             self._apply(node),
             args,
             calls.CallCost(
-                call_costs.cost_rule(node.function, overloads),
+                call_costs.cost_rule(node.function, overloads, self._release),
                 after=overload in AFTER or node.function in AFTER,
                 visits=SLOW.get(node.function, 0),
             ),
-            all_args=self._evaluates_all(node, parts),
-            cancelling=CANCELLING.get(overload),
+            self._failed_arguments(node, parts, overload),
         )
         return self._precomputed(code) if all(part in self._constants for part in parts) else code
+
+    def _failed_arguments(self, node: Call, parts: Sequence[Node], overload: str) -> calls.FailedArguments:
+        always, charges_failed = node.function in _CHARGED_FAILED, self._release.charges_failed
+        return calls.FailedArguments(
+            all_args=charges_failed and self._evaluates_all(node, parts),
+            charged=charges_failed or always,
+            at_once=always and self._release.charges_skipped,
+            cancelling=CANCELLING.get(overload) if charges_failed else None,
+        )
 
     def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
         """Whether cel-go evaluates all arguments of a call even if one of them fails."""
@@ -317,7 +344,7 @@ class CompiledExpression:
     def _element_types(self, node: Call) -> list[tuple[int, Type]]:
         """The list and map arguments whose first entry cel-go checks against the only overload, with their types."""
         overloads = self._checked.overloads[node]
-        if len(overloads) != 1 or node.function not in FUNCTIONS or node.function in _UNGUARDED:
+        if len(overloads) != 1 or node.function not in self._functions or node.function in _UNGUARDED:
             return []
         (overload,) = [overload for overload in DECLARED[node.function] if overload.name == overloads[0]]
         return [
@@ -326,7 +353,7 @@ class CompiledExpression:
 
     def _apply(self, node: Call) -> Any:
         function, element_types = node.function, self._element_types(node)
-        name, table = function.strip("_@") or function, FUNCTIONS.get(function, {})
+        name, table = function.strip("_@") or function, self._functions.get(function, {})
 
         def apply(activation: Activation, values: Sequence[Any]) -> Any:
             for i, type_ in element_types:
@@ -356,7 +383,7 @@ class CompiledExpression:
         if self._element_types(node):
             apply = self._apply(node)
             return lambda activation: apply(activation, [arg(activation) for arg in args])
-        code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
+        code = calls.dispatched(node.function.strip("_@") or node.function, self._functions[node.function], args)
         if all(part in self._constants for part in parts):
             return self._precomputed(code)
         return code

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from driver.cel.cost.call_costs import self_compared
+from driver.cel.cost.call_costs import self_compared, size
 from driver.cel.cost.factors import NEW_LIST
 from driver.cel.errors import BudgetExceeded, Cancelled, SelectorFault, no_overload
 from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
@@ -19,6 +19,10 @@ from driver.cel.values.runtime import keys, lookup_key, type_name
 
 APPEND_COST = NEW_LIST + 2
 """The cost of reading the accumulator, building a list of one element, and concatenating the two."""
+
+
+_MOST_RESULT = 2
+"""The highest cost of turning the accumulator into the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class Loop:
         body: the predicate, or the new value for each element.
         constant: whether the body is a constant: cel-go does not build a list for it.
         sorts_dynamic: whether the type of the keys of sortBy is known only at run time.
+        refuses_empty: whether a text cannot be iterated even if it is empty.
+        charges_empty: whether a loop over an empty text costs something.
+        charges_failed: whether steps of the loop cost the same after one of them failed.
     """
 
     over: CompiledNode
@@ -40,6 +47,9 @@ class Loop:
     body: CompiledNode
     constant: bool = False
     sorts_dynamic: bool = False
+    refuses_empty: bool = True
+    charges_empty: bool = False
+    charges_failed: bool = True
 
 
 def build(macro: Macro, loop: Loop) -> CompiledNode:
@@ -57,7 +67,11 @@ def _iterate(activation: Activation, loop: Loop) -> Iterator[Any]:
         pairs = zip(keys(value), value.values() if second else value, strict=True)
     elif isinstance(value, list):
         pairs = enumerate(value)
+    elif not loop.refuses_empty and size(value) == 0:
+        return
     else:
+        if loop.charges_empty and size(value) == 0:
+            activation[BUDGET].charge(_MOST_RESULT)
         raise SelectorFault(f"expected a list or map to iterate over, got: {type_name(value)}")
     for key, element in pairs:
         if second:
@@ -114,16 +128,24 @@ def _exists(activation: Activation, loop: Loop) -> bool:
 LoopStep: TypeAlias = Callable[[Any], None]
 
 
-def _accumulate(activation: Activation, loop: Loop, step: LoopStep, result: int = 1) -> None:
+def _accumulate(
+    activation: Activation, loop: Loop, step: LoopStep, result: int = 1, *, goes_on: bool | None = None
+) -> None:
     """Run ``step`` for each element that ``where`` selects. After the last element, raise the first fault.
 
-    ``result`` is the cost of turning the accumulator into the result.
+    Args:
+        result: the cost of turning the accumulator into the result.
+        goes_on: whether ``step`` is still run after one failed; ``loop.charges_failed`` if None.
     """
+    goes_on = loop.charges_failed if goes_on is None else goes_on
     fault: SelectorFault | None = None
     for element in _iterate(activation, loop):
         try:
             if loop.where is None or _truth(loop.where(activation)):
-                step(element)
+                if fault is None or goes_on:
+                    step(element)
+                else:
+                    activation[BUDGET].charge(1)  # the accumulator is read, and holds the fault
         except BudgetExceeded:
             raise
         except SelectorFault as error:
@@ -133,26 +155,34 @@ def _accumulate(activation: Activation, loop: Loop, step: LoopStep, result: int 
         raise fault
 
 
+def _body(activation: Activation, loop: Loop, cost: int, first: int = 1) -> Any:
+    """The value of the body. Of its ``cost``, only the ``first`` part may count if it fails."""
+    budget = activation[BUDGET]
+    budget.charge(cost if loop.charges_failed else first)
+    value = loop.body(activation)
+    if not loop.charges_failed:
+        budget.charge(cost - first)
+    return value
+
+
 def _exactly_one(activation: Activation, loop: Loop) -> bool:
     budget, count = activation[BUDGET], 0
 
     def step(_: Any) -> None:
         nonlocal count
-        if _truth(loop.body(activation)):
-            budget.charge(2)
-            count += 1
+        budget.charge(2)
+        count += 1
 
-    _accumulate(activation, loop, step, result=2)
+    _accumulate(activation, replace(loop, where=loop.body), step, result=2)
     return count == 1
 
 
 def _map(activation: Activation, loop: Loop) -> list[Any]:
-    budget, cost = activation[BUDGET], 2 if loop.constant else APPEND_COST
+    cost = 2 if loop.constant else APPEND_COST
     result: list[Any] = []
 
     def step(_: Any) -> None:
-        budget.charge(cost)
-        result.append(loop.body(activation))
+        result.append(_body(activation, loop, cost))
 
     _accumulate(activation, loop, step)
     return result
@@ -163,29 +193,20 @@ def _filter(activation: Activation, loop: Loop) -> list[Any]:
     result: list[Any] = []
 
     def step(element: Any) -> None:
-        if _truth(loop.body(activation)):
-            budget.charge(APPEND_COST + 1)
-            result.append(element)
+        budget.charge(APPEND_COST + 1)
+        result.append(element)
 
-    _accumulate(activation, loop, step)
+    _accumulate(activation, replace(loop, where=loop.body), step)
     return result
 
 
 def _transform_map(activation: Activation, loop: Loop) -> dict[Any, Any]:
-    budget, failed = activation[BUDGET], False
     result: dict[Any, Any] = {}
 
     def step(key: Any) -> None:
-        nonlocal failed
-        budget.charge(1)
-        if failed:
-            return
-        budget.charge(2)
-        failed = True
-        result[lookup_key(key)] = loop.body(activation)
-        failed = False
+        result[lookup_key(key)] = _body(activation, loop, cost=3, first=2)
 
-    _accumulate(activation, loop, step)
+    _accumulate(activation, loop, step, goes_on=False)
     return result
 
 
@@ -194,8 +215,7 @@ def _transform_entries(activation: Activation, loop: Loop) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
 
     def step(_: Any) -> None:
-        budget.charge(2)
-        entry = loop.body(activation)
+        entry = _body(activation, loop, cost=2)
         if not isinstance(entry, dict):
             raise no_overload("transformMapEntry")
         budget.grow(len(entry))
@@ -211,7 +231,7 @@ def _transform_entries(activation: Activation, loop: Loop) -> dict[Any, Any]:
 def _sort_by(activation: Activation, loop: Loop) -> list[Any]:
     """sortBy(): cel-go binds the list to a variable, maps it to a list of keys, and sorts it by them."""
     budget, cost = activation[BUDGET], 2 if loop.constant else APPEND_COST
-    budget.charge(2)
+    budget.charge(2 if loop.charges_failed else 1)
     values: Any = None
     elements: list[Any] = []
     sort_keys: list[Any] = []
@@ -219,18 +239,21 @@ def _sort_by(activation: Activation, loop: Loop) -> list[Any]:
     def over(activation: Activation) -> Any:
         nonlocal values
         values = loop.over(activation)
+        if not loop.charges_failed:
+            budget.charge(1)
         return values
 
     def step(element: Any) -> None:
-        budget.charge(cost)
         elements.append(element)
-        sort_keys.append(loop.body(activation))
+        sort_keys.append(_body(activation, loop, cost))
 
     try:
         _accumulate(activation, replace(loop, over=over), step)
     except BudgetExceeded:
         raise
     except SelectorFault as fault:
+        if not loop.charges_failed:
+            raise
         if loop.sorts_dynamic:
             budget.charge(1)
             raise

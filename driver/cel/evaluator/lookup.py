@@ -5,7 +5,17 @@ from typing import Any
 
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.language.suggest import suggest
-from driver.cel.values.runtime import EMPTY, NONE, Domains, Optional, PartlyReadable, is_number, lookup_key, type_name
+from driver.cel.values.runtime import (
+    EMPTY,
+    NONE,
+    DeviceMap,
+    Domains,
+    Optional,
+    PartlyReadable,
+    is_number,
+    lookup_key,
+    type_name,
+)
 
 
 class MissingKey(SelectorFault):
@@ -42,6 +52,10 @@ def _entry(map_: Mapping[Any, Any], key: Any) -> Optional:
     return Optional(True, EMPTY) if isinstance(map_, Domains) else NONE
 
 
+def _key(container: Any, key: Any) -> Any:
+    return lookup_key(container.key(key) if isinstance(container, DeviceMap) else key)
+
+
 def index(value: Any, key: Any) -> Any:
     """``value[key]``.
 
@@ -56,7 +70,7 @@ def index(value: Any, key: Any) -> Any:
             return value[position]
         raise SelectorFault(f"index out of bounds: {position}")
     if isinstance(value, dict):
-        name = lookup_key(key)
+        name = key if key.__class__ is str else _key(value, key)
         if name in value:
             return value[name]
         if isinstance(value, Domains):
@@ -74,7 +88,7 @@ def optional_index(value: Any, key: Any) -> Optional:
     if isinstance(value, list):
         position = _list_index(key)
         return Optional(True, value[position]) if 0 <= position < len(value) else NONE
-    name = lookup_key(key)
+    name = key if key.__class__ is str else _key(value, key)
     return _entry(value, name) if isinstance(value, dict) else NONE
 
 

@@ -7,6 +7,7 @@ the chain starts from, then the rest of the chain is optional, too. Optional val
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from driver.cel.errors import SelectorFault
 from driver.cel.evaluator import lookup
 from driver.cel.evaluator.activation import BUDGET, Activation, CompiledNode
 from driver.cel.evaluator.lookup import MissingKey
@@ -23,10 +24,14 @@ class Qualifier(NamedTuple):
 
 
 class ChainCost(NamedTuple):
-    """The cost of a chain itself, and that of each qualifier; an optional qualifier costs nothing if it is absent."""
+    """The cost of a chain itself, and that of each qualifier; an optional qualifier costs nothing if it is absent.
+
+    ``failed`` is the cost of an optional qualifier that fails.
+    """
 
     chain: int
     qualifier: int
+    failed: int = 0
 
 
 def chain(
@@ -54,7 +59,11 @@ def chain(
                 budget.charge(cost.qualifier)
                 value = _get(value, qualifier.key(activation) if qualifier.computed else qualifier.key, qualifier)
                 continue
-            entry = _find(value, qualifier.key(activation) if qualifier.computed else qualifier.key)
+            try:
+                entry = _find(value, qualifier.key(activation) if qualifier.computed else qualifier.key)
+            except SelectorFault:
+                budget.charge(cost.failed)
+                raise
             if not entry.present:
                 return False if testing and not keeps_optional else NONE
             budget.charge(cost.qualifier)

@@ -26,6 +26,7 @@ from driver.cel.language.syntax import (
 )
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Bindings, Type
+from driver.cel.releases import BOTH, Release
 from driver.cel.values.runtime import UInt
 
 _LITERALS: dict[type, Type] = {
@@ -48,10 +49,12 @@ class Checked:
         types: the static type of each node.
         overloads: the ids of the overloads that the static types allow, for each call, operator and index, in the
             order of their declarations. If there are several, the run-time types of the arguments decide.
+        release: the version by whose rules it was checked.
     """
 
     types: Mapping[Node, Type]
     overloads: Mapping[Node, tuple[str, ...]]
+    release: Release = BOTH
 
 
 def check(source: str, node: Node, environment: Environment) -> Checked:
@@ -75,14 +78,16 @@ class _Checker:
     def __init__(self, source: str, environment: Environment):
         self.source = source
         self.environment = environment
-        self.types = Bindings()
+        self.types = Bindings(compares_types=environment.release.compares_types)
         self._of: dict[Node, Type] = {}
         self._overloads: dict[Node, tuple[str, ...]] = {}
 
     def checked(self) -> Checked:
         """The result, with all type parameters replaced."""
         return Checked(
-            {node: self.types.resolve(type_, free_as_dyn=True) for node, type_ in self._of.items()}, self._overloads
+            {node: self.types.resolve(type_, free_as_dyn=True) for node, type_ in self._of.items()},
+            self._overloads,
+            self.environment.release,
         )
 
     def error(self, node: Node, message: str) -> SelectorError:
@@ -168,6 +173,8 @@ class _Checker:
 
     def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: TypeScope) -> Steps[Type]:
         declared = self.environment.overloads(function)
+        if self.environment.lacks(function):
+            raise self.error(node, f"{function}() is not in all versions of Kubernetes that must accept the expression")
         if not declared:
             raise self.error(node, f"unknown function {function!r}{suggest(function, self._callable(member))}")
         arg_types: list[Type] = []

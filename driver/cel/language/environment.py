@@ -1,7 +1,7 @@
-"""The DRA environments of Kubernetes 1.37: the declared functions with their overloads, types and device fields.
+"""The DRA environments of Kubernetes: the declared functions with their overloads, types and device fields.
 
-The scheduler's environment has all of them. That of admission (for new expressions, with default feature gates) does
-not have ``includes``, and the type of attributes is Any there.
+The scheduler's environment has all functions of its version (`driver.cel.releases`). That of admission (for new
+expressions, with default feature gates) does not have the newest, and the type of attributes is Any there.
 """
 
 import re
@@ -12,6 +12,7 @@ from typing import Final
 from driver.cel.language import signatures
 from driver.cel.language import types as t
 from driver.cel.language.types import Type
+from driver.cel.releases import BOTH, Release
 
 _SHORT = {
     "duration": t.DURATION,
@@ -101,10 +102,12 @@ TYPE_NAMES: Final = frozenset(
 class Environment:
     """What an expression may use: the scheduler's language, or admission's for new expressions."""
 
+    release: Release = BOTH
     attribute: Type = t.DYN
     result: Type = t.DYN
     """The type, besides bool, that an expression may have."""
-    includes: bool = True
+    new: bool = False
+    """Whether the expression is not stored yet, so that it must not use the newest functions."""
     allow_multiple: bool = True
     max_length: int | None = None
     """The limit on the bytes of an expression (resource.k8s.io CELSelectorExpressionMaxLength); None for no limit."""
@@ -124,12 +127,27 @@ class Environment:
 
     def overloads(self, function: str) -> tuple[Overload, ...]:
         """The overloads of ``function``; empty if it is not declared."""
-        return () if function == "includes" and not self.includes else FUNCTIONS.get(function, ())
+        return () if self.lacks(function) else FUNCTIONS.get(function, ())
+
+    def lacks(self, function: str) -> bool:
+        """Whether ``function`` is one that other versions of Kubernetes have, or stored expressions."""
+        return function in self.release.unknown or (self.new and function in self.release.too_new)
 
 
-SCHEDULER: Final = Environment()
-"""How kube-scheduler 1.37 reads stored expressions, whatever its feature gates. Allocation uses it."""
+def scheduler(release: Release) -> Environment:
+    """How kube-scheduler reads stored expressions, whatever its feature gates."""
+    return Environment(release)
 
-ADMISSION: Final = Environment(attribute=t.ANY, result=t.ANY, includes=False, max_length=10 * 1024)
-"""How the API server 1.37 with default gates checks a new expression. The API server also limits the estimated cost;
-`driver.cel.estimation` does that."""
+
+def admission(release: Release) -> Environment:
+    """How the API server with default gates checks a new expression. It also limits the estimated cost;
+    `driver.cel.estimation` does that.
+    """
+    return Environment(release, attribute=t.ANY, result=t.ANY, new=True, max_length=10 * 1024)
+
+
+SCHEDULER: Final = scheduler(BOTH)
+"""How allocation reads stored expressions: by the stricter of the rules of all versions."""
+
+ADMISSION: Final = admission(BOTH)
+"""New expressions that every version accepts."""

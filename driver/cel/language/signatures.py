@@ -1,4 +1,4 @@
-"""Every function that Kubernetes 1.37 declares for device selectors, with the id and signature of each overload.
+"""Every function that Kubernetes declares for device selectors, with the id and signature of each overload.
 
 One entry is a function with its overloads: ``id:(args)->result`` or, for a method, ``id:target.(args)->result``.
 Capital letters are type parameters. The order is that of Kubernetes: if several overloads fit a list whose element type
@@ -141,6 +141,7 @@ isLessThan quantity_is_less_than:quantity.(quantity)->bool semver_is_less_than:s
 isLinkLocalMulticast ip_is_link_local_multicast:ip.()->bool
 isLinkLocalUnicast ip_is_link_local_unicast:ip.()->bool
 isLoopback ip_is_loopback:ip.()->bool
+isMask cidr_is_mask:cidr.()->bool
 isQuantity is_quantity_string:(string)->bool
 isSemver is_semver_string:(string)->bool is_semver_string_bool:(string,bool)->bool
 isSorted list_int_is_sorted_bool:list(int).()->bool list_uint_is_sorted_bool:list(uint).()->bool

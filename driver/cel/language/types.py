@@ -54,6 +54,9 @@ def parameter(name: str) -> Type:
     return Type("?", (), name)
 
 
+_BARE = {"list": list_of(DYN), "map": map_of(DYN, DYN), "optional_type": optional(DYN)}
+
+
 def is_dynamic(t: Type) -> bool:
     """Whether the type of a value of ``t`` is known only at run time."""
     return t.kind in ("dyn", "any")
@@ -62,7 +65,8 @@ def is_dynamic(t: Type) -> bool:
 class Bindings:
     """The types that type parameters stand for, filled while an expression is checked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compares_types: bool = False) -> None:
+        self._compares_types = compares_types
         self._bound: dict[str, Type] = {}
         self._count = 0
 
@@ -114,12 +118,19 @@ class Bindings:
             other = b if a.kind == "null_type" else a
             return other.kind in _NULLABLE or _is_opaque(other)
         if a.kind == "type" and b.kind == "type":
-            return True
+            return not self._compares_types or self._types_fit(a, b)
         return (
             a.kind == b.kind
             and len(a.of) == len(b.of)
             and all(self._fits(x, y) for x, y in zip(a.of, b.of, strict=True))
         )
+
+    def _types_fit(self, a: Type, b: Type) -> bool:
+        """Types of known values always fit, for ``type(1) == type("a")``; others only where the values may fit."""
+        if not a.of or not b.of:
+            return not b.of
+        a, b = _with_parameters(a.of[0]), _with_parameters(b.of[0])
+        return self._fits(a, b) if a.open or b.open else True
 
     def _substitutes(self, t: Type, param: Type) -> tuple[bool, bool]:
         """Bind ``param`` to ``t``. Returns whether that is possible, and whether ``param`` was bound before."""
@@ -152,6 +163,11 @@ class Bindings:
         if not self.fits(a, b):
             return None
         return a if _is_general(a, b) else b
+
+
+def _with_parameters(t: Type) -> Type:
+    """The type that a name such as ``list`` stands for."""
+    return t if t.of else _BARE.get(t.kind, t)
 
 
 def _is_opaque(t: Type) -> bool:

@@ -10,6 +10,7 @@ from driver.cel.language.environment import SORT_KEYS
 from driver.cel.library import strings
 from driver.cel.values.runtime import (
     NONE,
+    DeviceMap,
     OpaqueKey,
     Optional,
     Overloads,
@@ -47,6 +48,8 @@ def in_list(budget: CostBudget, value: Any, values: List) -> bool:
 
 def _in_map(_: CostBudget, value: Any, map_: Any) -> bool:
     """``value in map_``: finds bools, numbers and strings, and in a map literal also times and addresses."""
+    if isinstance(map_, DeviceMap):
+        value = map_.key(value)
     if isinstance(value, bool | str | int | float):
         key = lookup_key(value)
         return map_.can_read(key) if type(map_) is PartlyReadable else key in map_

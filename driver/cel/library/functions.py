@@ -10,6 +10,7 @@ from typing import Any
 from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.library import collections, formatting, network, strings, timestamps, versions
+from driver.cel.releases import Release
 from driver.cel.values.runtime import (
     INT_MAX,
     INT_MIN,
@@ -107,25 +108,34 @@ _ARITHMETIC: dict[str, Overloads] = {
 }
 
 
-def _comparison(holds: Callable[[Any, Any], bool]) -> Overloads:
+def _compare_nan(refuses_nan: bool) -> bool:
+    if refuses_nan:
+        raise SelectorFault("NaN has no order")
+    return False
+
+
+def _comparison(holds: Callable[[Any, Any], bool], *, refuses_nan: bool) -> Overloads:
     def compare(_: CostBudget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
             if a != a or b != b:
-                raise SelectorFault("NaN has no order")
+                return _compare_nan(refuses_nan)
             return holds(*as_comparable(a, b))
         if type(a) is type(b) and isinstance(a, bool | str | bytes | Duration | Timestamp):
             return holds(a, b)
+        if not refuses_nan and any(isinstance(value, float) and math.isnan(value) for value in (a, b)):
+            return False
         raise no_overload("comparison")
 
     return {2: compare}
 
 
-_COMPARISONS: dict[str, Overloads] = {
-    "_<_": _comparison(lambda a, b: a < b),
-    "_<=_": _comparison(lambda a, b: a <= b),
-    "_>_": _comparison(lambda a, b: a > b),
-    "_>=_": _comparison(lambda a, b: a >= b),
-}
+def _comparisons(*, refuses_nan: bool) -> dict[str, Overloads]:
+    return {
+        "_<_": _comparison(lambda a, b: a < b, refuses_nan=refuses_nan),
+        "_<=_": _comparison(lambda a, b: a <= b, refuses_nan=refuses_nan),
+        "_>_": _comparison(lambda a, b: a > b, refuses_nan=refuses_nan),
+        "_>=_": _comparison(lambda a, b: a >= b, refuses_nan=refuses_nan),
+    }
 
 
 def _int_from_double(_: CostBudget, value: float) -> int:
@@ -229,12 +239,12 @@ _AUTHORIZER: dict[str, Overloads] = {
 }
 """Declared in every CEL environment of Kubernetes. Selectors have no authorizer, so their calls find no overload."""
 
-__all__ = ["FUNCTIONS", "Implementation", "Overloads"]
+__all__ = ["FUNCTIONS", "Implementation", "Overloads", "functions"]
 
 FUNCTIONS: Mapping[str, Overloads] = {
     **_AUTHORIZER,
     **_ARITHMETIC,
-    **_COMPARISONS,
+    **_comparisons(refuses_nan=True),
     **_CONVERSIONS,
     **_OPTIONALS,
     **strings.FUNCTIONS,
@@ -244,3 +254,9 @@ FUNCTIONS: Mapping[str, Overloads] = {
     **network.FUNCTIONS,
     **formatting.FUNCTIONS,
 }
+_ORDERING_NAN: Mapping[str, Overloads] = {**FUNCTIONS, **_comparisons(refuses_nan=False)}
+
+
+def functions(release: Release) -> Mapping[str, Overloads]:
+    """All functions, as they behave in a version of Kubernetes."""
+    return FUNCTIONS if release.refuses_nan else _ORDERING_NAN

@@ -91,6 +91,7 @@ FUNCTIONS: Mapping[str, Overloads] = {
         (*_CIDR, *_S): lambda budget, network, text: _contains(budget, network, _network(budget, text)),
     },
     "masked": {_CIDR: lambda _, network: network.masked},
+    "isMask": {_CIDR: lambda _, network: network.masked == network},
     "prefixLength": {_CIDR: lambda _, network: network.bits},
     "url": {_S: _parsed(Url.parse)},
     "isURL": {_S: lambda _, text: not urls.invalid(text)},

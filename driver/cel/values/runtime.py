@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from driver.cel.errors import Cancelled, NoOverload, SelectorFault, no_overload
+from driver.cel.releases import DeviceMaps
 from driver.cel.values.addresses import Address, Network
 from driver.cel.values.named_formats import NamedFormat
 from driver.cel.values.quantities import CelQuantity
@@ -82,14 +83,43 @@ class OpaqueKey:
         return hash(type(self.value))
 
 
-class Domains(dict[str, Any]):
+class DeviceMap(dict[str, Any]):
+    """A map of a device, by name. Values of any type may be looked up in it.
+
+    Attributes:
+        rules: how it treats keys that are not strings.
+    """
+
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: DeviceMaps, values: Mapping[str, Any] = {}):
+        super().__init__(values)
+        self.rules = rules
+
+    def key(self, value: Any) -> Any:
+        """``value``, or the name that it stands for.
+
+        Raises:
+            SelectorFault: versions of Kubernetes differ in whether it stands for one of the names.
+        """
+        if self.rules is DeviceMaps.PLAIN or isinstance(value, str):
+            return value
+        name = text_of(value)
+        if name not in self:
+            return value
+        if self.rules is DeviceMaps.UNCLEAR:
+            raise SelectorFault(f"versions of Kubernetes differ in whether {name!r} is the key {value!r}; use a string")
+        return name
+
+
+class Domains(DeviceMap):
     """``device.attributes`` and ``device.capacity``. The look-up of an unknown domain returns an empty map."""
 
     __slots__ = ()
 
 
-class Identifiers(dict[str, Any]):
-    """The attributes or capacities of a device in one domain, by name. Values of any type may be looked up in it."""
+class Identifiers(DeviceMap):
+    """The attributes or capacities of a device in one domain."""
 
     __slots__ = ()
 
@@ -102,8 +132,8 @@ class PartlyReadable(Identifiers):
 
     __slots__ = ("_domain",)
 
-    def __init__(self, domain: str, values: Mapping[str, Any]):
-        super().__init__(values)
+    def __init__(self, domain: str, values: Identifiers):
+        super().__init__(values.rules, values)
         self._domain = domain
 
     def __getitem__(self, name: str) -> Any:
@@ -227,6 +257,10 @@ def _equal_elements(a: Any, b: Any) -> bool:
 
 
 def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    if isinstance(b, DeviceMap) and not isinstance(a, DeviceMap):
+        a = {b.key(key.value if isinstance(key, BoolKey) else key): value for key, value in a.items()}
+    if isinstance(a, DeviceMap) and a.rules is not DeviceMaps.PLAIN:
+        return len(a) == len(b) and all([key in b and equal(value, b[key]) for key, value in a.items()])
     return len(a) == len(b) and all(key in b and _equal_elements(value, b[key]) for key, value in a.items())
 
 
@@ -256,6 +290,24 @@ def literal_key(value: Any) -> Any:
     if type_name(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
         raise Cancelled(f"cannot be a key of a map: {type_name(value)}")
     return OpaqueKey(value)
+
+
+def text_of(value: Any) -> str | None:
+    """What ``string(value)`` returns, for values whose text may be a name; else None."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | Address() | Network():
+            return str(value)
+        case float():
+            return repr(value).removesuffix(".0")
+        case bytes():
+            return value.decode(errors="replace")
+        case TypeValue(name=name):
+            return name
+        case None:
+            return "null"
+    return None
 
 
 def keys(map_: Iterable[Any]) -> list[Any]:

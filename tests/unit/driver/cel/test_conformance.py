@@ -1,10 +1,10 @@
-"""Against the answers of Kubernetes' own evaluator: always the same outcome."""
+"""Against the answers of Kubernetes' own evaluators: the same outcome, and by the rules of both the stricter one."""
 
 import pytest
 
-from driver.cel import SelectorError, SelectorFault, compile_selector
+from driver.cel import BOTH, RELEASES, Release, SelectorError, SelectorFault, compile_selector
 from driver.wire import device_from
-from tests.recorded_selectors import Recorded, recorded
+from tests.recorded_selectors import Recorded, answers
 
 FILES = ("upstream", "more", "random", "libraries")
 
@@ -20,11 +20,12 @@ def answer(case: Recorded) -> str:
         return "runtime error"
 
 
+@pytest.mark.parametrize("release", [*RELEASES.values(), BOTH], ids=str)
 @pytest.mark.parametrize("file", FILES)
-def test_every_answer_is_that_of_kubernetes(file: str) -> None:
+def test_every_answer_is_that_of_kubernetes(file: str, release: Release) -> None:
     wrong = [
         f"{case.name}: {case.expression}: expected {case.outcome}, got {got}"
-        for case in recorded(file)
+        for case in answers(file, release)
         if (got := answer(case)) != case.outcome
     ]
     assert not wrong

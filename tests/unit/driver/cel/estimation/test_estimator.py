@@ -2,6 +2,7 @@
 
 import pytest
 
+from driver.cel import RELEASES, Release
 from driver.cel.estimation import estimate
 from driver.cel.estimation.sizes import UNBOUNDED
 from driver.cel.language.checker import check
@@ -9,10 +10,11 @@ from driver.cel.language.parser import parse
 from tests.recorded_selectors import WITH_COSTS, recorded
 
 
+@pytest.mark.parametrize("release", RELEASES.values(), ids=str)
 @pytest.mark.parametrize("file", WITH_COSTS)
-def test_the_estimate_is_that_of_admission(file: str) -> None:
+def test_the_estimate_is_that_of_admission(file: str, release: Release) -> None:
     wrong = []
-    for case in recorded(file):
+    for case in recorded(file, release):
         if case.outcome == "compile error":
             continue
         expected = UNBOUNDED if case.estimate is None else case.estimate
