@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from driver.cel import BOTH, V1_37, V1_38, Environment, Release, admission, scheduler
+from driver.cel import BOTH, V1_37, V1_38, Environment, KubernetesRelease, admission, scheduler
 
 _DATA = Path(__file__).parent / "data" / "conformance" / "cel"
 
@@ -57,7 +57,7 @@ def _changes() -> dict[str, dict[str, Any]]:
     return {change["case"]: change["observed"] for change in map(json.loads, lines)}
 
 
-def recorded(file: str, release: Release = V1_37) -> Iterator[Recorded]:
+def recorded(file: str, release: KubernetesRelease = V1_37) -> Iterator[Recorded]:
     """The cases of one file, in its order, with the answers of one version."""
     lines = (_DATA / f"{file}.jsonl").read_text().splitlines()
     devices = json.loads(lines[0])["devices"]
@@ -76,7 +76,7 @@ def recorded(file: str, release: Release = V1_37) -> Iterator[Recorded]:
         yield Recorded(raw["name"], raw["expression"], device, environment, _outcome(observed), estimate, cost)
 
 
-def answers(file: str, release: Release) -> Iterator[Recorded]:
+def answers(file: str, release: KubernetesRelease) -> Iterator[Recorded]:
     """The cases of one file, with the answers of one version, or the stricter of the answers of all (BOTH)."""
     return _stricter(file) if release is BOTH else recorded(file, release)
 

@@ -56,7 +56,7 @@ from driver.cel.language.environment import ADMISSION, SCHEDULER, Environment, a
 from driver.cel.language.suggest import suggest
 from driver.cel.partial import can_select
 from driver.cel.paths import DevicePath, value_at
-from driver.cel.releases import BOTH, RELEASES, V1_37, V1_38, Release
+from driver.cel.releases import BOTH, RELEASES, V1_37, V1_38, KubernetesRelease
 from driver.cel.selector import CheckedExpression, Selector, check_selector, compile_checked, compile_selector
 from driver.cel.values.runtime import DeviceView
 
@@ -73,7 +73,7 @@ __all__ = [
     "DevicePath",
     "DeviceView",
     "Environment",
-    "Release",
+    "KubernetesRelease",
     "Selector",
     "SelectorError",
     "SelectorFault",

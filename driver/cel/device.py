@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from driver import model
-from driver.cel.releases import BOTH, DeviceMaps, Release
+from driver.cel.releases import BOTH, DeviceMaps, KubernetesRelease
 from driver.cel.values.quantities import CelQuantity
 from driver.cel.values.runtime import DeviceView, Domains, Identifiers, PartlyReadable
 from driver.model import UnreadableValue, qualify
 from driver.semver import Semver
 
 
-def view(device: model.Device, driver: str, release: Release = BOTH) -> DeviceView:
+def view(device: model.Device, driver: str, release: KubernetesRelease = BOTH) -> DeviceView:
     """The variable ``device`` for a device of ``driver``, by the rules of a version of Kubernetes.
 
     An attribute that cannot be read fails what reads it.

@@ -1,8 +1,8 @@
 """What Kubernetes 1.37 and 1.38 do differently in device selectors: one table for each, side by side. Pure.
 
-Each entry of a `Release` is a rule that versions do not share. The rest of the package asks for an entry, never for the
-version. `BOTH` is the stricter of all, entry by entry, and decides what is allocated: what one version refuses is
-refused, what fails in one fails, and of two costs the higher one counts.
+Each entry of a `KubernetesRelease` is a rule that versions do not share. The rest of the package asks for an entry,
+never for the version. `BOTH` is the stricter of all, entry by entry, and decides what is allocated: what one version
+refuses is refused, what fails in one fails, and of two costs the higher one counts.
 
 One evaluation by the rules of `BOTH` is enough. CEL handles a fault like a value that is not known: if an expression
 has a value although a part of it failed, then it has the same value whatever that part is. So if `BOTH` has a fault
@@ -28,7 +28,7 @@ class DeviceMaps(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class KubernetesRelease:
     """The rules of one version of Kubernetes, or the stricter ones of several.
 
     Attributes:
@@ -58,13 +58,13 @@ class Release:
     charges_skipped: bool
     bounds_more: bool
     maps: DeviceMaps
-    parts: tuple["Release", ...] = ()
+    parts: tuple["KubernetesRelease", ...] = ()
 
     def __str__(self) -> str:
         return self.name
 
 
-V1_37: Final = Release(
+V1_37: Final = KubernetesRelease(
     name="1.37",
     unknown=frozenset({"isMask"}),
     too_new=frozenset({"includes"}),
@@ -76,7 +76,7 @@ V1_37: Final = Release(
     bounds_more=False,
     maps=DeviceMaps.PLAIN,
 )
-V1_38: Final = Release(
+V1_38: Final = KubernetesRelease(
     name="1.38",
     unknown=frozenset(),
     too_new=frozenset({"isMask"}),
@@ -90,9 +90,9 @@ V1_38: Final = Release(
 )
 
 
-def stricter(one: Release, other: Release) -> Release:
+def stricter(one: KubernetesRelease, other: KubernetesRelease) -> KubernetesRelease:
     """The rules of both: an expression has a value only if it has the same in each, and costs at least as much."""
-    return Release(
+    return KubernetesRelease(
         name=f"{one} and {other}",
         unknown=one.unknown | other.unknown,
         too_new=one.too_new | other.too_new,

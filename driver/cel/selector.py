@@ -17,7 +17,7 @@ from driver.cel.language.environment import SCHEDULER, Environment
 from driver.cel.language.parser import parse
 from driver.cel.language.syntax import Node
 from driver.cel.paths import DevicePath, paths
-from driver.cel.releases import Release
+from driver.cel.releases import KubernetesRelease
 from driver.cel.values.runtime import DeviceView, Optional, type_name
 
 _BOUND_PER_STEP: Final = 8
@@ -43,7 +43,7 @@ class Selector:
         expression: str,
         compiled: CompiledExpression,
         paths: tuple[DevicePath, ...] | None,
-        release: Release,
+        release: KubernetesRelease,
         plain_steps: int,
         compile_steps: int,
     ):
@@ -149,7 +149,14 @@ def compile_checked(checked: CheckedExpression) -> Selector:
         raise _too_deep(expression) from None
     plain = PLAIN_STEPS + (0 if metered or bound is None else bound // _BOUND_PER_STEP)
     steps = len(expression) * CHARACTER_STEPS + checked.budget.effort
-    return Selector(expression, compiled, paths(node), types.release, plain, steps)
+    return Selector(
+        expression,
+        compiled,
+        paths=paths(node),
+        release=types.release,
+        plain_steps=plain,
+        compile_steps=steps,
+    )
 
 
 def _too_deep(expression: str) -> SelectorError:

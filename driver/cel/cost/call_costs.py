@@ -16,7 +16,7 @@ from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from driver.cel.errors import Cancelled
 from driver.cel.language.environment import SORT_KEYS
-from driver.cel.releases import Release
+from driver.cel.releases import KubernetesRelease
 from driver.cel.values.runtime import Optional, type_name
 
 CostRule: TypeAlias = Callable[[CostBudget, Sequence[Any], Any], int]
@@ -243,7 +243,7 @@ SLOW: Final[Mapping[str, int]] = {
 that parse, and those that look for a time zone."""
 
 
-def cost_rule(function: str, overloads: Sequence[str], release: Release) -> CostRule | None:
+def cost_rule(function: str, overloads: Sequence[str], release: KubernetesRelease) -> CostRule | None:
     """The rule of a call that may run any of ``overloads``; None if the call costs 1."""
     overload = overloads[0] if len(overloads) == 1 else ""
     if overload in _LISTING and not release.charges_failed:

@@ -15,7 +15,7 @@ from driver.cel.errors import SelectorError
 from driver.cel.estimation.estimator import estimate
 from driver.cel.estimation.sizes import UNBOUNDED
 from driver.cel.language.environment import admission
-from driver.cel.releases import BOTH, Release
+from driver.cel.releases import BOTH, KubernetesRelease
 from driver.cel.selector import check_selector
 
 __all__ = ["MAX_COST", "check_admission", "estimate"]
@@ -26,7 +26,7 @@ _WITHOUT_BOUND: Final = UNBOUNDED // 100
 """Estimates above this contain a size that has no bound: they are a fraction of UNBOUNDED."""
 
 
-def check_admission(expression: str, release: Release = BOTH) -> None:
+def check_admission(expression: str, release: KubernetesRelease = BOTH) -> None:
     """Check a new expression as the API server does, by the rules of a version of Kubernetes.
 
     Raises:

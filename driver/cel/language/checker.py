@@ -26,7 +26,7 @@ from driver.cel.language.syntax import (
 )
 from driver.cel.language.trampoline import Steps
 from driver.cel.language.types import Bindings, Type
-from driver.cel.releases import BOTH, Release
+from driver.cel.releases import BOTH, KubernetesRelease
 from driver.cel.values.runtime import UInt
 
 _LITERALS: dict[type, Type] = {
@@ -54,7 +54,7 @@ class Checked:
 
     types: Mapping[Node, Type]
     overloads: Mapping[Node, tuple[str, ...]]
-    release: Release = BOTH
+    release: KubernetesRelease = BOTH
 
 
 def check(source: str, node: Node, environment: Environment) -> Checked:

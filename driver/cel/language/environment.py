@@ -12,7 +12,7 @@ from typing import Final
 from driver.cel.language import signatures
 from driver.cel.language import types as t
 from driver.cel.language.types import Type
-from driver.cel.releases import BOTH, Release
+from driver.cel.releases import BOTH, KubernetesRelease
 
 _SHORT = {
     "duration": t.DURATION,
@@ -102,7 +102,7 @@ TYPE_NAMES: Final = frozenset(
 class Environment:
     """What an expression may use: the scheduler's language, or admission's for new expressions."""
 
-    release: Release = BOTH
+    release: KubernetesRelease = BOTH
     attribute: Type = t.DYN
     result: Type = t.DYN
     """The type, besides bool, that an expression may have."""
@@ -134,12 +134,12 @@ class Environment:
         return function in self.release.unknown or (self.new and function in self.release.too_new)
 
 
-def scheduler(release: Release) -> Environment:
+def scheduler(release: KubernetesRelease) -> Environment:
     """How kube-scheduler reads stored expressions, whatever its feature gates."""
     return Environment(release)
 
 
-def admission(release: Release) -> Environment:
+def admission(release: KubernetesRelease) -> Environment:
     """How the API server with default gates checks a new expression. It also limits the estimated cost;
     `driver.cel.estimation` does that.
     """

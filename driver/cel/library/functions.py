@@ -10,7 +10,7 @@ from typing import Any
 from driver.cel.cost.budget import CostBudget
 from driver.cel.errors import SelectorFault, no_overload
 from driver.cel.library import collections, formatting, network, strings, timestamps, versions
-from driver.cel.releases import Release
+from driver.cel.releases import KubernetesRelease
 from driver.cel.values.runtime import (
     INT_MAX,
     INT_MIN,
@@ -257,6 +257,6 @@ FUNCTIONS: Mapping[str, Overloads] = {
 _ORDERING_NAN: Mapping[str, Overloads] = {**FUNCTIONS, **_comparisons(refuses_nan=False)}
 
 
-def functions(release: Release) -> Mapping[str, Overloads]:
+def functions(release: KubernetesRelease) -> Mapping[str, Overloads]:
     """All functions, as they behave in a version of Kubernetes."""
     return FUNCTIONS if release.refuses_nan else _ORDERING_NAN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.cel import BOTH, RELEASES, Release, SelectorError, SelectorFault, compile_selector
+from driver.cel import BOTH, RELEASES, KubernetesRelease, SelectorError, SelectorFault, compile_selector
 from driver.wire import device_from
 from tests.recorded_selectors import Recorded, answers
 
@@ -22,7 +22,7 @@ def answer(case: Recorded) -> str:
 
 @pytest.mark.parametrize("release", [*RELEASES.values(), BOTH], ids=str)
 @pytest.mark.parametrize("file", FILES)
-def test_every_answer_is_that_of_kubernetes(file: str, release: Release) -> None:
+def test_every_answer_is_that_of_kubernetes(file: str, release: KubernetesRelease) -> None:
     wrong = [
         f"{case.name}: {case.expression}: expected {case.outcome}, got {got}"
         for case in answers(file, release)

@@ -65,7 +65,7 @@ _devices = st.builds(
         st.sampled_from(["lode.dev/type", "lode.dev/index", "lode.dev/uuid", "x.dev/type"]),
         _scalars() | st.lists(_scalars(), min_size=1, max_size=2).map(tuple),
     ),
-    st.dictionaries(st.sampled_from(["memory", "lode.dev/memory", "x.dev/memory"]), _amounts),
+    st.dictionaries(st.sampled_from(["memory", "x.dev/memory"]), _amounts),
     allow_multiple=st.booleans(),
 )
 DECIDED = (

@@ -9,7 +9,7 @@ from driver.cel import (
     RELEASES,
     V1_37,
     V1_38,
-    Release,
+    KubernetesRelease,
     SelectorError,
     SelectorFault,
     admission,
@@ -35,7 +35,7 @@ A = 'device.attributes["lode.dev"]'
 REFUSED, FAULT = "refused", "fault"
 
 
-def outcome(expression: str, release: Release) -> object:
+def outcome(expression: str, release: KubernetesRelease) -> object:
     try:
         return compile_selector(expression, scheduler(release)).matches(CARD, DRIVER)
     except SelectorError:
@@ -97,7 +97,9 @@ NEWEST = {"includes": f'{A}.links.includes("a")', "isMask": 'cidr("10.0.0.0/8").
 @pytest.mark.parametrize(
     ("release", "accepted"), [(V1_37, set[str]()), (V1_38, {"includes"}), (BOTH, set[str]())], ids=str
 )
-def test_new_expressions_may_use_the_functions_of_the_version_before(release: Release, accepted: set[str]) -> None:
+def test_new_expressions_may_use_the_functions_of_the_version_before(
+    release: KubernetesRelease, accepted: set[str]
+) -> None:
     for name, expression in NEWEST.items():
         if name in accepted:
             check_selector(expression, admission(release))
@@ -110,5 +112,5 @@ def test_the_stricter_rules_are_those_of_both_whatever_their_order() -> None:
     assert (list(RELEASES), BOTH.parts, str(BOTH)) == (["1.37", "1.38"], (V1_37, V1_38), "1.37 and 1.38")
     reverse = stricter(V1_38, V1_37)
     differ = {"name", "parts"}
-    for entry in set(Release.__slots__) - differ:
+    for entry in set(KubernetesRelease.__slots__) - differ:
         assert getattr(reverse, entry) == getattr(BOTH, entry)

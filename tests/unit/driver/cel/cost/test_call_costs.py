@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from driver.cel import BOTH, RELEASES, Release, SelectorFault, constant_folding, view
+from driver.cel import BOTH, RELEASES, KubernetesRelease, SelectorFault, constant_folding, view
 from driver.cel.cost.budget import COST_LIMIT, UNMETERED, CostBudget
 from driver.cel.cost.metering import cost_bound
 from driver.cel.evaluator.compiler import CompiledExpression
@@ -18,7 +18,7 @@ MOST_ABOVE_BOTH = 10
 EACH = pytest.mark.parametrize("release", [*RELEASES.values(), BOTH], ids=str)
 
 
-def compiling(file: str, release: Release) -> Iterator[Recorded]:
+def compiling(file: str, release: KubernetesRelease) -> Iterator[Recorded]:
     """The recorded cases that compile."""
     return (case for case in answers(file, release) if case.outcome != "compile error")
 
@@ -40,7 +40,7 @@ def evaluated(case: Recorded, *, metered: bool) -> tuple[str, int]:
 
 @EACH
 @pytest.mark.parametrize("file", WITH_COSTS)
-def test_the_cost_of_an_evaluation_is_what_kubernetes_counts(file: str, release: Release) -> None:
+def test_the_cost_of_an_evaluation_is_what_kubernetes_counts(file: str, release: KubernetesRelease) -> None:
     wrong = []
     for case in compiling(file, release):
         outcome, cost = evaluated(case, metered=True)
@@ -57,7 +57,9 @@ def test_the_cost_of_an_evaluation_is_what_kubernetes_counts(file: str, release:
 
 @EACH
 @pytest.mark.parametrize("file", WITH_COSTS)
-def test_what_is_not_metered_stays_below_its_bound_and_has_the_same_outcome(file: str, release: Release) -> None:
+def test_what_is_not_metered_stays_below_its_bound_and_has_the_same_outcome(
+    file: str, release: KubernetesRelease
+) -> None:
     plain = 0
     for case in compiling(file, release):
         node = parse(case.expression)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.cel import RELEASES, Release
+from driver.cel import RELEASES, KubernetesRelease
 from driver.cel.estimation import estimate
 from driver.cel.estimation.sizes import UNBOUNDED
 from driver.cel.language.checker import check
@@ -12,7 +12,7 @@ from tests.recorded_selectors import WITH_COSTS, recorded
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=str)
 @pytest.mark.parametrize("file", WITH_COSTS)
-def test_the_estimate_is_that_of_admission(file: str, release: Release) -> None:
+def test_the_estimate_is_that_of_admission(file: str, release: KubernetesRelease) -> None:
     wrong = []
     for case in recorded(file, release):
         if case.outcome == "compile error":
