@@ -71,8 +71,10 @@ SLICES = {
     "twice": of_slice("twice", TWICE),
     "steps": of_slice("steps", SHARED),
     "built": of_slice("built", BUILT),
+    "empty": of_slice("empty", device(attributes={"serial": {"string": ""}})),
     "good": of_slice("good", device(attributes={"firmware": {"version": "1.0.0"}})),
 }
+LOOP = 'dyn(device.attributes["gpu.example"].serial).all(x, false)'
 TEMPLATES = {
     "many": asking(**MANY),
     "unnamed": asking(**{"not-a-name": "1"}),
@@ -111,6 +113,12 @@ EXPECTED = [
         "ResourceClaimTemplate team/compared",
         "warning",
         "spec.spec.devices.requests[0].exactly.tolerations[0]: every key: the effect is empty",
+    ),
+    (
+        "device classes",
+        "DeviceClass loops",
+        "warning",
+        f"spec.selectors[0].cel.expression: device gpu-0 of {DRIVER}: an error in 1.37, true in 1.38: ",
     ),
     ("claims", "ResourceClaim team/holds", "warning", "status.allocation.devices.results[0].consumedCapacity: "),
     ("taint rules", "DeviceTaintRule everything", "warning", "spec.deviceSelector: {}, effect NoExecute: "),
@@ -156,6 +164,8 @@ def prepare(plane: ControlPlane, admin: Identity) -> None:
     holds = admin.request("POST", f"{API}/namespaces/team/resourceclaims", named("holds", {"spec": asking()})).must()
     status = {**holds, "status": {"allocation": consuming(**{"not-a-name": "1"})}}
     admin.request("PUT", f"{API}/namespaces/team/resourceclaims/holds/status", status).must()
+    loops = {"selectors": [{"cel": {"expression": LOOP}}]}
+    admin.request("POST", f"{API}/deviceclasses", named("loops", {"spec": loops})).must()
     rule = {"deviceSelector": {}, "taint": {"key": "example.com/off", "effect": "NoExecute"}}
     admin.request("POST", f"{API}/devicetaintrules", named("everything", {"spec": rule})).must()
     scheduler = program("kube-scheduler", "--v=2", "--feature-gates=A=true,kube:DynamicResourceAllocation=true")
@@ -195,7 +205,7 @@ def test_the_remedies_end_the_findings(
     for name in TEMPLATES:
         plane.kubectl("-n=team", "delete", "resourceclaim,resourceclaimtemplate", name)
     plane.kubectl("-n=team", "delete", "resourceclaim", "holds")
-    plane.kubectl("delete", "devicetaintrule", "everything")
+    plane.kubectl("delete", "devicetaintrule/everything", "deviceclass/loops")
     plane.kubectl("-n=kube-system", "delete", "configmap", "kubelet-config", "kubeadm-config")
     plane.kubectl("-n=kube-system", "delete", "pod", "kube-scheduler-a", "--force", "--grace-period=0")
     plane.kubectl("delete", "resourceslice", "beta")

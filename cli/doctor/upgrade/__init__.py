@@ -6,7 +6,9 @@ claim_rules      claims and their templates
 | program_rules  feature gates of Kubernetes' own programs
 | client_rules   clients of versions of the API that are served no more
 | driver_rules   drivers that the kubelet registers no more
+| class_rules    DeviceClasses
 slice_rules      ResourceSlices, and what they say that matters for claims
+| selector_rules  selectors, and on which devices of the cluster versions differ
 gates            the feature gates that are gone or locked
 concerns         what the rules find, gathered into findings
 """

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cli.doctor.upgrade.concerns import Concern, Severity
+from cli.doctor.upgrade.selector_rules import SelectorRules
 from cli.doctor.upgrade.slice_rules import Published, names_twice
 from driver.kube.api import Object
 from driver.kube.objects import object_key
@@ -18,7 +19,7 @@ _TOLERATED: Final = (
 _EQUAL: Final = "some devices have versions with build metadata there, which 1.37 compares and 1.38 does not"
 
 
-def of_claim(claim: Object, published: Published) -> Iterator[Concern]:
+def of_claim(claim: Object, published: Published, selectors: SelectorRules) -> Iterator[Concern]:
     """All concerns about a claim."""
     status = claim.get("status") or {}
     allocation = status.get("allocation")
@@ -26,6 +27,8 @@ def of_claim(claim: Object, published: Published) -> Iterator[Concern]:
     for path, want in _wants("spec", claim["spec"]):
         requests = (want.get("capacity") or {}).get("requests") or {}
         yield from _refused(path, requests, "warning", _NO_NEW, remedy)
+        listed = want.get("selectors") or ()
+        yield from selectors.concerns(f"{path}.selectors", listed, "warning", _NO_NEW, remedy)
         if allocation is None:
             again = f"correct it in the manifest, delete claim {object_key(claim)} and its pods, and make them anew"
             yield from _twice(path, requests, published, again)
@@ -37,7 +40,7 @@ def of_claim(claim: Object, published: Published) -> Iterator[Concern]:
         yield from _consumed(claim, allocation)
 
 
-def of_template(template: Object, published: Published) -> Iterator[Concern]:
+def of_template(template: Object, published: Published, selectors: SelectorRules) -> Iterator[Concern]:
     """All concerns about a template."""
     spec, path = template["spec"]["spec"], "spec.spec"
     remedy = (
@@ -46,6 +49,8 @@ def of_template(template: Object, published: Published) -> Iterator[Concern]:
     for where, want in _wants(path, spec):
         requests = (want.get("capacity") or {}).get("requests") or {}
         yield from _refused(where, requests, "failed", _NO_CLAIM, remedy)
+        listed = want.get("selectors") or ()
+        yield from selectors.concerns(f"{where}.selectors", listed, "failed", _NO_CLAIM, remedy)
         yield from _twice(where, requests, published, remedy)
         yield from _tolerations(f"{where}.tolerations", want)
     yield from _constraints(path, spec, "failed", _NO_CLAIM, remedy)

@@ -10,9 +10,11 @@ from cli.decision_settings import CONFIG_MAPS
 from cli.doctor.findings import SHOWN, Finding, some
 from cli.doctor.reading import Reading
 from cli.doctor.upgrade.claim_rules import of_claim, of_template
+from cli.doctor.upgrade.class_rules import of_class
 from cli.doctor.upgrade.client_rules import GONE, Clients
 from cli.doctor.upgrade.concerns import Concern, Concerns
 from cli.doctor.upgrade.program_rules import KUBEADMS, of_config_map, of_kubelet, of_pod
+from cli.doctor.upgrade.selector_rules import SelectorRules
 from cli.doctor.upgrade.slice_rules import Published, of_slice
 from cli.doctor.upgrade.taint_rules import of_taint_rule
 from driver.kube.api import (
@@ -61,6 +63,7 @@ class UpgradeLook:
         self._concerns = Concerns()
         self._clients = Clients()
         self._published = Published()
+        self._selectors = SelectorRules()
 
     def findings(self) -> tuple[Finding, ...]:
         """Read the cluster, as far as the user's rights allow, and say what is found.
@@ -68,18 +71,20 @@ class UpgradeLook:
         Raises:
             OperatorFault: the API server does not answer, or does not know the user.
         """
-        published, none = self._published, list[Finding]()
+        published, selectors, none = self._published, self._selectors, list[Finding]()
         # Slices come first: what claims ask for has a meaning by what there is.
         self._ask(SLICES, RESOURCE_SLICES, self._of_slice)
-        self._ask(CLAIMS, RESOURCE_CLAIMS, lambda claim: of_claim(claim, published))
-        self._ask(TEMPLATES, RESOURCE_CLAIM_TEMPLATES, lambda template: of_template(template, published))
-        self._ask(CLASSES, DEVICE_CLASSES, lambda _: ())
+        self._ask(CLAIMS, RESOURCE_CLAIMS, lambda claim: of_claim(claim, published, selectors))
+        self._ask(TEMPLATES, RESOURCE_CLAIM_TEMPLATES, lambda template: of_template(template, published, selectors))
+        self._ask(CLASSES, DEVICE_CLASSES, lambda device_class: of_class(device_class, selectors))
         self._ask(RULES, DEVICE_TAINT_RULES, of_taint_rule)
         self._ask(GATES, PODS, of_pod, _SYSTEM)
         self._reading.attempt(GATES, self._config_maps, None)
         kubelets = self._reading.attempt(KUBELETS, self._kubelets, none)
         clients = self._reading.attempt("API clients", self._found_clients, none)
-        checks = [check for check in (SLICES, CLAIMS, TEMPLATES, RULES, GATES) if check not in self._reading.unread]
+        checks = [
+            check for check in (SLICES, CLAIMS, TEMPLATES, CLASSES, RULES, GATES) if check not in self._reading.unread
+        ]
         return (*self._concerns.findings(checks), *kubelets, *clients, *self._not_known())
 
     def _ask(self, check: str, resource: Resource, rule: Rule, namespace: str = "") -> None:
@@ -98,6 +103,7 @@ class UpgradeLook:
 
     def _of_slice(self, part: Object) -> Iterable[Concern]:
         self._published.add(part)
+        self._selectors.add(part)
         return of_slice(part)
 
     def _config_maps(self) -> None:
@@ -139,6 +145,9 @@ class UpgradeLook:
     def _not_known(self) -> list[Finding]:
         """What could not be read, of kinds and of single objects."""
         found = [Finding("unknown", check, "API", why, _ADMINISTRATOR) for check, why in self._reading.unread.items()]
+        if left := self._selectors.left_out:
+            message = "were not looked at: there are too many, or they take too long"
+            found.append(Finding("unknown", "selectors", f"{left} selectors", message, "look again with fewer claims"))
         unreadable = sorted(self._reading.unreadable.items())
         for subject, error in unreadable[:SHOWN]:
             found.append(Finding("unknown", "objects", subject, f"cannot be read: {error}", "write it anew"))

@@ -9,6 +9,7 @@ from cli.doctor.upgrade.client_rules import Clients
 from cli.doctor.upgrade.concerns import MOST_NAMED, Concern, Concerns
 from cli.doctor.upgrade.gates import LOCKED, REMOVED
 from cli.doctor.upgrade.program_rules import of_config_map, of_kubelet, of_pod
+from cli.doctor.upgrade.selector_rules import SelectorRules
 from cli.doctor.upgrade.slice_rules import Published, of_slice
 from cli.doctor.upgrade.taint_rules import of_taint_rule
 from driver.kube.api import Object
@@ -16,6 +17,7 @@ from tests.contract.objects import resource_slice
 from tests.contract.of_137 import asking, consuming, device
 
 DRIVER = "gpu.example"
+NONE = SelectorRules()
 PUBLISHED = Published({DRIVER}, {f"{DRIVER}/firmware"})
 
 
@@ -31,11 +33,11 @@ def found(concerns: Any) -> list[tuple[str, str, str]]:
 def test_amounts_below_zero_are_found_in_requests_and_allocations() -> None:
     spec = asking(memory="-1Gi")
     path = "devices.requests[0].exactly.capacity.requests[memory]"
-    assert found(of_claim(claim(spec), PUBLISHED)) == [("warning", f"spec.{path}", "-1Gi")]
+    assert found(of_claim(claim(spec), PUBLISHED, NONE)) == [("warning", f"spec.{path}", "-1Gi")]
     template = {"metadata": {"name": "t", "namespace": "team"}, "spec": {"spec": spec}}
-    assert found(of_template(template, PUBLISHED)) == [("failed", f"spec.spec.{path}", "-1Gi")]
+    assert found(of_template(template, PUBLISHED, NONE)) == [("failed", f"spec.spec.{path}", "-1Gi")]
     held = claim(asking(), consuming(memory="-1"))
-    (concern,) = of_claim(held, PUBLISHED)
+    (concern,) = of_claim(held, PUBLISHED, NONE)
     assert (concern.status, concern.value) == ("failed", "-1")
     assert concern.field == "status.allocation.devices.results[0].consumedCapacity[memory]"
     assert "delete the pods of claim team/c before the upgrade" in concern.remedy
@@ -52,8 +54,8 @@ def test_amounts_below_zero_are_found_in_requests_and_allocations() -> None:
 )
 def test_two_spellings_matter_where_the_domain_is_a_driver(requests: dict[str, str], is_found: bool) -> None:
     spec = asking(**requests)
-    assert bool(found(of_claim(claim(spec), PUBLISHED))) is is_found
-    assert found(of_claim(claim(spec, consuming()), PUBLISHED)) == []
+    assert bool(found(of_claim(claim(spec), PUBLISHED, NONE))) is is_found
+    assert found(of_claim(claim(spec, consuming()), PUBLISHED, NONE)) == []
 
 
 @pytest.mark.parametrize(
