@@ -27,10 +27,15 @@ def view(device: model.Device, driver: str, release: KubernetesRelease = BOTH) -
 
 
 def _by_domain(values: Mapping[str, Any], rules: DeviceMaps) -> Domains:
-    domains = Domains(rules)
+    domains = Domains()
+    domains.rules = rules
     for name, value in values.items():
         domain, _, identifier = name.partition("/")
-        domains.setdefault(domain, Identifiers(rules))[identifier] = value
+        known = domains.get(domain)
+        if known is None:
+            known = domains[domain] = Identifiers()
+            known.rules = rules
+        known[identifier] = value
     for domain, of_domain in domains.items():
         if any(isinstance(value, UnreadableValue) for value in of_domain.values()):
             domains[domain] = PartlyReadable(domain, of_domain)

@@ -87,14 +87,11 @@ class DeviceMap(dict[str, Any]):
     """A map of a device, by name. Values of any type may be looked up in it.
 
     Attributes:
-        rules: how it treats keys that are not strings.
+        rules: how it treats keys that are not strings. Who makes the map sets it, which is faster than ``__init__``.
     """
 
     __slots__ = ("rules",)
-
-    def __init__(self, rules: DeviceMaps, values: Mapping[str, Any] = {}):
-        super().__init__(values)
-        self.rules = rules
+    rules: DeviceMaps
 
     def key(self, value: Any) -> Any:
         """``value``, or the name that it stands for.
@@ -133,7 +130,8 @@ class PartlyReadable(Identifiers):
     __slots__ = ("_domain",)
 
     def __init__(self, domain: str, values: Identifiers):
-        super().__init__(values.rules, values)
+        super().__init__(values)
+        self.rules = values.rules
         self._domain = domain
 
     def __getitem__(self, name: str) -> Any:

@@ -19,6 +19,7 @@ from driver.cel import (
 )
 from driver.cel.releases import stricter
 from driver.model import Device, Version
+from tests.recorded_selectors import recorded
 
 DRIVER = "lode.dev"
 CARD = Device(
@@ -33,6 +34,7 @@ CARD = Device(
 )
 A = 'device.attributes["lode.dev"]'
 REFUSED, FAULT = "refused", "fault"
+FILES = ("upstream", "more", "random", "typed", "libraries")
 
 
 def outcome(expression: str, release: KubernetesRelease) -> object:
@@ -114,3 +116,17 @@ def test_the_stricter_rules_are_those_of_both_whatever_their_order() -> None:
     differ = {"name", "parts"}
     for entry in set(KubernetesRelease.__slots__) - differ:
         assert getattr(reverse, entry) == getattr(BOTH, entry)
+
+
+def test_what_both_select_each_selects_and_only_a_difference_is_stricter() -> None:
+    """The argument for one evaluation by the rules of both, on every third of the recorded expressions."""
+    expressions = dict.fromkeys(case.expression for file in FILES for case in recorded(file))
+    differing = 0
+    for expression in list(expressions)[::3]:
+        older, newer, both = (outcome(expression, release) for release in (V1_37, V1_38, BOTH))
+        differing += older != newer
+        if older == newer:
+            assert both == older, expression
+        else:
+            assert both in (REFUSED, FAULT), expression
+    assert differing
