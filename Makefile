@@ -72,17 +72,23 @@ adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on
 	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ALL=1 ARGS="-k two_hands --timeout=7200"
 
 .PHONY: e2e-all
-e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes, Karpenter, Kueue, JobSet
+e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes and an upgrade of it, PodGroups of Kubernetes, Karpenter, Kueue, JobSet
 	.ci/cold
 	$(MAKE) contract KUBERNETES=1.38
 	$(MAKE) e2e ALL=1 KUBERNETES=1.38
 	$(MAKE) e2e ALL=1 KUBERNETES=1.37
 	$(MAKE) e2e ALL=1 KUBERNETES=1.36
 	$(MAKE) e2e ALL=1 POD_GROUPS=1
+	$(MAKE) upgrade-kubernetes
 	$(MAKE) karpenter
 	$(MAKE) kueue
 	$(MAKE) jobset
 	$(MAKE) suites
+
+.PHONY: upgrade-kubernetes
+upgrade-kubernetes: $(VENV) ## Kubernetes is upgraded in place on a kind cluster whose pods hold devices, from the newest release to the next version (ARGS)
+	$(CLUSTERS) build kubernetes --kubernetes 1.38 >/dev/null
+	LODE_UPGRADE=1.38 $(CLUSTERS) kind run --kubernetes 1.37 --name lode-upgrade --load lode busybox -- pytest tests/e2e/kubernetes --tb=short --timeout=1800 $(ARGS)
 
 .PHONY: karpenter
 karpenter: $(VENV) ## real Karpenter makes nodes for pods at our gate, ten minutes (ARGS)

@@ -10,6 +10,7 @@ add a version of Kubernetes.
 
 __main__       the command line
 lifecycle      creates and removes kind clusters
+| kindupgrade  another Kubernetes in place, on a kind cluster that runs
 controlplane   a control plane without nodes, as plain processes
 | kind         a kind cluster with real kubelets
 | nodeimage    the image of a cluster's nodes
@@ -47,6 +48,7 @@ from testclusters.images import (
     software_bill,
 )
 from testclusters.kind import KindCluster, NoCluster, NotReady
+from testclusters.kindupgrade import upgrade_control_plane, upgrade_kubelet
 from testclusters.lifecycle import NoRoom, check_room, kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
@@ -121,6 +123,8 @@ __all__ = [
     "software_bill",
     "start_process",
     "suite_image",
+    "upgrade_control_plane",
+    "upgrade_kubelet",
     "write_archive",
     "write_programs",
 ]

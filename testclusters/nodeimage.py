@@ -71,7 +71,7 @@ def _build(docker: Docker, kubernetes: str) -> str:
     ):
         _overlay(Path(folder), kube, runtime)
         (Path(folder) / "kind/version").write_text(f"{program.version}\n")
-        _control_plane_images(Path(folder) / "kind/images", kube, root, program.version)
+        control_plane_images(Path(folder) / "kind/images", kube, program.version)
         _import(docker, root, Path(folder), name)
     _remove_others(docker, kubernetes, name)
     return name
@@ -104,9 +104,16 @@ def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
     (units / "default.target").symlink_to("/usr/lib/systemd/system/multi-user.target")
 
 
-def _control_plane_images(folder: Path, kube: Path, root: Path, version: str) -> None:
-    """Write archives with the images that this version's kubeadm lists, except DNS, which the clusters do not have."""
-    folder.mkdir(parents=True)
+def control_plane_images(folder: Path, kube: Path, version: str) -> None:
+    """Write archives with the images that this version's kubeadm lists, except DNS, which the clusters do not have.
+
+    Args:
+        folder: where the archives `control-plane.tar` and `pause.tar` are written.
+        kube: the folder of the programs.
+        version: theirs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    root = debian.root_filesystem("node", _PACKAGES)
     listed = run([kube / "kubeadm", "config", "images", "list", f"--kubernetes-version={version}"]).stdout.split()
     wanted = [name for name in listed if "/coredns:" not in name and "/pause:" not in name]
     layer = folder / "layer"

@@ -1,0 +1,1 @@
+"""What changes the Kubernetes of the cluster; run alone, because the cluster stays as it is afterwards."""
