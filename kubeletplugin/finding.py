@@ -19,6 +19,7 @@ from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.left_out import LeftOut
 from kubeletplugin.hardware.pci import cards_on_bus
+from kubeletplugin.hardware.places import Places
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of, vendor_of_resource
@@ -151,7 +152,7 @@ def _nvidia(settings: Settings, clock: Clock, log: Logger) -> Hardware:
         linker=own.linker,
         mig=own.mig,
         proc=section.proc_root,
-        sys=section.sys_root,
+        sys=Sysfs(section.sys_root),
     )
     return nvidia_hardware(node, SystemCommands(), log, clock, Guard(CARD_SECONDS))
 
@@ -195,12 +196,13 @@ def _device_plugins(
     from kubeletplugin.hardware.deviceplugin.registry import Registry
     from kubeletplugin.hardware.deviceplugin.remembered import Known
 
-    section, sysfs = settings.kubeletplugin, Sysfs(settings.kubeletplugin.sys_root)
+    section, places = settings.kubeletplugin, Places(Sysfs(settings.kubeletplugin.sys_root))
     own = section.deviceplugin
     boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
 
     def pci(address: str) -> PciFacts:
-        return PciFacts(next(iter(sysfs.path_of(address)), ""), sysfs.numa_node(address))
+        place = places.of(address)
+        return PciFacts(place.root, place.numa_node)
 
     def refuse(resource: str) -> str:
         vendor = vendor_of_resource(resource)

@@ -11,9 +11,13 @@ choosing            chooses the node's backends, by the setting or by the hardwa
 | nvidia            the backend of NVIDIA GPUs
 | deviceplugin      the backend of devices that vendors' own device plugins serve
 known_answers       keeps the answers of a vendor's library, and asks again for those that did not come
+| places            the places of the machine's PCI functions, as they were read last
+| pci               the accelerators on the PCI bus
 boot_file           a value in a file that is valid until the machine reboots
 devices             device files of the node
 | silence           the health of a card that does not answer
+| place             where a PCI function is in the machine
+| sysfs             reads the kernel's view of the machine
 port                the two ports: the cards with their health, and the control of a card
 actions             actions on the hardware, as values
 | answer            an answer of a vendor's library: a value, "lacks it", or none
@@ -23,9 +27,7 @@ actions             actions on the hardware, as values
 | edits             changes of a container that gets a device: CDI's ``containerEdits`` as values
 | use               the use of one device by a claim
 card                a card, as every backend reports it
-| pci               the accelerators on the PCI bus
 partitions          partition schemes of cards
-| sysfs             reads the kernel's view of the machine
 | hostlinks         paths of the host without links
 | vendors           everything that differs by vendor outside the backends, in one table
 """

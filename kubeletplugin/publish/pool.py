@@ -34,6 +34,8 @@ class PoolBuilder:
         self._dropped = dropped
         self._metrics = metrics
         self._reports = reports
+        self._runtime = ""
+        """What runs containers, as the Node said last: one that is registered anew does not say it for a while."""
 
     def inventory(self, node: Object, state: NodeCards, others: Mapping[str, tuple[OtherProgram, ...]]) -> Inventory:
         """The devices that the node offers.
@@ -42,10 +44,11 @@ class PoolBuilder:
             others: other programs that hand out a card, by its name.
         """
         labels = node["metadata"].get("labels") or {}
+        self._runtime = runtime_of(node) or self._runtime
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
         contents = inventory.build_inventory(
             [item.card for item in state.offers],
-            replace(fabric_from(labels, self._settings.node_labels), container_runtime=runtime_of(node)),
+            replace(fabric_from(labels, self._settings.node_labels), container_runtime=self._runtime),
             offer,
             self._settings.slots,
             self._names,

@@ -35,8 +35,10 @@ class VendorFaults:
         functions = sorted(key.removeprefix("calls.") for key in state if key.startswith("calls."))
         is_any = functions and (not asked.changing or self._random.random() < 0.6)
         function = self._random.choice(functions if is_any else asked.changing)
-        code = self._random.choice([code for code in asked.codes if (function, code) not in asked.meant])
-        match self._random.choice(("once", "once", "once", "card", "while", "while", "ever", "all of a card")):
+        how = self._random.choice(("once", "once", "once", "card", "while", "while", "ever", "all of a card"))
+        facts = {code for meant, code in asked.meant if how == "all of a card" or meant == function}
+        code = self._random.choice([code for code in asked.codes if code not in facts])
+        match how:
             case "once":
                 call = fake.calls(function) + 1 + self._random.randrange(MOST_CALLS_LATER)
                 key, kept = f"fault.{function}.{call}", self._passing

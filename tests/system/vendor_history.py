@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from driver.kube.api import NODES
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.inventory import Inventory
@@ -20,12 +21,12 @@ from tests.fakes.killed import dies
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.system.history import HistoryFailed
 from tests.system.vendor_faults import VendorFaults
-from tests.system.vendor_kubelet import OtherHands
+from tests.system.vendor_kubelet import RUNTIME, OtherHands
 from tests.system.vendor_machines import fakes_folder, machine_of
 from tests.system.vendor_offers import Offers
 from tests.system.vendor_plugin import POLL_SECONDS, VendorPlugin, copied, keep, kept, put, recorded_in
 from tests.system.vendor_pods import Pod, parts_of
-from tests.unit.kubeletplugin.plugin_node import PluginNode, opaque, result, share
+from tests.unit.kubeletplugin.plugin_node import NODE, PluginNode, opaque, result, share
 
 EVENTS = (8, 24)
 """How many things happen."""
@@ -54,6 +55,7 @@ class VendorHistory:
         self.seed = seed
         self.random = random.Random(f"vendors' libraries of {seed}")
         self.rig = PluginNode()
+        self.rig.api.patch(NODES, NODE, {"status": {"nodeInfo": RUNTIME}}, subresource="status")
         self.log = EventLog(self.rig.clock)
         self._folder = folder
         self.name, self.machine = machine_of(self.random, folder)
@@ -137,6 +139,7 @@ class VendorHistory:
             self._runs += 1
             self._note("the plugin starts")
             self.hands.started()
+            self.offers.started()
             self.plugin = self._new()
             self._publish(self.plugin.work())
 
@@ -303,6 +306,8 @@ class VendorHistory:
         wrong = self.hands.open(inventory, _OTHER_DRIVER)
         assert not wrong, f"what other programs hand out: {wrong}"
         self.inventory = inventory
+        forgotten = self.offers.forgets(inventory)
+        assert not forgotten, f"known, and not offered any more: {forgotten}"
         unknown = self.offers.publish(inventory, failed)
         assert not unknown, f"offered without being known: {unknown}"
 
@@ -361,8 +366,8 @@ class VendorHistory:
     def _truth(self) -> Inventory:
         """What a new plugin would offer if all answers were good."""
         with self.faults.suspended(self._folder / "good"):
-            files = copied(self.rig.files)
-            plugin = VendorPlugin(self.rig, self._find, files, EventLogger(EventLog(self.rig.clock), "truth"))
+            log = EventLogger(EventLog(self.rig.clock), "truth")
+            plugin = VendorPlugin(self.rig, self._find, copied(self.rig.files), log, self.machine.sysfs)
             inventory = plugin.look()
             assert inventory is not None
             return inventory
@@ -371,7 +376,7 @@ class VendorHistory:
 
     def _new(self) -> VendorPlugin:
         log = EventLogger(self.log, f"plugin-{self._runs}")
-        return VendorPlugin(self.rig, self._find, self.rig.files, log, self.hands)
+        return VendorPlugin(self.rig, self._find, self.rig.files, log, self.machine.sysfs, self.hands)
 
     def _find(self) -> Hardware:
         return self.machine.start(self.rig.clock)

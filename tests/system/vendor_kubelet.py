@@ -10,6 +10,8 @@ from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletDevices, PluginD
 
 REGISTERS_SECONDS = (0.0, 20.0, 200.0)
 """After how long a kubelet that has restarted knows its device plugin and its pods again; at the next event, too."""
+RUNTIME = {"containerRuntimeVersion": "containerd://2.1.4"}
+"""What the Node says of itself."""
 EVENTS = 0.3
 """How often something changes after an event of the history."""
 
@@ -34,7 +36,7 @@ class OtherHands:
         self._served: frozenset[str] = frozenset()
         self._used: frozenset[str] = frozenset()
         self._run = 1
-        self._knows_at = 0.0
+        self._knows_at = self._said_at = 0.0
         self._named: set[str] = set()
         """What the kubelet has named, and is in other hands since."""
         self._heard = False
@@ -52,6 +54,7 @@ class OtherHands:
             self._fall_silent,
             self._fall_silent,
             self._restart,
+            self._register,
         )
         said = self._random.choice(acts)()
         self._named &= self._served | self._used
@@ -59,16 +62,20 @@ class OtherHands:
 
     def end(self) -> None:
         """The kubelet answers from now on, and knows everything."""
-        self._silent, self._has_socket, self._knows_at = False, True, self._clock.monotonic()
+        self._silent, self._has_socket = False, True
+        self._knows_at = self._said_at = self._clock.monotonic()
 
     def started(self) -> None:
         """The plugin of this driver has started anew."""
         self._heard = False
 
     def node(self, node: Object) -> Object:
-        """The Node with the kubelet's count."""
+        """The Node with the kubelet's count, and without what it says of its runtime while it has not said it again."""
         count = len(self._served) if self._knows() else 0
-        return {**node, "status": {**node.get("status", {}), "capacity": {self._resource: str(count)}}}
+        status = {**node.get("status", {}), "capacity": {self._resource: str(count)}}
+        if self._clock.monotonic() < self._said_at:
+            del status["nodeInfo"]
+        return {**node, "status": status}
 
     def answer(self) -> KubeletAnswer:
         """What the kubelet answers."""
@@ -118,6 +125,10 @@ class OtherHands:
         self._silent = False
         self._knows_at = self._clock.monotonic() + self._random.choice(REGISTERS_SECONDS)
         return f"the kubelet restarts, and knows all again at {self._knows_at:g}"
+
+    def _register(self) -> str:
+        self._said_at = self._clock.monotonic() + self._random.choice(REGISTERS_SECONDS[1:])
+        return f"the Node is registered anew, and says what runs its containers at {self._said_at:g}"
 
     def _named_as(self, cards: Collection[str]) -> frozenset[PluginDevice]:
         return frozenset(PluginDevice(self._resource, self._devices[uuid]) for uuid in cards)

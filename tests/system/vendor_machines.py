@@ -17,11 +17,12 @@ from simulation.clock import VirtualClock
 from tests.fakes import dcmi, nvml
 from tests.fakes.dcmi import models as dcmi_models
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910B3, ASCEND_910C
+from tests.fakes.erring_files import ErringRoot, ErringSysfs
 from tests.fakes.npusmi import CUTS, EMPTY, FEWER, GARBAGE, HANGS, MISSING, NOT_AVAILABLE, STATUS, FakeTool
 from tests.fakes.nvml import models as nvml_models
 from tests.fakes.nvml.models import A100, H100
 from tests.fakes.state import FakeState
-from tests.fakes.sysfs_tree import add_function
+from tests.fakes.sysfs_tree import add_function, add_hca
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
@@ -37,7 +38,7 @@ class Asked:
     codes: Sequence[int | str]
     """Errors that can pass: none says that there is no such thing."""
     changing: Sequence[str] = ()
-    """The functions that make and remove what claims have; they err more often."""
+    """The functions that err more often: those that make and remove what claims have."""
     meant: Collection[tuple[str, int | str]] = frozenset()
     """The functions, each with such an error that is a fact where this function says it."""
     subjects: Sequence[str] = ()
@@ -56,6 +57,21 @@ class VendorMachine(ABC):
     @abstractmethod
     def fake(self) -> FakeState:
         """The state of what is asked first, in whose calls the plugin is killed."""
+
+    @property
+    @abstractmethod
+    def sysfs(self) -> ErringSysfs:
+        """The kernel's view of the machine. Its state has the errors of device files, too."""
+
+    @property
+    def files(self) -> Asked:
+        """The files that are asked beside ``asked``."""
+        cards = ["mlx5_0", "mlx5_1", *self.sysfs.names("bus/pci/devices"), *self.device_files()]
+        return Asked(self.sysfs.state, _FILE_ERRORS, ("way", "read", "device"), _FILE_FACTS, cards)
+
+    @abstractmethod
+    def device_files(self) -> Sequence[str]:
+        """The names of the device files of cards."""
 
     @property
     @abstractmethod
@@ -83,6 +99,9 @@ class VendorMachine(ABC):
         """Let the first card fail for good, without a call that errs; returns its name."""
 
 
+_FILE_ERRORS = ("ENOENT", "EIO", "EIO", "EACCES", "EMFILE")
+_FILE_FACTS = frozenset((question, "ENOENT") for question in ("read", "listed", "is_there", "devices"))
+"""What is not there is so."""
 _NVML_CODES = (999, 999, 999, 4, 10, 16, 20, 15, 1, 18)
 _NVML_MEANT = frozenset({("nvmlDeviceSetMigMode", 16)})
 _NVML_CHANGING = (
@@ -107,6 +126,7 @@ class NvidiaMachine(VendorMachine):
     """Two cards of NVIDIA's, and NVML."""
 
     bench: NvidiaBench
+    erring: ErringSysfs
     strategies = ("", "", "timeSlicing", "mps", "hamiCore")
     resource = "nvidia.com/gpu"
 
@@ -116,9 +136,18 @@ class NvidiaMachine(VendorMachine):
         return self.bench.nvml
 
     @property
+    def sysfs(self) -> ErringSysfs:
+        """See ``VendorMachine``."""
+        return self.erring
+
+    def device_files(self) -> Sequence[str]:
+        """See ``VendorMachine``."""
+        return ["nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"]
+
+    @property
     def asked(self) -> Sequence[Asked]:
         """See ``VendorMachine``."""
-        return (Asked(self.fake, _NVML_CODES, _NVML_CHANGING, _NVML_MEANT, self._cards()),)
+        return Asked(self.fake, _NVML_CODES, _NVML_CHANGING, _NVML_MEANT, self._cards()), self.files
 
     def start(self, clock: VirtualClock) -> Hardware:
         """See ``VendorMachine``."""
@@ -174,7 +203,17 @@ class AscendMachine(VendorMachine):
     @property
     def asked(self) -> Sequence[Asked]:
         """See ``VendorMachine``."""
-        return (Asked(self.fake, _DCMI_CODES, _DCMI_CHANGING, subjects=[f"chip.{chip}" for chip in self._chips()]),)
+        chips = [f"chip.{chip}" for chip in self._chips()]
+        return Asked(self.fake, _DCMI_CODES, _DCMI_CHANGING, subjects=chips), self.files
+
+    @property
+    def sysfs(self) -> ErringSysfs:
+        """See ``VendorMachine``."""
+        return self.machine.sysfs
+
+    def device_files(self) -> Sequence[str]:
+        """See ``VendorMachine``."""
+        return [f"davinci{number}" for number in range(4)]
 
     def start(self, clock: VirtualClock) -> Hardware:
         """See ``VendorMachine``."""
@@ -227,7 +266,8 @@ class ToolMachine(AscendMachine):
         """See ``VendorMachine``."""
         chips = [f"chip {card}/{chip}" for card, chip in self.tool.chips]
         meant = {(topic, FEWER) for topic in ("info -t board", "info -t memory")} | {("info -m", NOT_AVAILABLE)}
-        return (Asked(self.fake, _TOOL_ERRORS, ("info -m", "info -t board", "info -t memory"), meant, chips),)
+        tool = Asked(self.fake, _TOOL_ERRORS, ("info -m", "info -t board", "info -t memory"), meant, chips)
+        return tool, self.files
 
     def start(self, clock: VirtualClock) -> Hardware:
         """See ``VendorMachine``."""
@@ -279,6 +319,7 @@ def _tool(folder: Path, name: str, board: int, chips: int, memory: Mapping[str, 
         )
         machine.files.more.add(f"davinci{number}")
         add_function(folder / "sys", f"pci0000:{0x80 + number:02x}", bus_id, numa_node=card)
+    _add_fabric(folder)
     return ToolMachine(machine, tool)
 
 
@@ -287,7 +328,19 @@ def _nvidia(folder: Path, mig: MigUse, model: nvml_models.Model, **state: str | 
     for card in range(2):
         bench.machine.add(model, uuid=f"GPU-00000000-0000-4000-8000-00000000000{card}")
     bench.nvml.change({key.replace("_", "."): value for key, value in state.items()})
-    return NvidiaMachine(bench)
+    for card in range(2):
+        bus_id = bench.nvml.state()[f"gpu.{card}.pci"].lower()
+        add_function(folder / "sys", f"pci0000:{0x80 + card:02x}", bus_id, numa_node=card)
+    _add_fabric(folder)
+    sysfs = bench.sysfs = ErringSysfs(str(folder / "sys"))
+    bench.root = ErringRoot(bench.machine.host, sysfs.state)
+    return NvidiaMachine(bench, sysfs)
+
+
+def _add_fabric(folder: Path) -> None:
+    """An HCA beside the first two cards each."""
+    for number in range(2):
+        add_hca(folder / "sys", f"mlx5_{number}", f"pci0000:{0x80 + number:02x}", f"0000:{0xF0 + number:02x}:00.0")
 
 
 def _ascend(folder: Path, model: dcmi_models.Model, cards: int = 2, **state: str | int) -> AscendMachine:
@@ -295,6 +348,7 @@ def _ascend(folder: Path, model: dcmi_models.Model, cards: int = 2, **state: str
     for _ in range(cards):
         machine.add(model)
     machine.dcmi.change({key.replace("_", "."): value for key, value in state.items()})
+    _add_fabric(folder)
     return AscendMachine(machine)
 
 

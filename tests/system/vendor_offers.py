@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from driver.model import AttributeValue, Capacity, CounterSet, Device, Version
 from driver.quantity import Quantity
 from kubeletplugin.inventory import Inventory
+from tests.system.vendor_pods import parts_of
 
 _UNKNOWN: tuple[AttributeValue, ...] = ("", "unknown", -1, Version("0.0.0"))
 """Values of attributes that are not known."""
@@ -29,6 +30,8 @@ class Offers:
 
     def __init__(self) -> None:
         self._now = _Offered()
+        self._failed: frozenset[str] = frozenset()
+        """Names of the cards that had failed when this was offered."""
         self._true: list[_Offered] = []
         self._ever: set[str] = set()
 
@@ -43,13 +46,31 @@ class Offers:
         """Note that the plugin knows what is true now."""
         self._true = [_Offered.of(inventory)]
 
+    def started(self) -> None:
+        """Note that a new plugin has started, which knows nothing."""
+        self._now = _Offered()
+
+    def forgets(self, inventory: Inventory) -> Sequence[str]:
+        """What has been offered last of devices, is still true, and would not be offered any more with these.
+
+        A card that failed may be one of an earlier run of the plugin, and what was known of it too.
+        """
+        devices, true = _Offered.of(inventory).devices, self._true[-1].devices
+        return [
+            f"{name} of {device}: {value}"
+            for device, before in self._now.devices.items()
+            if device in devices and device in true and parts_of(device)[0] not in self._failed
+            for name, value in before.attributes.items()
+            if value == true[device].attributes.get(name) and devices[device].attributes.get(name) != value
+        ]
+
     def publish(self, inventory: Inventory, failed: frozenset[str]) -> Sequence[str]:
         """Note what is offered; returns what of it was not true at any time since the plugin last knew everything.
 
         Args:
             failed: names of the cards whose devices have a taint, and are there for those that have them.
         """
-        self._now = _Offered.of(inventory)
+        self._now, self._failed = _Offered.of(inventory), failed
         self._ever |= self._now.devices.keys()
         divided = {
             each.counter_set for device in self._now.devices.values() if _is_part(device) for each in device.consumes

@@ -14,6 +14,8 @@ from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, HardwarePorts, Health, Use
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
+from kubeletplugin.hardware.infiniband import Attachments
+from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.inventory import Inventory
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare import Preparer
@@ -89,6 +91,7 @@ class VendorPlugin:
     Args:
         find: makes the backend; called when it is first needed.
         files: outlive the run.
+        sysfs: of the machine, to find its InfiniBand fabric.
         hands: what other programs hand out; None if nothing asks for it.
     """
 
@@ -98,6 +101,7 @@ class VendorPlugin:
         find: Callable[[], Hardware],
         files: Files,
         log: Logger,
+        sysfs: Sysfs,
         hands: OtherHands | None = None,
     ):
         self._clock = rig.clock
@@ -108,7 +112,8 @@ class VendorPlugin:
 
         def found() -> CombinedHardware:
             hardware = AnnouncedHardware(find(), lambda: self.announce())
-            return CombinedHardware([BackendChoice("vendor", lambda: True, lambda: hardware)])
+            infiniband = Attachments(sysfs, (), rig.clock, log)
+            return CombinedHardware([BackendChoice("vendor", lambda: True, lambda: hardware)], infiniband.attached)
 
         guarded = GuardedHardware(found, rig.clock, 0, 0, threads=_AtOnce())
         context = replace(rig.context(files=files), hardware=HardwarePorts(guarded, guarded), log=log)

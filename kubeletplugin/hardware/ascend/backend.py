@@ -12,7 +12,7 @@ from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance
 from kubeletplugin.hardware.answer import if_read
 from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
-from kubeletplugin.hardware.ascend.cards import Npu, PciLocation, npus_of
+from kubeletplugin.hardware.ascend.cards import Npu, npus_of
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
@@ -24,6 +24,7 @@ from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.places import Places
 from kubeletplugin.hardware.port import CardGone, CardState, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.readings import Readings, together
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -66,6 +67,9 @@ class AscendHardware(Hardware):
         self._tool = npusmi.NpuSmi(host.npu_smi, host.devices, host.clock) if host.npu_smi else None
         self._host = host
         self._log = log
+        self._places = Places(host.sysfs)
+        self._files: dict[str, str] = {}
+        """What was known last of each chip's device file, by its hardware id; see ``_without_file``."""
         self._lock = threading.Lock()
         self._reported: frozenset[str] = frozenset()
         self._known: dict[str, Npu] = {}
@@ -194,14 +198,11 @@ class AscendHardware(Hardware):
                 raise
             self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
             node = self._tool.node()
-        there = [chip for chip in node.chips if self._host.devices.find(container.chip_file(chip.physical_id)[0])]
-        missing = [
-            f"chip {chip.vdie} ({chip.name}): the node has no device file /dev/{chip.device}"
-            for chip in node.chips
-            if chip not in there
-        ]
-        locations = {bus_id: self._location(bus_id) for chip in there if (bus_id := if_read(chip.bus_id))}
-        found = npus_of(replace(node, chips=tuple(there)), locations)
+        reasons = {chip.vdie: self._without_file(chip) for chip in node.chips}
+        there = [chip for chip in node.chips if not reasons[chip.vdie]]
+        missing = [f"chip {vdie}: {why}" for vdie, why in reasons.items() if why]
+        places = {bus_id: self._places.of(bus_id) for chip in there if (bus_id := if_read(chip.bus_id))}
+        found = npus_of(replace(node, chips=tuple(there)), places)
         self._report([*missing, *found.problems])
         with self._lock:
             self._known = {npu.card.uuid: npu for npu in found.npus}
@@ -249,9 +250,14 @@ class AscendHardware(Hardware):
         unread = [why for chip in npu.chips for why in (*chip.unread, *self._discovery.unread(_die(chip)))]
         return faults.with_unread(health, tuple(dict.fromkeys(unread)))
 
-    def _location(self, bus_id: str) -> PciLocation:
-        way = self._host.sysfs.path_of(bus_id)
-        return PciLocation(way[0] if way else "", self._host.sysfs.numa_node(bus_id))
+    def _without_file(self, chip: Chip) -> str:
+        """Why containers cannot have the chip's device file; "" if they can, or could when it was looked at last."""
+        try:
+            why = "" if self._host.devices.find(chip.device) else f"the node has no device file /dev/{chip.device}"
+        except OSError as error:
+            return self._files.get(chip.vdie, f"its device file cannot be looked at: {error}")
+        self._files[chip.vdie] = why
+        return why
 
     def _has(self, path: str) -> bool:
         return (Path(self._host.root) / path.lstrip("/")).exists()

@@ -9,15 +9,7 @@ from kubeletplugin.hardware.ascend.generations import Generation, generation_of
 from kubeletplugin.hardware.ascend.templates import memory_of, scheme_of
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
-
-
-@dataclass(frozen=True, slots=True)
-class PciLocation:
-    """Location of a PCI function in the machine."""
-
-    root: str = ""
-    """``pci0000:c0``; "" if it is not known."""
-    numa_node: int | None = None
+from kubeletplugin.hardware.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +51,11 @@ class Npus:
     """Why there may be further cards: what they are is not known."""
 
 
-def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> Npus:
+def npus_of(node: Node, places: Mapping[str, Place]) -> Npus:
     """The cards of a node.
 
     Args:
-        locations: by PCI address.
+        places: by PCI address.
     """
     npus: list[Npu] = []
     problems, unknown = list(node.faults), list[str]()
@@ -79,13 +71,13 @@ def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> Npus:
             continue
         if generation.in_pairs and node.independent is not True:
             if len(chips) == count == 2:
-                npus.append(_npu(chips, generation, node, locations))
+                npus.append(_npu(chips, generation, node, places))
             else:
                 problems.append(f"card {card_id}: {len(chips)} of its {count} dies can be used, and both are needed")
             continue
         for chip in chips:
             scheme, warnings = scheme_of(chip, generation)
-            npus.append(_npu((chip,), generation, node, locations, scheme))
+            npus.append(_npu((chip,), generation, node, places, scheme))
             problems += warnings
     ordered = sorted(npus, key=lambda npu: npu.card.index)
     return Npus(tuple(ordered), (*problems, *unknown), (*node.silent, *unknown))
@@ -95,13 +87,13 @@ def _npu(
     chips: Sequence[Chip],
     generation: Generation,
     node: Node,
-    locations: Mapping[str, PciLocation],
+    places: Mapping[str, Place],
     scheme: Answer[Scheme] = LACKS,
 ) -> Npu:
     """A card with these chips. Two have no scheme: a vNPU is a part of one die, which the node's policy gives to nobody
     alone."""
     memory = _sum([memory_of(chip, generation) for chip in chips])
-    card = _card(chips, generation, node, locations)
+    card = _card(chips, generation, node, places)
     card = replace(card, memory_mib=if_read(memory) or 0, scheme=if_read(scheme))
     if isinstance(scheme, Unread):
         card = replace(card, partitions_unread=f"{scheme.why}; it is asked again")
@@ -119,10 +111,10 @@ def _sum(amounts: Sequence[Answer[int]]) -> Answer[int]:
     return total
 
 
-def _card(chips: Sequence[Chip], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Card:
+def _card(chips: Sequence[Chip], generation: Generation, node: Node, places: Mapping[str, Place]) -> Card:
     first = min(chips, key=lambda chip: chip.physical_id)
     bus_id = if_read(first.bus_id) or ""
-    location = locations.get(bus_id, PciLocation())
+    place = places.get(bus_id, Place())
     pods = {if_read(chip.super_pod) for chip in chips}
     pod = pods.pop() if len(pods) == 1 else None
     return Card(
@@ -134,8 +126,8 @@ def _card(chips: Sequence[Chip], generation: Generation, node: Node, locations: 
         architecture="Da Vinci",
         memory_mib=0,
         pci_bus_id=bus_id,
-        pcie_root=location.root,
+        pcie_root=place.root,
         driver_version=node.driver_version,
-        numa_node=location.numa_node,
+        numa_node=place.numa_node,
         nvlink_domain="" if pod is None else f"super-pod-{pod}",
     )

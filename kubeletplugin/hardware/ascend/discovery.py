@@ -105,8 +105,10 @@ class Discovery:
         for card in cards:
             try:
                 count = known.latest(("card", card), "chips", partial(dcmi.ask, dcmi.chips_on, card))
-            except DcmiError as error:  # it is gone
+            except DcmiError as error:  # it is gone, or not ready
                 problems.append(f"card {card}: {error}")
+                if _is_not_ready(error):
+                    silent.append(problems[-1])
                 continue
             problems += [f"card {card}: {why}" for why in known.unread(("card", card))]
             if count is LACKS or isinstance(count, Unread):

@@ -23,6 +23,7 @@ from kubeletplugin.hardware.nvidia.toolkit import ToolkitFiles
 from kubeletplugin.hardware.sysfs import Sysfs
 
 _LIBRARY = "libnvidia-ml.so.1"
+DEFAULT_SYSFS = Sysfs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class NvidiaNode:
     linker: Linker = "hook"
     mig: MigUse = "dynamic"
     proc: str = "/proc"
-    sys: str = "/sys"
+    sys: Sysfs = DEFAULT_SYSFS
     nvml: str = ""
     """Path of the library; by default it is looked for in the driver's files."""
 
@@ -82,7 +83,7 @@ def nvidia_hardware(
     )
     parts = Parts(
         nvml=nvml,
-        finder=Finder(nvml, Sysfs(node.sys), clock, ask),
+        finder=Finder(nvml, node.sys, clock, ask),
         watch=HealthWatch(nvml, run, ask),
         nodes=DeviceNodes(node.root, node.proc),
         driver_files=of_driver,

@@ -85,6 +85,8 @@ class NvidiaHardware(Hardware):
         """The partitions of each card that were offered last, by uuid."""
         self._faults: dict[str, Mapping[str, Health]] = {}
         """The health of each card's partitions with faults as it was read last, by uuid."""
+        self._without_nodes: dict[str, str] = {}
+        """What was known last of each card's device nodes, by uuid; see ``_missing``."""
         self._unread: tuple[str, ...] = ()
         self._guessed: frozenset[str] = frozenset()
         """Uuids of the cards whose driver does not report the placements of MIG instances."""
@@ -92,7 +94,7 @@ class NvidiaHardware(Hardware):
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``. A card without device nodes is left out; a lost card stays."""
         found = self._finder.find()
-        missing = {card.uuid: why for card in found.cards if (why := self._nodes.missing(card))}
+        missing = {card.uuid: why for card in found.cards if (why := self._missing(card))}
         self._report(found, missing)
         away = found.lost.keys() | found.silent.keys()
         self._unread = (*_unread(found), *(why for uuid, why in missing.items() if uuid not in away))
@@ -276,6 +278,14 @@ class NvidiaHardware(Hardware):
         places = {(a.profile, a.start) for each in found if isinstance(a := each.action, MigInstance) and each.complete}
         parts = tuple(part for part in scheme.partitions if (part.profile, part.slot) in places)
         return replace(scheme, partitions=parts) if parts else None
+
+    def _missing(self, card: Card) -> str:
+        """Why containers cannot have the card's device nodes; "" if they can. What was seen last holds."""
+        try:
+            why = self._without_nodes[card.uuid] = self._nodes.missing(card)
+        except TransientFault as fault:
+            return self._without_nodes.get(card.uuid, str(fault))
+        return why
 
     def _excluded(self, card: Card, gpu: GpuFacts, mode: bool | None) -> Mapping[Offer, str]:
         if missing := self._nodes.missing(card):

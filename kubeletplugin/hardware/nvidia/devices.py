@@ -28,7 +28,11 @@ class DeviceNodes:
         self._proc = Path(proc)
 
     def missing(self, card: Card) -> str:
-        """A message with the missing device node of a card, and the remedy; "" if none is missing."""
+        """A message with the missing device node of a card, and the remedy; "" if none is missing.
+
+        Raises:
+            TransientFault: one cannot be looked at.
+        """
         for path in (*_NEEDED, _of(card)):
             if self._root.device(path) is None:
                 return f"{path} is missing; load the driver's modules, or run nvidia-modprobe -u -c {card.index}"
@@ -38,7 +42,7 @@ class DeviceNodes:
         """The device nodes with which a container uses a card.
 
         Raises:
-            TransientFault: one is missing.
+            TransientFault: one is missing, or cannot be looked at.
         """
         if missing := self.missing(card):
             raise TransientFault(f"card {card.name}: {missing}")

@@ -16,6 +16,8 @@ from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlError
 from kubeletplugin.hardware.nvidia.nvml.reading import count, is_divided, read_gpu, read_identity, read_system
 from kubeletplugin.hardware.nvidia.schemes import knows_placements, says_placements
+from kubeletplugin.hardware.place import Place
+from kubeletplugin.hardware.places import Places
 from kubeletplugin.hardware.sysfs import Sysfs
 
 _AGAIN_SECONDS = 1.0
@@ -75,7 +77,7 @@ class Finder:
 
     def __init__(self, nvml: Nvml, sysfs: Sysfs, clock: Clock, ask: Ask = call_directly):
         self._nvml = nvml
-        self._sysfs = sysfs
+        self._places = Places(sysfs)
         self._clock = clock
         self._ask = ask
         self._lock = threading.Lock()
@@ -83,8 +85,6 @@ class Finder:
         self._known: dict[str, _Known] = {}
         self._silent: dict[str, float] = {}
         """Since when cards could not be read, by uuid; seconds of ``Clock.monotonic``."""
-        self._places: dict[str, tuple[str, int | None]] = {}
-        """PCIe root and NUMA node by bus id, as they were read last."""
 
     def find(self) -> FoundCards:
         """The cards now.
@@ -186,12 +186,9 @@ class Finder:
         return tuple(sorted(cards, key=lambda card: card.index))
 
     def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
-        bus_id = if_read(gpu.bus_id) or ""
-        way, numa = self._sysfs.path_of(bus_id), self._sysfs.numa_node(bus_id)
-        root, node = self._places.get(bus_id, ("", None))
-        # A file of sysfs that cannot be read now says nothing, and a card does not move.
-        place = self._places[bus_id] = way[0] if way else root, node if numa is None else numa
-        return card_from(gpu, system, domain, *place)
+        bus_id = if_read(gpu.bus_id)
+        place = self._places.of(bus_id) if bus_id else Place()
+        return card_from(gpu, system, domain, place.root, place.numa_node)
 
 
 def _is_lost(error: TransientFault) -> bool:

@@ -1,9 +1,12 @@
 """The driver's files on the host, as this process sees them."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import Final
 
+from driver.errors import TransientFault
 from kubeletplugin.hardware.devices import node_of
 from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.hostlinks import resolved
@@ -40,6 +43,9 @@ BINARY_FOLDERS = (
 )
 
 
+_ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+
+
 class DriverRoot:
     """The files of a driver below its root on the host: ``/``, or that of a driver container.
 
@@ -66,9 +72,12 @@ class DriverRoot:
         """The file of the root itself, behind links, as this process sees it; None if it is not there.
 
         An absolute link is one of a driver container's own files, or else of the host's.
+
+        Raises:
+            TransientFault: it cannot be looked at.
         """
         for top, inside in ((str(self._here).rstrip("/"), path), (self._top, self.on_host(path))):
-            with suppress(OSError):
+            with suppress(*_ABSENT), _looking_at(inside):
                 return Path(f"{top}{resolved(top, inside)}")
         return None
 
@@ -110,20 +119,36 @@ class DriverRoot:
         return self.found(path) is not None
 
     def device(self, path: str) -> DeviceNode | None:
-        """A device node of the host, such as ``/dev/nvidia0``; None if it is not there."""
+        """A device node of the host, such as ``/dev/nvidia0``; None if it is not there.
+
+        Raises:
+            TransientFault: it cannot be looked at.
+        """
         own = self.seen(path)
-        at_root = own.exists()
-        seen = own if at_root else self._dev / PurePosixPath(path).relative_to("/dev")
-        return self.node(seen, path, self.on_host(path) if at_root else path)
+        with _looking_at(path):
+            at_root = own.exists()
+            seen = own if at_root else self._dev / PurePosixPath(path).relative_to("/dev")
+            return self.node(seen, path, self.on_host(path) if at_root else path)
 
     def node(self, seen: Path, path: str, host_path: str) -> DeviceNode | None:
-        """The device node that this process sees there; None if there is none."""
+        """The device node that this process sees there; None if there is none. Raises OSError."""
         try:
             return node_of(seen.stat(), path, host_path)
-        except OSError:
+        except _ABSENT:
             return None
 
     def _names(self, folder: str, pattern: str) -> Iterator[str]:
-        with suppress(OSError):
-            if (found := self.found(folder)) is not None:
-                yield from sorted(path.name for path in found.glob(pattern))
+        if (found := self.found(folder)) is None:
+            return
+        with suppress(*_ABSENT), _looking_at(folder):
+            yield from sorted(path.name for path in found.iterdir() if fnmatchcase(path.name, pattern))
+
+
+@contextmanager
+def _looking_at(path: str) -> Iterator[None]:
+    try:
+        yield
+    except _ABSENT:
+        raise
+    except OSError as error:
+        raise TransientFault(f"{path} of the host cannot be looked at: {error}") from error

@@ -4,29 +4,33 @@ from pathlib import Path
 
 import pytest
 
+from kubeletplugin.hardware.answer import LACKS, Unread
+from kubeletplugin.hardware.place import Place
+from kubeletplugin.hardware.places import Places
 from kubeletplugin.hardware.sysfs import Sysfs
+from tests.fakes.erring_files import ErringSysfs
 from tests.fakes.sysfs_tree import add_function, add_hca
 
 
 def test_the_way_to_a_function_starts_at_its_root_complex(tmp_path: Path) -> None:
     add_function(tmp_path, "pci0000:15", "0000:15:01.0", "0000:18:00.0", numa_node=1)
-    assert Sysfs(str(tmp_path)).path_of("0000:18:00.0") == ("pci0000:15", "0000:15:01.0", "0000:18:00.0")
+    assert Sysfs(str(tmp_path)).way_of("0000:18:00.0") == ("pci0000:15", "0000:15:01.0", "0000:18:00.0")
     assert Sysfs(str(tmp_path)).numa_node("0000:18:00.0") == 1
 
 
 def test_the_way_to_an_hca_ends_at_its_function(tmp_path: Path) -> None:
     add_hca(tmp_path, "mlx5_0", "pci0000:15", "0000:19:00.0")
-    assert Sysfs(str(tmp_path)).pci_path("class/infiniband/mlx5_0") == ("pci0000:15", "0000:19:00.0")
+    assert Sysfs(str(tmp_path)).way("class/infiniband/mlx5_0") == ("pci0000:15", "0000:19:00.0")
 
 
 def test_a_root_complex_can_have_a_domain_of_more_than_four_digits(tmp_path: Path) -> None:
     add_function(tmp_path, "pci10000:00", "10000:00:02.0")
-    assert Sysfs(str(tmp_path)).path_of("10000:00:02.0") == ("pci10000:00", "10000:00:02.0")
+    assert Sysfs(str(tmp_path)).way_of("10000:00:02.0") == ("pci10000:00", "10000:00:02.0")
 
 
 @pytest.mark.parametrize("bus_id", ["0000:99:00.0", "", "../../etc"])
 def test_a_function_that_does_not_exist_has_no_way(tmp_path: Path, bus_id: str) -> None:
-    assert Sysfs(str(tmp_path)).path_of(bus_id) == ()
+    assert Sysfs(str(tmp_path)).way_of(bus_id) in (LACKS, ())
     assert Sysfs(str(tmp_path)).numa_node(bus_id) is None
 
 
@@ -37,4 +41,29 @@ def test_a_node_without_numa_has_no_numa_node(tmp_path: Path) -> None:
 
 def test_a_machine_without_sysfs_has_nothing(tmp_path: Path) -> None:
     sysfs = Sysfs(str(tmp_path / "absent"))
-    assert (sysfs.names("class"), sysfs.text("class/x"), sysfs.exists("class")) == ((), "", False)
+    assert (sysfs.names("class"), sysfs.text("class/x"), sysfs.is_there("class")) == ((), "", LACKS)
+
+
+def test_what_cannot_be_read_is_no_answer(tmp_path: Path) -> None:
+    add_function(tmp_path, "pci0000:15", "0000:18:00.0", numa_node=1)
+    sysfs = ErringSysfs(str(tmp_path))
+    sysfs.state.change({"fault.read": "EIO", "fault.way": "EACCES", "fault.listed": "ENODEV"})
+    numa = sysfs.read("bus/pci/devices/0000:18:00.0/numa_node")
+    assert isinstance(numa, Unread)
+    assert numa.why == f"{tmp_path}/bus/pci/devices/0000:18:00.0/numa_node: Input/output error"
+    assert isinstance(sysfs.way_of("0000:18:00.0"), Unread)
+    assert sysfs.listed("bus") is LACKS
+
+
+@pytest.mark.parametrize("error", ["ENOENT", "EIO"])
+def test_a_function_stays_where_it_was_while_its_files_do_not_answer(tmp_path: Path, error: str) -> None:
+    add_function(tmp_path, "pci0000:15", "0000:18:00.0", numa_node=1)
+    sysfs = ErringSysfs(str(tmp_path))
+    places = Places(sysfs)
+    there = Place(("pci0000:15", "0000:18:00.0"), 1)
+    assert places.of("0000:18:00.0") == there
+    sysfs.state.change({"fault.read": error, "fault.way": error})
+    assert places.of("0000:18:00.0") == there
+    assert Places(sysfs).of("0000:18:00.0").root == ""
+    sysfs.state.change({"fault": None})
+    assert places.of("0000:18:00.0") == there

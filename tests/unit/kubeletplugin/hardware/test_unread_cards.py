@@ -70,6 +70,21 @@ def test_nothing_is_left_out_of_a_node_that_answers_and_no_card_is_taken_for_ano
     assert hardware.unread_cards() == ()
 
 
+def test_a_board_that_starts_is_not_one_that_the_node_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DCMI", str(tmp_path / "dcmi"))
+    fake, start, _ = _ascend(tmp_path)
+    first, _ = start().cards()
+    fake.change({"fault.dcmi_get_device_id_in_card.3": NOT_READY})
+    hardware = start()
+    assert [card.name for card in hardware.cards()] == ["npu-1"]
+    assert ["dcmi_get_device_id_in_card" in why for why in hardware.unread_cards()] == [True]
+    fake.change({"fault.dcmi_get_device_id_in_card": NOT_READY})
+    with pytest.raises(TransientFault):
+        hardware.observe(first)
+
+
 class Silent(SimulatedHardware):
     """A backend that could not read its only card."""
 

@@ -21,7 +21,8 @@ def test_a_node_publishes_its_cards_under_its_own_name_and_owned_by_its_node() -
 
 
 def test_devices_say_what_runs_the_containers_of_their_node() -> None:
-    """As soon as the kubelet says it, and again after an upgrade of the runtime."""
+    """As soon as the kubelet says it, and after an upgrade of the runtime. A Node that is registered anew does not
+    say it for a while."""
     rig, one = running()
     name = "containerRuntime"
     assert not any(name in device["attributes"] for device in rig.devices().values())
@@ -30,6 +31,9 @@ def test_devices_say_what_runs_the_containers_of_their_node() -> None:
         rig.memory.patch(NODES, NODE, {"status": {"nodeInfo": info}}, subresource="status")
         one.run(30)
         assert {device["attributes"][name]["string"] for device in rig.devices().values()} == {runtime}
+    rig.memory.patch(NODES, NODE, {"status": {"nodeInfo": None}}, subresource="status")
+    one.run(30)
+    assert {device["attributes"][name]["string"] for device in rig.devices().values()} == {"containerd://2.1.4"}
 
 
 def test_a_node_without_cards_publishes_one_empty_slice() -> None:

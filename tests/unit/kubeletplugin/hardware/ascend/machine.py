@@ -12,30 +12,38 @@ from kubeletplugin.hardware.ascend.npusmi import Run
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
-from kubeletplugin.hardware.sysfs import Sysfs
 from simulation.clock import VirtualClock
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import Model
+from tests.fakes.erring_files import ErringSysfs, raise_for
+from tests.fakes.state import MemoryState
 from tests.fakes.sysfs_tree import add_function
 
 MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 
 
 class FakeDeviceFiles(DeviceFiles):
-    """The device files that the drivers of the fake libraries make."""
+    """The device files that the drivers of the fake libraries make.
+
+    Calls are ``device``, about a name, and ``devices``; they err as those of ``ErringSysfs``.
+    """
 
     def __init__(self, fake: FakeDcmi):
         super().__init__()
+        self.state = MemoryState()
         self._fake = fake
         self.missing: set[str] = set()
         self.more: set[str] = set()
 
     def find(self, name: str, as_name: str = "") -> DeviceNode | None:
-        if name not in self._names():
+        how = self.state.called("device", name)
+        if how == "ENOENT" or name not in self._names():
             return None
+        raise_for(how, f"/dev/{name}")
         return DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", 236, sum(name.encode()))
 
     def numbers(self, prefix: str) -> tuple[int, ...]:
+        raise_for(self.state.called("devices"), "/dev")
         digits = (name.removeprefix(prefix) for name in self._names() if name.startswith(prefix))
         return tuple(sorted(int(each) for each in digits if each.isdecimal()))
 
@@ -53,6 +61,7 @@ class Machine:
         self.root = root
         self.dcmi = FakeDcmi(root / "dcmi")
         self.files = FakeDeviceFiles(self.dcmi)
+        self.sysfs = ErringSysfs(str(root / "sys"), self.files.state)
         self.clock = VirtualClock()
 
     def add(self, model: Model, **changes: str | int | None) -> list[int]:
@@ -83,7 +92,7 @@ class Machine:
         """A new instance of the backend, with a driver that lacks some functions."""
         return AscendHardware(
             Dcmi(library or str(self.dcmi.library(without))),
-            Host(Sysfs(str(self.root / "sys")), self.files, self.clock, str(self.root / "host"), run),
+            Host(self.sysfs, self.files, self.clock, str(self.root / "host"), run),
             logger("test"),
             Severities(levels, codes or {}),
             ask=ask,

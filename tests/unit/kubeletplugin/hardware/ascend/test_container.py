@@ -72,3 +72,29 @@ def test_the_drivers_files_that_the_host_has_are_mounted_read_only(machine: Mach
     assert [mount.host_path for mount in edits.mounts] == ["/usr/local/Ascend/driver/lib64", "/usr/local/bin/npu-smi"]
     assert all(mount.container_path == mount.host_path and "ro" in mount.options for mount in edits.mounts)
     assert edits.env == (("ASCEND_VISIBLE_DEVICES", "void"),)
+
+
+def test_a_chip_whose_device_file_cannot_be_looked_at_is_as_it_was(machine: Machine) -> None:
+    for _ in range(2):
+        machine.add(ASCEND_910B3)
+    known = machine.start()
+    cards = known.cards()
+    machine.files.state.change({"davinci1.fault": "EIO"})
+    assert known.cards() == cards
+    assert all(health.healthy for health in known.health().values())
+    new = machine.start()
+    assert new.cards() == cards[:1]
+    assert ["device file cannot be looked at" in why for why in new.unread_cards()] == [True]
+    machine.files.state.change({"davinci1": None})
+    assert new.cards() == cards
+    assert new.unread_cards() == ()
+
+
+@pytest.mark.parametrize("error", ["ENOENT", "EIO"])
+def test_a_chip_stays_where_it_was_while_sysfs_does_not_answer(machine: Machine, error: str) -> None:
+    machine.add(ASCEND_910B3)
+    hardware = machine.start()
+    cards = hardware.cards()
+    assert (cards[0].pcie_root, cards[0].numa_node) == ("pci0000:80", 0)
+    machine.sysfs.state.change({"fault.read": error, "fault.way": error})
+    assert hardware.cards() == cards

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from driver.observe import logger
@@ -10,8 +11,8 @@ from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
-from kubeletplugin.hardware.sysfs import Sysfs
 from simulation.clock import VirtualClock
+from tests.fakes.erring_files import ErringSysfs
 from tests.fakes.sysfs_tree import add_function, add_hca
 
 PROFILE = """
@@ -31,7 +32,8 @@ class Machine:
         for way in (("pci0000:15", "0000:18:00.0"), ("pci0000:97", "0000:9a:00.0"), ("pci0000:d7", "0000:db:00.0")):
             add_function(root, *way)
         backend = SimulatedHardware(profile_from(PROFILE, "profile"), "n1")
-        infiniband = Attachments(Sysfs(str(root)), exclude, self.clock, logger("test"))
+        self.sysfs = ErringSysfs(str(root))
+        infiniband = Attachments(self.sysfs, exclude, self.clock, logger("test"))
         self.hardware = CombinedHardware([BackendChoice("gpus", lambda: True, lambda: backend)], infiniband.attached)
 
     def attached(self) -> list[tuple[str, str]]:
@@ -103,3 +105,39 @@ def test_health_and_device_files_are_those_of_the_backend(tmp_path: Path) -> Non
     card = hardware.cards()[0]
     edits = hardware.of_card(card.uuid).edits(Use("claim", card), {})
     assert [node.path for node in edits.device_nodes] == ["/dev/lode/gpu-0"]
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        {"mlx5_0.fault.read": "EIO"},
+        {"mlx5_0.fault.way": "ENOENT"},
+        {"fault.listed": "EMFILE"},
+        {f"fault.{question}": "EIO" for question in ("read", "way", "listed")},
+    ],
+    ids=["file", "link", "folder", "all"],
+)
+def test_an_hca_that_cannot_be_read_keeps_its_rail_and_moves_no_other(tmp_path: Path, errors: dict[str, str]) -> None:
+    add_hca(tmp_path, "mlx5_0", "pci0000:15", "0000:19:00.0")
+    add_hca(tmp_path, "mlx5_1", "pci0000:97", "0000:99:00.0")
+    machine = Machine(tmp_path)
+    known = machine.attached()
+    assert [rail for _, rail in known] == ["rail-0", "rail-1", "rail-7"]
+    machine.sysfs.state.change(errors)
+    machine.clock.advance(READ_AGAIN_SECONDS)
+    with capture_logs() as logs:
+        assert machine.attached() == known
+        machine.clock.advance(READ_AGAIN_SECONDS)
+        assert machine.attached() == known
+    assert ["cannot be read" in line["event"] for line in logs] == [True]
+    machine.sysfs.state.change(dict.fromkeys(errors))
+    machine.clock.advance(READ_AGAIN_SECONDS)
+    assert machine.attached() == known
+
+
+def test_no_rail_is_told_while_an_hca_was_never_read(tmp_path: Path) -> None:
+    add_hca(tmp_path, "mlx5_0", "pci0000:15", "0000:19:00.0")
+    add_hca(tmp_path, "mlx5_1", "pci0000:97", "0000:99:00.0")
+    machine = Machine(tmp_path)
+    machine.sysfs.state.change({"mlx5_0.fault.read": "EIO"})
+    assert machine.attached() == [("", ""), ("", ""), ("", "rail-7")]

@@ -10,7 +10,9 @@ from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.backend import MigUse
+from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.readings import Measure
+from kubeletplugin.hardware.sysfs import Sysfs
 from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.machine import FakeMachine
@@ -51,6 +53,9 @@ class NvidiaBench:
         self.toolkit = toolkit
         self.library = FakeNvml.library(without)
         self.clock = VirtualClock()
+        self.sysfs = Sysfs("/missing")
+        self.root: DriverRoot | None = None
+        """The driver's files; None for those of the machine."""
         for _ in range(cards):
             self.machine.add(model)
 
@@ -65,13 +70,13 @@ class NvidiaBench:
         machine = self.machine
         node = NvidiaNode(
             host=machine.root,
-            root=machine.root,
+            root=self.root or machine.root,
             run_folder=machine.run,
             unit_prefix="lode.dev",
             toolkit=self.toolkit,
             mig=self.mig,
             proc=machine.proc,
-            sys="/missing",
+            sys=self.sysfs,
             nvml=str(self.library),
         )
         return nvidia_hardware(node, machine.commands, logger("test"), self.clock, ask)

@@ -1,13 +1,15 @@
 """On every host the driver's libraries are found, or it is said what to set; a hook is written where it can run."""
 
+import errno
+import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from cli.doctor.node_checks import check_node
 from cli.doctor.node_look import look
-from driver.errors import LodeError
+from driver.errors import LodeError, TransientFault
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwareRefusal
 from kubeletplugin.hardware.edits import Edits
@@ -135,3 +137,20 @@ def test_without_a_hook_the_links_are_mounted_and_a_variable_names_the_folders(t
         f"{folder}/{compiler}": f"{folder}/{compiler}",
     }
     assert not given.hooks
+
+
+@pytest.mark.parametrize("question", ["exists", "library", "libraries", "binary", "links_to", "device"])
+def test_a_file_of_the_host_that_cannot_be_looked_at_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    root = DriverRoot("/", str(tmp_path))
+
+    def fails(self: Path, **_: Any) -> os.stat_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(self))
+
+    monkeypatch.setattr(Path, "lstat", fails)
+    monkeypatch.setattr(Path, "stat", fails)
+    path = {"links_to": "/usr/lib64/libcuda.so.1", "device": "/dev/nvidia0"}.get(question, "/usr/lib64")
+    with pytest.raises(TransientFault, match="of the host cannot be looked at"):
+        getattr(root, question)(path)

@@ -12,7 +12,9 @@ from driver.kinds import EVERY_OFFER
 from kubeletplugin.hardware import Card, Hardware, Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.nvidia.backend import MigUse
+from tests.fakes.erring_files import ErringRoot
 from tests.fakes.nvml.models import A100, H100, L4, Model
+from tests.fakes.state import MemoryState
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
 UNKNOWN, TIMEOUT, RESET_REQUIRED, NO_PERMISSION, INSUFFICIENT_MEMORY = 999, 10, 16, 4, 20
@@ -363,3 +365,35 @@ def test_no_file_of_the_driver_is_given_while_its_version_was_never_said(bench_o
     fail(bench, "nvmlSystemGetDriverVersion", None)
     (again, _) = hardware.cards()
     assert hardware.edits(Use("claim", again), {}).mounts
+
+
+def erring_files(bench: NvidiaBench) -> MemoryState:
+    state = MemoryState()
+    bench.root = ErringRoot(bench.machine.host, state)
+    return state
+
+
+def test_a_device_node_that_cannot_be_looked_at_is_as_it_was(bench_of: Bench) -> None:
+    bench = bench_of()
+    files = erring_files(bench)
+    hardware = bench.start()
+    cards, state = hardware.cards(), hardware.observe(hardware.cards()[0])
+    files.change({"fault.device": "EIO"})
+    assert hardware.cards() == cards
+    assert hardware.unread_cards() == ()
+    assert all(health.healthy for health in hardware.health().values())
+    with pytest.raises(TransientFault, match="/dev/nvidiactl of the host cannot be looked at"):
+        hardware.observe(cards[0])
+    files.change({"fault.device": None})
+    assert hardware.observe(cards[0]) == state
+
+
+def test_a_card_whose_device_node_was_never_looked_at_is_left_out(bench_of: Bench) -> None:
+    bench = bench_of()
+    files = erring_files(bench)
+    hardware = bench.start()
+    files.change({"nvidia1.fault": "EACCES"})
+    assert [card.name for card in hardware.cards()] == ["gpu-0"]
+    assert ["/dev/nvidia1" in why for why in hardware.unread_cards()] == [True]
+    files.change({"nvidia1": None})
+    assert len(hardware.cards()) == 2
