@@ -20,10 +20,17 @@ def is_done(pod: Object) -> bool:
 
 
 class ResourceClaimController(FakeComponent):
-    """Creates claims from templates for pods, gated or not; deallocates and deletes those whose pods are done."""
+    """Creates claims from templates for pods, gated or not; deallocates and deletes those whose pods are done.
 
-    def __init__(self, api: Api, clock: Clock):
+    Args:
+        reserves_for_ended: as before Kubernetes 1.38, a pod that has ended gets its claims reserved again where others
+            keep them allocated. The real one does so as often as it has taken the reservation away, this one once.
+    """
+
+    def __init__(self, api: Api, clock: Clock, *, reserves_for_ended: bool = False):
         super().__init__(api, clock)
+        self._reserves_for_ended = reserves_for_ended
+        self._reserved_once: set[str] = set()
         self._created: dict[tuple[str, str], Object] = {}
         self._claims = self.watch(RESOURCE_CLAIMS, self._claim_changed)
         self._templates = self.watch(RESOURCE_CLAIM_TEMPLATES, self._template_changed)
@@ -59,8 +66,12 @@ class ResourceClaimController(FakeComponent):
         kind, namespace, name = key
         if kind == "pod":
             pod = self._pods.get(namespace, name)
-            if pod is not None and not is_deleting(pod) and not is_terminal(pod):
+            if pod is None or is_deleting(pod):
+                return
+            if not is_terminal(pod):
                 self._sync_pod(pod)
+            elif self._reserves_for_ended and pod["metadata"]["uid"] not in self._reserved_once:
+                self._reserve_again(pod)
         else:
             claim = self._claims.get(namespace, name)
             if claim is not None:
@@ -106,15 +117,34 @@ class ResourceClaimController(FakeComponent):
         cached = self._claims.get(namespace, name)
         return cached is not None or get_or_none(self.api, RESOURCE_CLAIMS, namespace, name) is not None
 
+    def _reserve_again(self, pod: Object) -> None:
+        """Reserve claims for a pod that has ended, once the reservations from before were taken away."""
+        entries = pod["spec"].get("resourceClaims") or []
+        claims = [self._claims.get(pod["metadata"]["namespace"], claim_name(pod, entry)) for entry in entries]
+        kept = [claim for claim in claims if claim and (claim.get("status") or {}).get("allocation") is not None]
+        if pod["spec"].get("nodeName") and any(not self._is_reserved(claim, pod) for claim in kept):
+            self._reserved_once.add(pod["metadata"]["uid"])
+            self._reserve(pod, entries)
+
+    @staticmethod
+    def _is_reserved(claim: Object, pod: Object) -> bool:
+        reserved = claim["status"].get("reservedFor") or []
+        return any(entry["uid"] == pod["metadata"]["uid"] for entry in reserved)
+
     def _reserve(self, pod: Object, entries: list[Object]) -> None:
-        """Reserve allocated claims for a pod that was bound without kube-scheduler."""
+        """Reserve allocated claims for a pod that was bound without kube-scheduler.
+
+        Not those in deletion: the API server refuses new users of them, however often the real one asks.
+        """
         namespace, name = name_key(pod)
         consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
         for entry in entries:
             claim = self._claims.get(namespace, claim_name(pod, entry))
-            status = (claim or {}).get("status") or {}
+            if claim is None or is_deleting(claim):
+                continue
+            status = claim.get("status") or {}
             reserved = status.get("reservedFor") or []
-            if claim and status.get("allocation") is not None and consumer["uid"] not in [r["uid"] for r in reserved]:
+            if status.get("allocation") is not None and consumer["uid"] not in [r["uid"] for r in reserved]:
                 changed = mutable_copy(claim)
                 changed["status"]["reservedFor"] = [*reserved, consumer]
                 self.api.update(RESOURCE_CLAIMS, changed, "status")

@@ -46,7 +46,8 @@ class KubeScheduler(FakeComponent):
         self._others = OtherDrivers(api, clock)
         self._bound: dict[str, str] = {}
         self._nodes = self.watch(NODES, lambda _: self._requeue_pods())
-        self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue_pods())
+        self._allocated: set[str] = set()
+        self._claims = self.watch(RESOURCE_CLAIMS, self._claim_changed)
         self._pods = self.watch(PODS, self._pod_changed)
 
     def _pod_changed(self, pod: Object) -> None:
@@ -54,6 +55,21 @@ class KubeScheduler(FakeComponent):
             self.queue.add(("pod", *name_key(pod)))
         else:
             self._requeue_pods()
+
+    def _claim_changed(self, claim: Object) -> None:
+        """Try the pods that name the claim, and all of them if devices became free."""
+        namespace, name = name_key(claim)
+        uid, present = claim["metadata"]["uid"], self._claims.get(namespace, name)
+        is_there = present is not None and present["metadata"]["uid"] == uid
+        if is_there and (claim.get("status") or {}).get("allocation") is not None:
+            self._allocated.add(uid)
+        elif uid in self._allocated:
+            self._allocated.discard(uid)
+            self._requeue_pods()
+            return
+        for pod in self._pods.all():
+            if name_key(pod)[0] == namespace and _names(pod, name) and self._needs_node(pod):
+                self.queue.add(("pod", *name_key(pod)))
 
     def _requeue_pods(self) -> None:
         for pod in self._pods.all():
@@ -230,6 +246,11 @@ class KubeScheduler(FakeComponent):
                 subresource="status",
                 patch_type="strategic",
             )
+
+
+def _names(pod: Object, claim: str) -> bool:
+    """Whether the pod uses the claim of this name in its namespace."""
+    return any(claim_name(pod, entry) == claim for entry in pod["spec"].get("resourceClaims") or [])
 
 
 def filter_reason(pod: Object, node: Object, present: Iterable[Object]) -> str:

@@ -34,5 +34,6 @@ closed_devices           devices that nobody else is let go on
 closed_nodes             nodes that a condition closes
 device_status_checks     what the status of an allocated claim says about its devices
 hostile                  objects with hostile values, which programs read beside the stored ones
+kubernetes_version       the version of Kubernetes of a history, and its controllers
 event_log                the latest lines of a cluster's log, and counts of writes
 """

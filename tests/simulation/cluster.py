@@ -21,12 +21,9 @@ from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut, meeting_removals
 from simulation.invariants import Invariants, Violation
-from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
+from simulation.kubernetes.admission import CONTROLLER, AdmissionApi
 from simulation.kubernetes.component import FakeComponent
-from simulation.kubernetes.garbage_collector import GarbageCollector
-from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.kubelet import Kubelet
-from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode, registered_node
 from simulation.programs import (
@@ -49,6 +46,8 @@ from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
 from tests.simulation.eviction_webhooks import Webhooks
 from tests.simulation.hardware import NodeHardware, profile_of
 from tests.simulation.hostile import HostileApi, HostileObjects
+from tests.simulation.kubernetes_version import controllers as kubernetes_controllers
+from tests.simulation.kubernetes_version import drawn
 from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
@@ -95,6 +94,7 @@ class SimulatedCluster:
         self.settings = settings or Settings()
         self.names = self.settings.names
         self.api = meeting_removals(MemoryApi(self.clock, seed=seed, custom=custom), seed)
+        self.api.upgrade(drawn(seed))
         self.hostile = HostileObjects(self.api, self.log)
         """What controllers read besides; may be changed at any time."""
         self.access = Access(self.log)
@@ -133,7 +133,7 @@ class SimulatedCluster:
         for name, profile in nodes.items():
             self.add_node(name, profile, (labels or {}).get(name, {}))
         self._add_kubernetes()
-        for name, build in (components or {}).items():
+        for name, build in {**kubernetes_controllers(drawn(seed)), **(components or {})}.items():
             self.slots.add(name, self._component_builder(name, build))
         self._controllers = [slot for name, slot in self.slots.items() if name.startswith("controller-")]
         self.faults = faults
@@ -255,9 +255,6 @@ class SimulatedCluster:
             return KubeScheduler(api, self.clock, binding.bind)
 
         add("kube-scheduler", scheduler)
-        add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
-        add("job-controller", lambda p: JobController(self._fake_api(p, "job-controller"), self.clock))
-        add("garbage-collector", lambda p: GarbageCollector(self._fake_api(p, "garbage-collector"), self.clock))
 
     def _component_builder(
         self, name: str, build: Callable[[Api, Clock], FakeComponent]

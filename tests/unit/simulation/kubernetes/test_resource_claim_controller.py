@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
 
@@ -93,3 +93,34 @@ def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim_reserved(rig
     rig.api.bind("default", "p", "n1")
     rig.settle()
     assert [c["uid"] for c in rig.claims()[0]["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
+
+
+@pytest.mark.parametrize(("reserves_for_ended", "times"), [(False, 0), (True, 1)])
+def test_a_pod_that_has_ended_gets_a_shared_claim_reserved_again_before_138(
+    rig: FakeKubernetes, reserves_for_ended: bool, times: int
+) -> None:
+    """Once in the simulation; afterwards the claim is that of the pod that runs."""
+    api, clock = rig.as_user("resource-claim-controller"), rig.clock
+    rig.components = [ResourceClaimController(api, clock, reserves_for_ended=reserves_for_ended)]
+    rig.template()
+    rig.node("n1")
+    runs, ended = (rig.pod(name, resourceClaims=[{"name": "d", "resourceClaimName": "shared"}]) for name in "ab")
+    rig.api.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": {}})
+    allocation: Object = {"devices": {"results": []}}
+    users = [
+        {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in (runs, ended)
+    ]
+    status = {"allocation": allocation, "reservedFor": users}
+    rig.api.patch(RESOURCE_CLAIMS, "shared", {"status": status}, namespace="default", subresource="status")
+    for pod in (runs, ended):
+        rig.remove_gate(pod["metadata"]["name"])
+        rig.api.bind("default", pod["metadata"]["name"], "n1")
+    rig.settle()
+    version = rig.api.resource_version
+    rig.api.patch(PODS, "b", {"status": {"phase": "Succeeded"}}, namespace="default", subresource="status")
+    rig.settle()
+    seen = [
+        event.object for event in rig.api.watch(RESOURCE_CLAIMS, resource_version=version) if event.type == "MODIFIED"
+    ]
+    reserved = [[user["name"] for user in claim["status"]["reservedFor"]] for claim in seen]
+    assert reserved == [["a"], *[["a", "b"], ["a"]] * times]

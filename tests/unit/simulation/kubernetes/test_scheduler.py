@@ -15,7 +15,7 @@ from driver.kube.api import (
     Unavailable,
 )
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
-from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.kubernetes.scheduler import BACKOFF_SECONDS, KubeScheduler
 from tests.system.other_driver import DRIVER as OTHER_DRIVER
 from tests.system.other_driver import device_class, slices
 from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes
@@ -173,3 +173,39 @@ def plain_pod(name: str, node: str) -> Object:
     container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "2"}}}
     spec = {"containers": [container], **({"nodeName": node} if node else {})}
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_an_event_of_a_claim_wakes_the_pods_that_name_it_and_free_devices_wake_all(rig: FakeKubernetes) -> None:
+    """Of two pods that wait, one is tried when its claim changes, and both when devices become free."""
+    for name in ("p", "q"):
+        rig.pod(name)
+    rig.settle()
+    for name in ("p", "q"):
+        rig.remove_gate(name)
+    rig.settle()
+    scheduler = rig.components[1]
+    of_p, of_q = sorted(rig.claims(), key=lambda claim: str(claim["metadata"]["name"]))
+
+    def woken() -> set[str]:
+        for reflector in scheduler.reflectors:
+            reflector.step()
+        due = {key[2] for key in iter(scheduler.queue.pop, None)}
+        for name in due:
+            scheduler.queue.add(("pod", "default", name), BACKOFF_SECONDS)
+        return due
+
+    rig.api.patch(RESOURCE_CLAIMS, of_p["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}}, namespace="default")
+    assert woken() == {"p"}
+    free = {"metadata": {"name": "free", "namespace": "default"}, "spec": {}}
+    rig.api.create(RESOURCE_CLAIMS, free)
+    assert woken() == set()
+    allocated: Object = {"status": {"allocation": {"devices": {"results": []}}}}
+    rig.api.patch(RESOURCE_CLAIMS, "free", allocated, namespace="default", subresource="status")
+    assert woken() == set()
+    rig.api.patch(RESOURCE_CLAIMS, "free", {"status": {"allocation": None}}, namespace="default", subresource="status")
+    assert woken() == {"p", "q"}
+    rig.api.patch(RESOURCE_CLAIMS, "free", allocated, namespace="default", subresource="status")
+    assert woken() == set()
+    rig.api.delete(RESOURCE_CLAIMS, "free", "default")
+    assert woken() == {"p", "q"}
+    assert of_q["metadata"]["name"].startswith("q-")
