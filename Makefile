@@ -227,6 +227,14 @@ bench-admission: $(VENV) ## what a new pod waits for admission, with the policie
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.admission $(ARGS)
 
+.PHONY: bench-counts
+bench-counts: $(VENV) ## lines, comments, types that refuse and names that mean several things, by package
+	python -m benchmarks.counts
+
+.PHONY: bench-journeys
+bench-journeys: $(VENV) ## files and functions that one pod, one prepare and one lode simulate pass (ARGS=--list)
+	python -m benchmarks.journeys $(ARGS)
+
 .PHONY: chart
 chart: $(VENV) ## generate the policies in manifests/adopt from driver/adoption, and the Helm chart from the manifests
 	python -m charts

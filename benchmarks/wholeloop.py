@@ -68,7 +68,7 @@ class WholeLoop:
         """Work until nothing is due for so many seconds."""
         until = self.clock.monotonic() + seconds
         while True:
-            if self._work():
+            if self.work():
                 continue
             times = (self.controller.next_due(), self._writes.next_due())
             due = min((moment for moment in times if moment is not None), default=until)
@@ -77,7 +77,8 @@ class WholeLoop:
                 return
             self.clock.advance(max(0.0, due - self.clock.monotonic()))
 
-    def _work(self) -> bool:
+    def work(self) -> bool:
+        """Take in what has arrived, and decide what is due; False if there was nothing to do."""
         worked = False
         for reflector in self.controller.reflectors:
             reflector.step()
