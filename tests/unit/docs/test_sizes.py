@@ -8,7 +8,7 @@ import pytest
 from tests.unit.docs.pages import ROOT
 from tests.unit.docs.source_files import FOLDERS, tree, written_files
 
-LINES = 400
+LINES = 600
 """Of a file, besides its imports."""
 NAME = 90
 """Characters of a test's name."""
@@ -21,7 +21,7 @@ def lines_besides_imports(path: Path) -> int:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_file_has_at_most_400_lines_besides_its_imports(folder: str) -> None:
+def test_a_file_has_at_most_600_lines_besides_its_imports(folder: str) -> None:
     sizes = {str(path.relative_to(ROOT)): lines_besides_imports(path) for path in written_files(folder)}
     assert sizes
     long = {path: lines for path, lines in sizes.items() if lines > LINES}
