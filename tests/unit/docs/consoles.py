@@ -35,6 +35,11 @@ def steps(text: str) -> Iterator[Step]:
             yield Step("\n".join(printed), command=command)
 
 
+def unwrapped(told: list[str]) -> list[str]:
+    """The lines that a page tells, of which those that are indented by six blanks go on with the line above."""
+    return "\n".join(told).replace("\n      ", " ").split("\n")
+
+
 def assert_printed(printed: str, told: list[str]) -> None:
     """Compare with what the page tells, of which a line that ends in ... is longer."""
     lines = printed.rstrip("\n").split("\n")

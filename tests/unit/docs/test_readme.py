@@ -20,7 +20,7 @@ from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from tests.unit.cli.cluster import allocated, claim, listed, node, slices, stored
 from tests.unit.cli.simulated_api import serve
-from tests.unit.docs.consoles import assert_printed, commands, steps
+from tests.unit.docs.consoles import assert_printed, commands, steps, unwrapped
 from tests.unit.docs.pages import ROOT, page
 
 CARDS = {"gpu-1": ("h100x8", "ib-a"), "gpu-2": ("a100x4", "ib-b"), "gpu-3": ("h100x8", "ib-a")}
@@ -66,7 +66,12 @@ def test_a_refused_pod_is_explained_as_the_readme_shows(
     serve(monkeypatch, [*cluster, *pod])
     (command, told), _ = commands(page("README.md"))
     explain.main(shlex.split(command)[3:])
-    assert_printed(capsys.readouterr().out, told)
+    printed, _, claims = capsys.readouterr().out.partition("\n\n")
+    assert_printed(printed, unwrapped(told))
+    assert [line.split() for line in claims.splitlines()] == [
+        ["CLAIM", "REQUEST", "POOL", "DEVICE", "CONSUMES", "HELD", "BY"],
+        ["train-gpu-sh4xf", "<pending>", "<none>"],
+    ]
 
 
 def test_a_gang_is_simulated_as_the_readme_shows(
@@ -79,4 +84,9 @@ def test_a_gang_is_simulated_as_the_readme_shows(
     (tmp_path / "cluster.yaml").write_text(listed(*cluster))
     (tmp_path / "gang.yaml").write_text(gang)
     simulate.main(["-f", str(tmp_path)])
-    assert_printed("\n".join(capsys.readouterr().out.splitlines()[-2:]), told)
+    assert_printed("\n".join(capsys.readouterr().out.splitlines()[-2:]), unwrapped(told))
+
+
+def test_what_commands_print_is_at_most_99_columns_wide() -> None:
+    told = [line for _, told in commands(page("README.md")) for line in told]
+    assert [line for line in told if len(line) > 99] == []
