@@ -43,6 +43,8 @@ class Reporter:
         self._reminders = Reminders()
         self._wishing: set[str] = set()
         """Pods whose wish for a node was submitted, and may not be known to be written."""
+        self._unanswered: set[str] = set()
+        """Those of them whose wish has no result yet, so that it is not written twice."""
         self._log = log
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
@@ -126,10 +128,11 @@ class Reporter:
                 said_at = self._state.at(answer.object.get("lastTimestamp") or "") if answer.object else None
                 self._reminders.found(answer.key, said_at, self._clock.monotonic())
         step = result.sequence.steps[0]
-        if result.error is None and is_about_wish(step):
-            self._wishing.discard(step.target.key)
-        elif is_wish(step) and not isinstance(result.error, Unavailable):
-            # Without an answer, it may yet be written.
+        if is_wish(step):
+            self._unanswered.discard(step.target.key)
+            if not isinstance(result.error, Unavailable):  # Without an answer, it may yet be written.
+                self._wishing.discard(step.target.key)
+        elif result.error is None and is_about_wish(step):
             self._wishing.discard(step.target.key)
         return result.error is None or isinstance(result.sequence.steps[0], ReadObject)
 
@@ -190,12 +193,14 @@ class Reporter:
 
         A pod that asks already keeps its words, until its condition has another reason.
         """
-        if bool(wish) != self.may_wish(pod):
+        asks = pod.wishes_node or pod.key in self._unanswered
+        if (not asks) if wish else self.may_wish(pod):
             self._write((PODS, pod.key), _WISH, self._status_step(pod, [], wish))
 
     def end_wish(self, pod: str) -> None:
         """Take in that a placing write that is submitted ends the wish of the pod (key)."""
         self._wishing.discard(pod)
+        self._unanswered.discard(pod)
 
     def _status_step(
         self, pod: PodView, conditions: Sequence[Object], wish: str, *, anew: bool = False
@@ -211,8 +216,10 @@ class Reporter:
             version = self._state.version_of(PODS, pod.key)
             written.append(asking(wish, timestamp))
             self._wishing.add(pod.key)
+            self._unanswered.add(pod.key)
         elif not wish and self.may_wish(pod):
             written.append(no_wish(timestamp))
+            self._unanswered.discard(pod.key)
         return PatchPodStatus(pod_target(pod, version), {"conditions": written})
 
     def _set_condition(self, pod: PodView, wait: Wait, wish: str) -> None:

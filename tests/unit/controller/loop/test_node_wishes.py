@@ -391,6 +391,28 @@ class TestQuotas:
         full.settle(60)
         assert not asks(full, "second")
 
+    @pytest.mark.parametrize("lost", ["the request", "the answer"])
+    @pytest.mark.parametrize("times", [1, 3])
+    def test_a_pod_whose_wish_got_no_answer_asks_again(self, lost: str, times: int) -> None:
+        full = world(cards=1)
+        self.limit(full, 100)
+        add(full, "first")
+        full.settle()
+        add(full, "second")
+        full.settle()
+        unanswered: list[str] = []
+
+        def lose(call: str, about: Any) -> None:
+            if call == "patch pods/status" and about == "second" and len(unanswered) < times:
+                unanswered.append(call)
+                raise Unavailable("no answer")
+
+        setattr(full.meddler, "before" if lost == "the request" else "after", lose)
+        full.api.delete(RESOURCE_QUOTAS, "cards", "default")
+        full.settle(60)
+        assert unanswered
+        assert asks(full, "second")
+
     def test_a_gang_asks_only_if_its_quota_allows_all_of_it(self) -> None:
         full = TestGangs.world(a=1)
         self.limit(full, 200)
