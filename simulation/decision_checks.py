@@ -12,7 +12,7 @@ from typing import Any
 from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, PodView, StateDelta
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
-from controller.writing.steps import PatchClaimStatus, RemoveGate, Target
+from controller.writing.steps import PatchClaimStatus, RemoveGate, Target, at_version
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kinds import KIND_ATTRIBUTE
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
@@ -84,9 +84,7 @@ class DecisionChecks:
         pod: PodView | None = self._told[PODS].get(target.key)
         if pod is None or pod.uid != target.uid:
             return
-        known = self._let_go.get(pod.uid)
-        if known is not None and known.steps[-len(sequence.steps) :] == sequence.steps:
-            # What is left of it is repeated.
+        if is_rest(sequence, self._let_go.get(pod.uid)):
             return
         self._let_go[pod.uid] = sequence
         records = (self._told[RESOURCE_CLAIMS].get(key) for key in pod.claim_keys)
@@ -94,6 +92,21 @@ class DecisionChecks:
         results = (result for allocation in held for result in allocation.results)
         for problem in (problem for result in results for problem in self._rules.unusable(result)):
             self._found.append(f"{target.key} is let go: {problem}")
+
+
+def is_rest(sequence: WriteSequence, decided: WriteSequence | None) -> bool:
+    """Whether the sequence is what is left of one that was decided before and has not been answered.
+
+    Steps that were made before have left other versions of the objects that the rest is about.
+    """
+    if decided is None:
+        return False
+    count = len(sequence.steps)
+    made, rest = decided.steps[:-count], decided.steps[-count:]
+    changed = {(step.target.resource, step.target.key) for step in made}
+    versions = {(step.target.resource, step.target.key): step.target.version for step in sequence.steps}
+    left = {key: version for key, version in versions.items() if key in changed}
+    return tuple(at_version(step, left) for step in rest) == sequence.steps
 
 
 def _is_out_of_contact(reflector: Reflector) -> bool:

@@ -18,6 +18,7 @@ from controller.writing import NotEvicted, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, PatchClaimStatus
 from driver.clock import Clock
 from driver.settings import PreemptionSettings
+from simulation.decision_checks import is_rest
 from simulation.hold_checks import HoldingController
 
 
@@ -59,8 +60,7 @@ class VictimChecks:
         pod = state.pods.get(key) if kind == "pod" else None
         if pod is None:
             return
-        known = self._looked_at.get(pod.uid)
-        is_repeated = known is not None and known.steps[-len(sequence.steps) :] == sequence.steps
+        is_repeated = is_rest(sequence, self._looked_at.get(pod.uid))
         evicted = [step.target for step in sequence.steps if isinstance(step, EvictPod) and not step.dry_run]
         for target in () if is_repeated else evicted:
             victim = state.pods.get(target.key)

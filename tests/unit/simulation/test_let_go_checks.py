@@ -7,7 +7,7 @@ import pytest
 from controller.allocation import Fleet
 from controller.state import State
 from controller.writing import WriteSequence
-from controller.writing.steps import RemoveGate, Target
+from controller.writing.steps import AddFinalizer, ReadObject, RemoveGate, Target
 from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Upserted
 from simulation.decision_checks import DecisionChecks
@@ -47,3 +47,27 @@ HELD = ((RESOURCE_CLAIMS, claim("a", at="n1/gpu-0", by=("p",))), (PODS, pod("p",
 def test_what_a_pod_holds_is_judged_when_it_is_let_go(others: list[tuple[Any, Object]], expected: str) -> None:
     found = look(*others, *HELD)
     assert found == ([f"default/p is let go: lode.dev/n1/lode.dev/gpu-0 {expected}"] if expected else [])
+
+
+def test_the_rest_of_a_decision_is_not_judged_again() -> None:
+    """An earlier step of the sequence has left another version of the claim, and the device is tainted since."""
+    found: list[str] = []
+    checks, state = DecisionChecks(found, list), State(Fleet(), NAMES)
+
+    def tell(number: int, kind: Any, obj: Object) -> None:
+        metadata = {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"], "resourceVersion": str(number)}
+        checks.tell(state.decode(Upserted(kind, {**obj, "metadata": metadata})))
+
+    for number, (kind, obj) in enumerate(((RESOURCE_SLICES, slice_on("n1")), *HELD), 1):
+        tell(number, kind, obj)
+
+    def claimed(version: str) -> Target:
+        return Target(RESOURCE_CLAIMS, "default/a", "uid-a", version)
+
+    gate = RemoveGate(Target(PODS, "default/p", "uid-p"), GATE, 0)
+    checks.look(WriteSequence(("pod", "default/p"), (AddFinalizer(claimed("2"), ()), ReadObject(claimed("2")), gate)))
+    tell(4, DEVICE_TAINT_RULES, taint_rule("r", "n1", whole_pool=False))
+    checks.look(WriteSequence(("pod", "default/p"), (ReadObject(claimed("5")), gate)))
+    assert found == []
+    checks.look(WriteSequence(("pod", "default/p"), (AddFinalizer(claimed("5"), ()), ReadObject(claimed("5")), gate)))
+    assert len(found) == 1, "another decision about the claim is"
