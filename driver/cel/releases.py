@@ -7,7 +7,8 @@ refuses is refused, what fails in one fails, and of two costs the higher one cou
 One evaluation by the rules of `BOTH` is enough. CEL handles a fault like a value that is not known: if an expression
 has a value although a part of it failed, then it has the same value whatever that part is. So if `BOTH` has a fault
 wherever one version has a fault or the versions have different values, then each of its values is that of all versions.
-The cost is counted in the same way: the higher one at each step.
+The cost is counted in the same way: the higher one at each step. What a version evaluates only because its condition is
+no fault is not counted here; the estimate of admission, which bounds what is stored, counts both branches.
 
 Sources: ``pkg/cel/environment`` and ``pkg/cel/library`` of k8s.io/apiserver, ``cel`` of
 k8s.io/dynamic-resource-allocation (both v0.37.1 and v0.38.0-beta.0), and cel-go v0.29.2 and v0.33.2 with the version of

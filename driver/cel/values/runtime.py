@@ -5,6 +5,7 @@ here; quantities, times, addresses, URLs and formats have modules of their own, 
 are dicts. Their bool keys are wrapped, because ``True == 1`` in Python.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -107,6 +108,24 @@ class DeviceMap(dict[str, Any]):
         if self.rules is DeviceMaps.UNCLEAR:
             raise SelectorFault(f"versions of Kubernetes differ in whether {name!r} is the key {value!r}; use a string")
         return name
+
+    def equal(self, value: Any, other: Any) -> bool:
+        """Whether a value of this map equals that of another one.
+
+        Raises:
+            NoOverload: they do not compare.
+            SelectorFault: they do not compare, and versions of Kubernetes differ in what that means. Unlike the other
+                fault, neither ``!=`` nor ``in`` makes a value of it.
+        """
+        try:
+            return equal(value, other)
+        except NoOverload:
+            if self.rules is DeviceMaps.PROXIES:
+                raise
+        raise SelectorFault(
+            "versions of Kubernetes differ in whether maps are equal whose values do not compare; "
+            "compare the attributes one by one"
+        )
 
 
 class Domains(DeviceMap):
@@ -258,7 +277,7 @@ def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     if isinstance(b, DeviceMap) and not isinstance(a, DeviceMap):
         a = {b.key(key.value if isinstance(key, BoolKey) else key): value for key, value in a.items()}
     if isinstance(a, DeviceMap) and a.rules is not DeviceMaps.PLAIN:
-        return len(a) == len(b) and all([key in b and equal(value, b[key]) for key, value in a.items()])
+        return len(a) == len(b) and all([key in b and a.equal(value, b[key]) for key, value in a.items()])
     return len(a) == len(b) and all(key in b and _equal_elements(value, b[key]) for key, value in a.items())
 
 
@@ -298,7 +317,7 @@ def text_of(value: Any) -> str | None:
         case int() | Address() | Network():
             return str(value)
         case float():
-            return repr(value).removesuffix(".0")
+            return "NaN" if math.isnan(value) else repr(value).removesuffix(".0")
         case bytes():
             return value.decode(errors="replace")
         case TypeValue(name=name):

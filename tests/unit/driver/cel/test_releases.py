@@ -28,6 +28,7 @@ CARD = Device(
         "lode.dev/type": "H100",
         "lode.dev/empty": "",
         "lode.dev/true": 1,
+        "lode.dev/NaN": 1,
         "lode.dev/links": ("a", "b"),
         "v.io/v": Version("1.0.0"),
     },
@@ -69,10 +70,13 @@ DIFFERENCES = (
     Difference('dyn(b"").all(x, false)', FAULT, True, FAULT),
     Difference(f"dyn(true) in {A}", False, True, FAULT),
     Difference(f'dyn(b"type") in {A}', False, True, FAULT),
+    Difference(f'dyn(double("NaN")) in {A}', False, True, FAULT),
     Difference(f"{A}[?dyn(true)].hasValue()", False, True, FAULT),
     Difference(f"{A}[dyn(true)] == 1", FAULT, True, FAULT),
     # A version and a text do not compare. As elements of maps they count as equal in 1.37.
     Difference('device.attributes["v.io"] == dyn({"v": "2.0.0"})', True, FAULT, FAULT),
+    Difference('device.attributes["v.io"] != dyn({"v": "2.0.0"})', False, True, FAULT),
+    Difference('!(device.attributes["v.io"] in [dyn({"v": "2.0.0"})])', False, True, FAULT),
     Difference('dyn({"v": "2.0.0"}) == device.attributes["v.io"]', False, False, False),
     Difference(f"{A} == dyn({{true: 1}})", False, False, False),
     # A fault in one version may be hidden, where the other version's value cannot change the outcome either.
