@@ -1,12 +1,16 @@
 """Reads objects of a cluster one by one, as far as the user's rights and the objects allow."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from cli import live
 from driver.errors import SENSELESS, InvalidInput
 from driver.kube.api import Api, ApiError, Forbidden, NotFound, Object, Resource
-from driver.kube.objects import object_key
+from driver.limits import bounded
+
+_MOST_TEXT: Final = 300
+"""Characters of an error that is kept: it may quote what somebody else has written."""
 
 T = TypeVar("T")
 
@@ -45,10 +49,16 @@ class Reading:
     def each(self, resource: Resource, read: Callable[[Object], T], namespace: str = "") -> Iterator[T]:
         """Read each object of the kind. An object that cannot be decoded is left out, and named at the end."""
         for obj in live.each(self._api, resource, namespace):
-            try:
+            with self.naming(f"{resource.kind} {_name_of(obj)}"):
                 yield read(obj)
-            except (*SENSELESS, InvalidInput) as error:
-                self.unreadable[f"{resource.kind} {object_key(obj)}"] = repr(error)
+
+    @contextmanager
+    def naming(self, subject: str) -> Iterator[None]:
+        """Ends the block where an object makes no sense, which is named at the end."""
+        try:
+            yield
+        except (*SENSELESS, InvalidInput) as error:
+            self.unreadable[subject] = bounded(repr(error), _MOST_TEXT)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """The object; None if it does not exist."""
@@ -56,3 +66,11 @@ class Reading:
             return self._api.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def _name_of(obj: Any) -> str:
+    """``object_key``, also of an object that does not say who it is."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    known = metadata if isinstance(metadata, dict) else {}
+    parts = [str(known[part]) for part in ("namespace", "name") if known.get(part)]
+    return bounded("/".join(parts), _MOST_TEXT) or "without a name"

@@ -76,7 +76,7 @@ def _refused(path: str, requests: Mapping[str, str], status: Severity, outcome: 
         if not is_qualified_name(name):
             yield Concern(status, where, name, f"no name of a capacity: {outcome}", remedy)
         if _is_negative(amount):
-            yield Concern(status, f"{where}[{name}]", amount, f"an amount below zero: {outcome}", remedy)
+            yield Concern(status, f"{where}[{name}]", str(amount), f"an amount below zero: {outcome}", remedy)
 
 
 def _is_negative(amount: str) -> bool:
@@ -124,7 +124,7 @@ def _consumed(claim: Object, allocation: Object) -> Iterator[Concern]:
         for name, amount in (result.get("consumedCapacity") or {}).items():
             if _is_negative(amount):
                 reason = "an amount below zero: kube-scheduler 1.38 does not count with it"
-                yield Concern("failed", f"{where}[{name}]", amount, reason, remedy)
+                yield Concern("failed", f"{where}[{name}]", str(amount), reason, remedy)
             elif not is_qualified_name(name):
                 reason = "no name of a capacity: 1.38 leaves this allocation as it is, and takes no other one like it"
                 yield Concern("warning", where, name, reason, remedy)

@@ -17,6 +17,7 @@ from cli.doctor.upgrade.program_rules import KUBEADMS, of_config_map, of_kubelet
 from cli.doctor.upgrade.selector_rules import SelectorRules
 from cli.doctor.upgrade.slice_rules import Published, of_slice
 from cli.doctor.upgrade.taint_rules import of_taint_rule
+from driver.errors import SENSELESS
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -108,32 +109,36 @@ class UpgradeLook:
 
     def _config_maps(self) -> None:
         for name in KUBEADMS:
+            subject = f"ConfigMap {_SYSTEM}/{name}"
             if found := self._reading.get(CONFIG_MAPS, name, _SYSTEM):
-                self._concerns.add(GATES, f"ConfigMap {_SYSTEM}/{name}", [*of_config_map(name, _documents(found))])
+                with self._reading.naming(subject):
+                    self._concerns.add(GATES, subject, [*of_config_map(name, _documents(found))])
 
     def _kubelets(self) -> list[Finding]:
-        """What kubelets say of their configurations. One that does not answer may be down: it is named."""
+        """What kubelets say of their configurations. One that does not answer may be down: it is named, and so is one
+        whose answer makes no sense."""
         names = [*self._reading.each(NODES, lambda node: str(node["metadata"]["name"]))]
         asked, silent, concerns = names[:MOST_KUBELETS], list[str](), Concerns()
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            for name, answer in zip(asked, threads.map(self._configuration, asked), strict=True):
-                if isinstance(answer, ApiError):
+            for name, found in zip(asked, threads.map(self._of_kubelet, asked), strict=True):
+                if found is None:
                     silent.append(name)
                 else:
-                    concerns.add(KUBELETS, f"Node {name}", [*of_kubelet(name, answer)])
+                    concerns.add(KUBELETS, f"Node {name}", found)
         silent += names[MOST_KUBELETS:]
-        found = [*concerns.findings([KUBELETS])] if len(silent) < len(names) or not names else []
+        findings = [*concerns.findings([KUBELETS])] if len(silent) < len(names) or not names else []
         if silent:
-            message = "what their kubelets have in featureGates is not known: not asked, or no answer"
+            message = "what their kubelets have in featureGates is not known: not asked, or no answer that makes sense"
             remedy = "look at featureGates of the kubelet's configuration on these nodes, or call this again"
-            found.append(Finding("unknown", KUBELETS, some(silent), message, remedy))
-        return found
+            findings.append(Finding("unknown", KUBELETS, some(silent), message, remedy))
+        return findings
 
-    def _configuration(self, node: str) -> Object | ApiError:
+    def _of_kubelet(self, node: str) -> list[Concern] | None:
+        """All concerns about the configuration of a node's kubelet; None if it is not known."""
         try:
-            return self._configuration_of(node)
-        except ApiError as error:
-            return error
+            return [*of_kubelet(node, self._configuration_of(node))]
+        except (ApiError, *SENSELESS):
+            return None
 
     def _found_clients(self) -> list[Finding]:
         try:

@@ -10,6 +10,7 @@ from driver.cel import (
     V1_38,
     BudgetExceeded,
     CostBudget,
+    DeviceView,
     KubernetesRelease,
     Selector,
     SelectorError,
@@ -18,10 +19,10 @@ from driver.cel import (
     scheduler,
     view,
 )
+from driver.cel.cost.steps import CHARACTER_STEPS
 from driver.cel.estimation import check_admission
 from driver.errors import SENSELESS, InvalidInput
 from driver.kube.api import Object
-from driver.model import Device
 from driver.wire import device_from
 
 MOST_DEVICES: Final = 200
@@ -30,9 +31,20 @@ MOST_EXPRESSIONS: Final = 2000
 """Different expressions that are looked at."""
 _STEPS: Final = 20_000
 """Steps of one evaluation (``driver.cel.CostBudget``); whoever needs more is not tried."""
-_MOST_EFFORT: Final = 20_000_000
-"""Steps of all evaluations."""
+_MOST_EFFORT: Final = 40_000_000
+"""Steps of all evaluations, and of reading all expressions."""
+_READINGS: Final = 4
+"""How often an expression is read: as the API server and as kube-scheduler of each version."""
 _FAULT: Final = "an error"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A device that selectors are tried on, as each version sees it."""
+
+    name: str
+    old: DeviceView
+    new: DeviceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class SelectorRules:
 
     def __init__(self) -> None:
         self._kinds: set[object] = set()
-        self._devices: list[tuple[str, Device]] = []
+        self._devices: list[_Tried] = []
         self._known: dict[str, _Verdict] = {}
         self._effort = 0
         self.left_out = 0
@@ -65,7 +77,7 @@ class SelectorRules:
             try:
                 kind = driver, _kind(raw)
                 if kind not in self._kinds:
-                    self._devices.append((driver, device_from(raw, driver)))
+                    self._devices.append(_tried(raw, driver))
                     self._kinds.add(kind)
             except (*SENSELESS, InvalidInput):
                 continue  # no program can read this device
@@ -103,6 +115,7 @@ class SelectorRules:
         return known
 
     def _compared(self, expression: str) -> _Verdict:
+        self._effort += _READINGS * len(expression) * CHARACTER_STEPS
         refused = _refused(expression)
         try:
             old = compile_selector(expression, scheduler(V1_37))
@@ -116,23 +129,29 @@ class SelectorRules:
 
     def _differing(self, old: Selector, new: Selector) -> str:
         """A device for which they differ; "" if none was found."""
-        for driver, device in self._devices:
-            was, will = (self._outcome(one, device, driver) for one in (old, new))
+        for device in self._devices:
+            was, will = self._outcome(old, device.old), self._outcome(new, device.new)
             if was and will and was != will:
-                return f"device {device.name} of {driver}: {was} in 1.37, {will} in 1.38"
+                return f"{device.name}: {was} in 1.37, {will} in 1.38"
         return ""
 
-    def _outcome(self, selector: Selector, device: Device, driver: str) -> str:
+    def _outcome(self, selector: Selector, device: DeviceView) -> str:
         """What the selector says of the device; "" if that takes too long."""
         budget = CostBudget.of_steps(_STEPS)
         try:
-            return str(selector.evaluate(view(device, driver, selector.release), budget)).lower()
+            return str(selector.evaluate(device, budget)).lower()
         except BudgetExceeded:
             return ""
         except SelectorFault:
             return _FAULT
         finally:
             self._effort += selector.plain_steps + budget.effort
+
+
+def _tried(raw: Object, driver: str) -> _Tried:
+    device = device_from(raw, driver)
+    old, new = (view(device, driver, release) for release in (V1_37, V1_38))
+    return _Tried(f"device {device.name} of {driver}", old, new)
 
 
 def _refused(expression: str) -> str:

@@ -32,8 +32,12 @@ class Listed(Api):
         self._objects = objects
 
     def call(self, call: ApiCall) -> Any:
+        objects = self._objects.get(call.resource.plural, [])
         if call.verb == "list" and call.resource.version != "v1beta1":
-            return Page(self._objects.get(call.resource.plural, []), "1")
+            return Page(objects, "1")
+        for obj in objects:
+            if call.verb == "get" and obj["metadata"]["name"] == call.name:
+                return obj
         raise NotFound(f"{call.resource.plural} {call.name}", status=404)
 
 
@@ -61,6 +65,10 @@ SENSELESS: list[Object] = [
     named("s6", spec={"devices": [{"attributes": {"a": {"version": 1}}}], "driver": "a", "spec": {"devices": []}}),
     {**named("s7", spec={}), "metadata": {"name": "s7", "managedFields": "text"}},
     Undecoded({"name": "s8"}, "nested too deeply"),
+    {},
+    {"metadata": None, "spec": {}},
+    {"metadata": {"namespace": "team"}, "spec": {}},
+    named("s9", spec=asking(memory="m" * 100_000)),
 ]
 
 
@@ -72,6 +80,7 @@ def test_an_object_that_makes_no_sense_hides_no_other(kind: Resource) -> None:
         "wrong"
     ]
     assert any(one.status == "unknown" and one.check == "objects" for one in findings)
+    assert all(len(one.message) < 500 for one in findings)
 
 
 def check_of(kind: Resource) -> str:
@@ -90,6 +99,30 @@ def test_kubelets_that_do_not_answer_are_named() -> None:
     found = {one.check: one for one in UpgradeLook(Listed(**{NODES.plural: nodes}), silent).findings()}
     assert found["kubelets"].status == "unknown"
     assert found["kubelets"].subject == "n0, n1, n2, n3, n4, and 2 more"
+
+
+@pytest.mark.parametrize(
+    "answer", [{"kubeletconfig": "text"}, {"kubeletconfig": {"featureGates": ["NodeSwap"]}}, {"kubeletconfig": [1]}]
+)
+def test_a_kubelet_whose_answer_makes_no_sense_hides_no_other(answer: Object) -> None:
+    answers = {"n0": answer, "n1": {"kubeletconfig": {"featureGates": {"NodeSwap": True}}}}
+    nodes = [{"metadata": {"name": name}} for name in answers]
+    findings = UpgradeLook(Listed(**{NODES.plural: nodes}), answers.__getitem__).findings()
+    assert [(one.status, one.subject) for one in findings if one.check == "kubelets"] == [
+        ("failed", "Node n1"),
+        ("unknown", "n0"),
+    ]
+
+
+def test_a_config_map_that_makes_no_sense_hides_no_other() -> None:
+    proxy = "kind: KubeProxyConfiguration\nfeatureGates: {NFTablesProxyMode: true}"
+    maps = [
+        {"metadata": {"name": name, "namespace": "kube-system", "uid": name, "resourceVersion": "1"}, "data": data}
+        for name, data in (("kubeadm-config", ["text"]), ("kube-proxy", {"config.conf": proxy}))
+    ]
+    findings = UpgradeLook(Listed(configmaps=maps), silent).findings()
+    assert [one.subject for one in findings if one.check == "feature gates"] == ["ConfigMap kube-system/kube-proxy"]
+    assert [one.subject for one in findings if one.check == "objects"] == ["ConfigMap kube-system/kubeadm-config"]
 
 
 def test_a_cluster_with_nothing_of_it_passes() -> None:
