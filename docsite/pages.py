@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from docsite.contents import HOME, MAP, parts_of, toctrees
+from docsite.contents import DECISIONS, HOME, MAP, parts_of, subtrees, toctrees
 
 _LOGGER = logging.getLogger(__name__)
 _REDIRECT = '<!doctype html><title>Lode</title><meta http-equiv="refresh" content="0; url={home}.html">\n'
@@ -27,6 +27,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _add_contents(app: Sphinx, page: str, source: list[str]) -> None:
     if page == HOME:
         source[0] += toctrees(parts_of(Path(app.srcdir, f"{MAP}.md").read_text()))
+    elif page == DECISIONS:
+        source[0] += subtrees(parts_of(source[0], DECISIONS))
 
 
 def _draw(app: Sphinx, tree: nodes.document) -> None:

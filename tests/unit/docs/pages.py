@@ -10,6 +10,7 @@ PAGES = tuple(
         for pattern in (
             "*.md",
             "docs/*.md",
+            "docs/decisions/*.md",
             "docs/migrating/*.md",
             "docs/tutorials/*.md",
             "docs/runbooks/*.md",

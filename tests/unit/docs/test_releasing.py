@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +40,10 @@ def test_the_changelog_has_what_changed_since_the_version_and_a_section_for_it()
     assert re.fullmatch(rf"{re.escape(VERSION)} - \d{{4}}-\d\d-\d\d", headings[1])
 
 
-def test_the_index_lists_every_page_of_the_documentation() -> None:
-    index = page("docs/README.md")
-    pages = [name.removeprefix("docs/") for name in PAGES if name.startswith("docs/") and name != "docs/README.md"]
-    assert [name for name in pages if f"({name})" not in index] == []
+def test_the_indexes_list_every_page_of_the_documentation() -> None:
+    listed = {
+        str(Path(index).parent / link)
+        for index in ("docs/README.md", "docs/decisions/README.md")
+        for link in re.findall(r"^- \[[^\]]*\]\(([^)#]+)\)", page(index), re.MULTILINE)
+    }
+    assert {name for name in PAGES if name.startswith("docs/") and name != "docs/README.md"} <= listed

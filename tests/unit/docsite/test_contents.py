@@ -1,6 +1,6 @@
 """The parts of the site follow from the map that readers of the repository have."""
 
-from docsite.contents import HOME, MAP, Part, parts_of, toctrees
+from docsite.contents import DECISIONS, HOME, MAP, Part, parts_of, subtrees, toctrees
 from tests.unit.docs.pages import PAGES, page
 
 TEXT = """# Map
@@ -34,6 +34,13 @@ def test_the_table_of_contents_has_the_map_the_parts_and_the_index() -> None:
     assert text.index(f"/{MAP}") < text.index("/docs/one") < text.index("/docs/deep/five") < text.index("genindex")
 
 
+def test_pages_of_another_list_are_in_its_folder_and_below_it() -> None:
+    parts = parts_of("# List\n\n## Some\n\n- [A way](way.md)\n", DECISIONS)
+    assert parts == (Part("Some", ("docs/decisions/way",)),)
+    assert subtrees(parts) == "\n```{toctree}\n:hidden:\n:caption: Some\n\n/docs/decisions/way\n```\n"
+
+
 def test_every_page_of_the_repository_is_in_one_part() -> None:
-    listed = [name for part in parts_of(page(f"{MAP}.md")) for name in part.pages]
+    lists = {name: parts_of(page(f"{name}.md"), name) for name in (MAP, DECISIONS)}
+    listed = [name for parts in lists.values() for part in parts for name in part.pages]
     assert sorted(listed) == sorted(name.removesuffix(".md") for name in {*PAGES} - {f"{HOME}.md", f"{MAP}.md"})
