@@ -9,6 +9,7 @@ from driver.errors import LodeError
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.limits import MAX_EVENT_MESSAGE
+from driver.model import Allocation
 from driver.names import DEFAULT_DRIVER
 from driver.wire import claim_from
 from kubeletplugin.kubelet_devices import KubeletClaim
@@ -212,11 +213,16 @@ class Kubelet(FakeComponent):
             self._record_event(pod, f"Failed to prepare dynamic resources: prepare dynamic resources: {refusal}")
             self.queue.add(("pod", uid), PREPARE_RETRY_SECONDS * (1 + JITTER * self._jitter()))
             return
-        allocations = [(claim["metadata"]["uid"], claim_from(claim).allocation) for claim in claims]
+        allocations = [(claim["metadata"]["uid"], self._prepared_allocation(claim)) for claim in claims]
         devices = tuple((claim, result) for claim, a in allocations if a for result in a.results)
         self._node.containers[uid] = Container("/".join(name_key(pod)), devices)
         self.cdi_ids[uid] = ids
         self._report_running(pod)
+
+    def _prepared_allocation(self, claim: Object) -> Allocation | None:
+        """What the claim was prepared with, and its next pod gets: it may have another allocation since then."""
+        allocation = self._claims[claim["metadata"]["uid"]]["allocation"]
+        return claim_from({**claim, "status": {**claim["status"], "allocation": allocation}}).allocation
 
     def _is_for_plugin(self, claim: Object) -> bool:
         results = claim["status"]["allocation"]["devices"]["results"]
@@ -247,12 +253,13 @@ class Kubelet(FakeComponent):
     def _prepare(self, uid: str, claims: Sequence[Object]) -> tuple[str, ...]:
         for claim in claims:
             namespace, name_of_claim = name_key(claim)
-            blank = {"namespace": namespace, "name": name_of_claim, "pods": [], "ids": []}
+            blank: Object = {"namespace": namespace, "name": name_of_claim, "pods": [], "ids": [], "allocation": None}
             entry = self._claims.setdefault(claim["metadata"]["uid"], blank)
             if uid not in entry["pods"]:
                 entry["pods"].append(uid)
         self._save()
         names = [ClaimName(*name_key(claim), claim["metadata"]["uid"]) for claim in claims]
+        allocations = {claim["metadata"]["uid"]: claim["status"]["allocation"] for claim in claims}
         wanted = [name for name in names if name.uid not in self._prepared]
         responses = self._plugin.prepare(wanted) if wanted else {}
         problems = []
@@ -262,7 +269,7 @@ class Kubelet(FakeComponent):
                 problems.append(f"NodePrepareResources failed for ResourceClaim {name.name}: {response.error}")
             else:
                 self._prepared.add(name.uid)
-                self._claims[name.uid]["ids"] = list(response.cdi_ids)
+                self._claims[name.uid].update(ids=list(response.cdi_ids), allocation=allocations[name.uid])
         self._save()
         if problems:
             raise _CannotStart("; ".join(problems))

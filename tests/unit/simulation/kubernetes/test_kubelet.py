@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.kube.api import EVENTS, PODS, RESOURCE_SLICES
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.settings import Settings
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
@@ -111,6 +111,28 @@ def test_containers_keep_their_devices_until_they_have_stopped() -> None:
     rig.advance(2)
     assert rig.plugin.calls[-1] == "unprepare"
     assert rig.api.list(PODS).items == []
+
+
+def test_a_claim_allocated_anew_gives_later_pods_what_it_was_prepared_with() -> None:
+    """The kubelet asks for a claim once, as long as pods of the node have it, and looks at no allocation again."""
+    rig = FakeNode()
+    rig.start_kubelet(jitter=1.0)
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev"}}]}}
+    rig.api.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": spec})
+    entries = [{"name": "device", "resourceClaimName": "shared"}]
+    for name, device in (("p", "gpu-0"), ("later", "gpu-1")):
+        pod = rig.pod(name, resourceClaims=entries)
+        rig.settle()
+        rig.allocate(device=device, reserve=pod)
+        rig.remove_gate(name)
+        rig.settle()
+        if name == "p":
+            rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
+            rig.settle()
+    assert rig.get("later")["status"]["phase"] == "Running"
+    assert rig.plugin.calls.count("prepare") == 1
+    containers = {one.pod: one.devices for one in rig.simulated_node.containers.values()}
+    assert containers["default/later"] == containers["default/p"]
 
 
 def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig: FakeNode) -> None:
