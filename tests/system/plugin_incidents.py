@@ -8,6 +8,7 @@ from typing import Final
 from driver.deviceplugins import DevicePluginSettings, ResourceSettings
 from driver.kube.api import Object
 from kubeletplugin.hardware.actions import PluginAllocation
+from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS
 from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
@@ -38,7 +39,7 @@ SETTINGS: Final = DevicePluginSettings(remember_seconds=60, resources={EQUAL: Re
 PAUSES: Final = (0.0, 0.0, 5.0, 40.0)
 """Seconds until a device plugin registers; the last one is longer than a program waits for it."""
 FORGOTTEN_SECONDS: Final = 1000.0
-"""How long a device works until it counts as healthy again, even if it failed ten times."""
+"""How long a device works until it counts as healthy again, even if it failed ten times. Few fail more often."""
 REBOOTS: Final = 0.1
 """How often the node starts again after that."""
 KILLS: Final = 0.3
@@ -232,7 +233,7 @@ class PluginFailure:
             Violation: a device that fails is offered, or is withdrawn although a claim has it; or another one is
                 tainted, or fails and is not.
         """
-        self._cluster.idle(FORGOTTEN_SECONDS)
+        self._recover()
         for name, node in self._nodes:
             resources = sorted({plugin.resource for plugin in node.plugins})
             self._failed[name] = self._random.sample(resources, self._random.randint(1, len(resources)))
@@ -296,7 +297,16 @@ class PluginFailure:
         """
         for _, node in self._nodes:
             node.mend(as_at_first=True)
-        self._cluster.idle(KEPT_SECONDS + FORGOTTEN_SECONDS)
+        self._cluster.idle(KEPT_SECONDS)
+        self._recover()
+
+    def _recover(self) -> None:
+        """Time passes until devices that work count as healthy again, at most as long as that may take."""
+        for _ in range(math.ceil(LONGEST_RECOVERY_SECONDS / FORGOTTEN_SECONDS)):
+            self._cluster.idle(FORGOTTEN_SECONDS)
+            published = [device for name, _ in self._nodes for device in _published(self._cluster, name)]
+            if not any(is_tainted for _, (_, is_tainted) in published):
+                return
 
 
 def _dies(plugin: VendorPlugin) -> None:
