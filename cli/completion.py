@@ -7,7 +7,6 @@ words so far.
 """
 
 import argparse
-import importlib
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,33 +14,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from cli.commands import COMMANDS
 from cli.exitcodes import FAILED
 from cli.wanted import FORMS, WantedNames
 
-PARSERS: Final = {
-    "simulate": "cli.simulate:parser",
-    "explain": "cli.explain:parser",
-    "convert": "cli.convert:parser",
-    "classes": "cli.classes:parser",
-    "inventory": "cli.inventory:parser",
-    "doctor": "cli.doctor:parser",
-    "top": "cli.top:parser",
-    "ui": "cli.ui:parser",
-    "advise": "cli.advise:parser",
-    "cordon": "cli.cards.commands:cordon_parser",
-    "uncordon": "cli.cards.commands:uncordon_parser",
-    "drain": "cli.cards.commands:drain_parser",
-    "reset": "cli.cards.commands:reset_parser",
-    "handover": "cli.cards.commands:handover_parser",
-    "uninstall": "cli.uninstall:parser",
-    "completion": "cli.completion:parser",
-}
-"""Command to the ``module:function`` that makes its parser. Programs that only run in a cluster have none."""
 SECONDS: Final = 3.0
 """How long whoever completes a word waits for names. What is known until then is offered."""
 MOST: Final = 500
 """Names that are offered at most."""
-SHELLS: Final = ("bash", "zsh", "fish")
 _NO_FILES: Final = ":4"
 """Tells kubectl to offer no names of files (``ShellCompDirectiveNoFileComp`` of cobra)."""
 _GOES_ON: Final = ":6"
@@ -75,9 +55,8 @@ end""",
 _MISSING: Final = "lode completion: the package shtab is not installed; pip install 'lode-dra[command]' has it\n"
 
 
-def main(argv: Sequence[str]) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the script of a shell; the exit status, as the command's help says."""
-    arguments = parser().parse_args(argv)
     try:
         import shtab  # takes long to import
     except ImportError:
@@ -88,17 +67,6 @@ def main(argv: Sequence[str]) -> int:
         _mark(command, shtab.FILE)
     print(shtab.complete(tree, arguments.shell))
     return 0
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(
-        "lode completion",
-        description="Print a script by which a shell completes lode.",
-        epilog="example: lode completion bash > ~/.local/share/bash-completion/completions/lode",
-    )
-    made.add_argument("shell", choices=SHELLS, help="whose script is printed")
-    return made
 
 
 def kubectl(seconds: float = SECONDS) -> int:
@@ -121,11 +89,11 @@ def command_tree() -> argparse.ArgumentParser:
     """Return one parser of all commands for people."""
     tree = argparse.ArgumentParser("lode")
     commands = tree.add_subparsers(metavar="COMMAND")
-    for name, place in PARSERS.items():
-        module, _, function = place.partition(":")
-        made: argparse.ArgumentParser = getattr(importlib.import_module(module), function)()
-        text = " ".join((made.description or "").split()).partition(".")[0]
-        commands.add_parser(name, help=text, parents=[made], add_help=False)
+    for name, command in COMMANDS.items():
+        if command.parser is not None:
+            made = command.parser()
+            text = " ".join((made.description or "").split()).partition(".")[0]
+            commands.add_parser(name, help=text, parents=[made], add_help=False)
     return tree
 
 

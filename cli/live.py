@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from cli.checks import InputObject
-from cli.documents import LIVE
+from cli.objects.checks import InputObject
+from cli.objects.documents import LIVE
 from controller.gangs import GangTerms
 from controller.state import (
     DEVICE_TAINT_RULES_BETA,

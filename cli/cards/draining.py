@@ -8,19 +8,18 @@ card counts as free only some seconds after that.
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cli import live
-from cli.cards.card import CardTarget
-from cli.cards.evictable import gang_notes, obstacle
-from cli.cards.holders import CardHolder, is_at_gate, pods_using
+from cli.cards.card import CardHolder, CardTarget, is_at_gate, pods_using
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.work import make_cordon
-from cli.checks import InputObject
+from cli.decisions.snapshot import snapshot_of
 from cli.exitcodes import PLACED, WAITS
-from cli.snapshot import snapshot_of
+from cli.objects.checks import InputObject
+from controller.gangs import GangTerms
 from controller.state import GANG_RESOURCES, State
 from driver.errors import OperatorFault
 from driver.kube.api import (
@@ -39,6 +38,44 @@ from driver.kube.api import (
 )
 from driver.kube.objects import is_deleting, is_terminal, object_key
 from driver.names import Names
+
+
+def obstacle(pod: Object, *, force: bool, delete_emptydir_data: bool) -> str:
+    """Return why a pod must not be evicted without being asked for, and the option that asks for it; "" if it may.
+
+    The rules are those of ``kubectl drain``, but for two. A pod of a DaemonSet is evicted: its successor gets no device
+    of a cordoned card. An emptyDir in memory has no data to lose.
+    """
+    if is_deleting(pod):
+        return ""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    if not force and not any(owner.get("controller") for owner in owners):
+        return "it has no controller, so nobody makes it again (--force evicts it)"
+    volumes = [volume for volume in pod["spec"].get("volumes") or () if volume.get("emptyDir") is not None]
+    if not delete_emptydir_data and any(volume["emptyDir"].get("medium") != "Memory" for volume in volumes):
+        return "the content of its emptyDir would be lost (--delete-emptydir-data evicts it)"
+    return ""
+
+
+def gang_notes(state: State, evicted: Collection[str]) -> Iterator[str]:
+    """Yield for each gang with members among ``evicted`` (``namespace/name``) what it has left."""
+    gangs = dict.fromkeys(gang for pod in sorted(evicted) if (gang := state.gangs.of(pod)))
+    for gang in gangs:
+        members = state.gangs.members(gang)
+        lost = [pod for pod in members if pod in evicted]
+        if not lost:
+            continue
+        running = [pod for pod in members if state.pods[pod].node_name and pod not in evicted]
+        terms = state.gangs.terms(gang)
+        names = ", ".join(pod.partition("/")[2] for pod in lost)
+        text = f"gang {gang} loses {len(lost)} of its {len(members)} members ({names})"
+        if not isinstance(terms, GangTerms):
+            yield text
+        elif len(running) < terms.minimum:
+            yield f"{text}: {len(running)} are left and it needs {terms.minimum}, so it stops until they run elsewhere"
+        else:
+            yield f"{text}: {len(running)} are left, and it needs {terms.minimum}"
+
 
 _EVICTIONS: Final = Resource("", "v1", "pods/eviction", "Eviction", namespaced=True)
 """For messages about the right."""
@@ -77,12 +114,9 @@ def run(arguments: argparse.Namespace) -> int:
         wait=arguments.wait,
         dry_run=arguments.dry_run != "none",
     )
-
-    def work(api: Api, names: Names) -> int:
+    with connected(arguments) as (api, names):
         target = read_target(api, arguments.what, names)
         return Drain(api, target, names, options).run()
-
-    return connected("drain", arguments, work)
 
 
 @dataclass(slots=True)

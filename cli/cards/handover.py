@@ -27,8 +27,8 @@ from cli.cards.device_plugins import (
 )
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.rules import to_cordon, to_uncordon
-from cli.checks import DAEMON_SETS
 from cli.exitcodes import PLACED, WAITS
+from cli.objects.checks import DAEMON_SETS
 from driver.errors import OperatorFault
 from driver.kube.api import NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
 from driver.names import Names
@@ -72,11 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run != "none",
         timeout_seconds=arguments.timeout,
     )
-
-    def work(api: Api, names: Names) -> int:
+    with connected(arguments) as (api, names):
         return Handover(api, arguments.what.removeprefix("node/"), names, options).run()
-
-    return connected("handover", arguments, work)
 
 
 class _OutOfTime(Exception):

@@ -1,17 +1,15 @@
 """Reads what the commands for cards need, with the rights of the user, and says which rights are missing."""
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cli import live
-from cli.cards.card import CardTarget, PublishedCard, cards_of, find, parse
-from cli.cards.holders import CardHolder, holders
+from cli.cards.card import CardHolder, CardTarget, PublishedCard, cards_of, find, holders, parse
 from cli.cards.rules import KnownRule, RuleChanges, known_rules
-from cli.exitcodes import FAILED
 from controller.state import DEVICE_TAINT_RULES_BETA
-from driver.errors import LodeError, OperatorFault
+from driver.errors import OperatorFault
 from driver.kube.api import (
     DEVICE_TAINT_RULES,
     RESOURCE_CLAIMS,
@@ -33,19 +31,21 @@ _NOT_SERVED = (
 )
 
 
-def connected(command: str, arguments: argparse.Namespace, work: Callable[[Api, Names], int]) -> int:
-    """Do the work of a command on the cluster that its arguments name; the exit status. Faults are printed."""
+@contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[tuple[Api, Names]]:
+    """Connect to the cluster that a command's arguments name.
+
+    Raises:
+        OperatorFault: there is none, or a right is missing, and then who grants it.
+    """
     try:
         with live.cluster(arguments.kubeconfig, arguments.context) as (api, _):
-            return work(api, Names(arguments.driver))
+            yield api, Names(arguments.driver)
     except live.NoRights as error:
         rights = "; ".join(map(str, error.missing))
-        sys.stderr.write(
-            f"lode {command}: {rights}. Have an administrator grant this (docs/cards.md has the ClusterRole)\n"
-        )
-    except LodeError as error:
-        sys.stderr.write(f"lode {command}: {error}\n")
-    return FAILED
+        raise OperatorFault(
+            f"{rights}. Have an administrator grant this (docs/cards.md has the ClusterRole)"
+        ) from error
 
 
 def read_target(api: Api, what: str, names: Names, *, may_be_gone: bool = False) -> CardTarget:

@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
-from cli.cards.card import CardTarget, PublishedCard
-from cli.cards.manual import reset_steps
+from cli.cards.card import CardHolder, CardTarget, PublishedCard
 from cli.cards.reading import ServedRules, connected, read_holders, read_rules, read_target
 from cli.cards.rules import KnownRule, is_closed, remaining_taints, to_cordon, to_uncordon
 from cli.exitcodes import PLACED, WAITS
@@ -13,16 +13,47 @@ from driver.errors import OperatorFault
 from driver.kube.api import Api
 from driver.names import Names
 
+_NVIDIA: Final = (
+    "stop what else has the card open there: DCGM and its exporter, nvidia-persistenced, monitoring. "
+    "`nvidia-smi pmon -c 1 -i {uuid}` and `fuser -v /dev/nvidia{index}` name them",
+    "nvidia-smi --gpu-reset -i {uuid}",
+    "if it answers that the GPU cannot be reset alone (GPUs that NVLink bridges or an older NVSwitch connect), drain "
+    "all cards of the node, `kubectl lode drain {node}`, and reset them together: nvidia-smi --gpu-reset",
+    "if it is refused all the same, or the card has fallen off the bus: start the machine again",
+)
+_HUAWEI: Final = (
+    "find the NPU ID (ID) and the chip ID (CHIP) of the chip with Chip Phy-ID {index}: npu-smi info -m",
+    "npu-smi set -t reset -i ID -c CHIP, and -m 1 where the driver asks for an in-band reset. Chips that are connected "
+    "by HCCS can be reset only together: drain all cards of the node then, `kubectl lode drain {node}`",
+    "npu-smi info -t health -i ID -c CHIP",
+)
+_STEPS: Final = {"nvidia": _NVIDIA, "huawei": _HUAWEI}
+_OTHER: Final = ("reset the card with the tool of its vendor",)
+
+
+def reset_steps(card: PublishedCard, watching: Sequence[CardHolder]) -> list[str]:
+    """Return what to do, one step after the other.
+
+    Args:
+        watching: claims with admin access to the card.
+    """
+    steps = [f"end the pods that watch the card: {holder}" for holder in watching]
+    facts = {"uuid": card.uuid or card.name, "index": card.index, "node": card.node}
+    steps += [f"log in to node {card.node} as root"]
+    steps += [step.format(**facts) for step in _STEPS.get(card.vendor, _OTHER)]
+    return [
+        *steps,
+        f"when the card works again, put it back into service: kubectl lode uncordon {card.key}. One that had failed "
+        "keeps the taint of its health until it has worked for a while (kubeletplugin.recoverySeconds)",
+    ]
+
 
 def cordon(arguments: argparse.Namespace) -> int:
     """Cordon as the command's arguments say; the exit status."""
-
-    def work(api: Api, names: Names) -> int:
+    with connected(arguments) as (api, names):
         target = read_target(api, arguments.what, names)
         make_cordon(api, target, read_rules(api, names), names, dry_run=arguments.dry_run != "none")
         return PLACED
-
-    return connected("cordon", arguments, work)
 
 
 def make_cordon(api: Api, target: CardTarget, rules: ServedRules, names: Names, *, dry_run: bool) -> bool:
@@ -40,8 +71,7 @@ def make_cordon(api: Api, target: CardTarget, rules: ServedRules, names: Names, 
 def uncordon(arguments: argparse.Namespace) -> int:
     """Uncordon as the command's arguments say; the exit status."""
     dry_run = arguments.dry_run != "none"
-
-    def work(api: Api, names: Names) -> int:
+    with connected(arguments) as (api, names):
         target = read_target(api, arguments.what, names, may_be_gone=True)
         rules = read_rules(api, names)
         changes = to_uncordon(target, rules.rules, names)
@@ -51,8 +81,6 @@ def uncordon(arguments: argparse.Namespace) -> int:
         removed = {one.rule.name for one in changes.delete}
         left = [one for one in rules.rules if one.rule.name not in removed]
         return WAITS if _print_remaining(target.cards, left, names) else PLACED
-
-    return connected("uncordon", arguments, work)
 
 
 def _print_remaining(cards: Sequence[PublishedCard], left: Sequence[KnownRule], names: Names) -> bool:
@@ -73,8 +101,7 @@ def _print_remaining(cards: Sequence[PublishedCard], left: Sequence[KnownRule], 
 
 def reset(arguments: argparse.Namespace) -> int:
     """Print how to reset the card that the command's arguments name; the exit status."""
-
-    def work(api: Api, names: Names) -> int:
+    with connected(arguments) as (api, names):
         target = read_target(api, arguments.what, names)
         card = target.card
         if card is None:
@@ -94,8 +121,6 @@ def reset(arguments: argparse.Namespace) -> int:
         for number, step in enumerate(reset_steps(card, watching), 1):
             print(f"{number}. {step}")
         return PLACED
-
-    return connected("reset", arguments, work)
 
 
 def _dry(dry_run: bool) -> str:

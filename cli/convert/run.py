@@ -8,15 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cli.convert.adopting import Conversion
-from cli.convert.converting import ConvertedFile, convert_file
-from cli.convert.places import objects_of
-from cli.convert.sources import sources_with
+from cli.convert.adopting import Conversion, sources_with
+from cli.convert.converting import ConvertedFile, convert_file, objects_of
+from cli.convert.edits import read_back
 from cli.convert.templates import TemplateNames
-from cli.convert.texts import read_back
-from cli.documents import Documents, read_texts
 from cli.exitcodes import FAILED
+from cli.objects.documents import Documents, read_texts
 from driver.adoption import PLAIN
+from driver.errors import OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES
 from driver.names import Names
@@ -28,11 +27,9 @@ WOULD_CHANGE: Final = 1
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert as the command's arguments say; the exit status."""
-    try:
-        conversion = _conversion(arguments)
-    except ValueError as error:
-        sys.stderr.write(f"lode convert: {error}\n")
-        return FAILED
+    if arguments.write and "-" in arguments.file:
+        raise OperatorFault("--write needs files; leave it out to print what standard input becomes")
+    conversion = _conversion(arguments)
     unread = Documents()
     texts = read_texts(arguments.file, sys.stdin, unread, recursive=arguments.recursive)
     files = _converted(texts, conversion)
@@ -54,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _conversion(arguments: argparse.Namespace) -> Conversion:
-    """Raises ValueError: an entry of ``--plain`` is not valid."""
+    """Raises OperatorFault: an entry of ``--plain`` is not valid."""
     plain: dict[str, str] = {}
     for entry in arguments.plain:
         resource, _, device_class = entry.partition("=")
         if not re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9._-]+", resource) or not re.fullmatch(r"[a-z0-9.-]+", device_class):
-            raise ValueError(f"--plain {entry}: must be RESOURCE=CLASS, such as example.com/fpga=fpga.example.com")
+            raise OperatorFault(f"--plain {entry}: must be RESOURCE=CLASS, such as example.com/fpga=fpga.example.com")
         plain[resource] = device_class
     every = sources_with(plain)
     chosen = bool(arguments.source)

@@ -1,37 +1,220 @@
-"""Reads a cluster for its check. Nothing is changed: a review of rights is answered and not stored."""
+"""Reads a cluster for its check, as far as the rights of the user and the objects allow.
+
+Nothing is changed: a review of rights is answered and not stored.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from cli import live, shipped
-from cli.checks import DAEMON_SETS, DEPLOYMENTS
-from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
-from cli.doctor.migration_checks import Migration
-from cli.doctor.migration_look import migration
-from cli.doctor.reading import Reading
+from cli.doctor.cluster_checks import (
+    ClusterFacts,
+    ClusterNode,
+    Lease,
+    Migration,
+    NamespaceLabels,
+    OldLimit,
+    Program,
+    Right,
+)
 from cli.doctor.rivals import CardsOfNode
+from cli.objects.checks import DAEMON_SETS, DEPLOYMENTS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
+from driver.adoption import NAMESPACE_LABEL, SOURCES, resources_of
+from driver.errors import SENSELESS, InvalidInput
 from driver.kube.api import (
     DEVICE_CLASSES,
     LEASES,
+    NAMESPACES,
     NODES,
     PODS,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     Api,
+    ApiError,
+    Forbidden,
     NotFound,
     Object,
     Resource,
 )
-from driver.kube.objects import name_key, object_key
+from driver.kube.objects import is_terminal, name_key, object_key
+from driver.label_selectors import label_selector_from
+from driver.limits import bounded
 from driver.names import NVIDIA_DRA_DRIVER, Names
 from driver.settings import Settings
 from kubeletplugin.hardware.vendors import vendor_of_resource
+
+_MOST_TEXT: Final = 300
+"""Characters of an error that is kept: it may quote what somebody else has written."""
+T = TypeVar("T")
+
+
+class Reading:
+    """Reads, and remembers what could not be read.
+
+    Attributes:
+        unread: the reason why a check could not be made, by check.
+        unreadable: objects that make no sense, by kind and name, with the error.
+    """
+
+    def __init__(self, api: Api):
+        self._api = api
+        self.unread: dict[str, str] = {}
+        self.unreadable: dict[str, str] = {}
+
+    def attempt(self, check: str, read: Callable[[], T], otherwise: T) -> T:
+        """What ``read`` gives; where the user may not read it, ``otherwise``, and the check counts as unread.
+
+        Raises:
+            OperatorFault: the API server does not answer, or does not know the user.
+        """
+        try:
+            return read()
+        except Forbidden as error:
+            if error.status == 401:
+                raise live.fault_of_api_error(error) from error
+            self.unread[check] = str(error)
+        except ApiError as error:
+            raise live.fault_of_api_error(error) from error
+        except live.NoRights as error:
+            self.unread[check] = str(error)
+        return otherwise
+
+    def each(self, resource: Resource, read: Callable[[Object], T], namespace: str = "") -> Iterator[T]:
+        """Read each object of the kind. An object that cannot be decoded is left out, and named at the end."""
+        for obj in live.each(self._api, resource, namespace):
+            with self.naming(f"{resource.kind} {_name_of(obj)}"):
+                yield read(obj)
+
+    @contextmanager
+    def naming(self, subject: str) -> Iterator[None]:
+        """Ends the block where an object makes no sense, which is named at the end."""
+        try:
+            yield
+        except (*SENSELESS, InvalidInput) as error:
+            self.unreadable[subject] = bounded(repr(error), _MOST_TEXT)
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        """The object; None if it does not exist."""
+        try:
+            return self._api.get(resource, name, namespace)
+        except NotFound:
+            return None
+
+
+def _name_of(obj: Any) -> str:
+    """``object_key``, also of an object that does not say who it is."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    known = metadata if isinstance(metadata, dict) else {}
+    parts = [str(known[part]) for part in ("namespace", "name") if known.get(part)]
+    return bounded("/".join(parts), _MOST_TEXT) or "without a name"
+
+
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", namespaced=True)
+_WANTS = ("In", "Exists", "Gt", "Lt")
+"""Operators that no node meets without the label."""
+
+
+class Each(Protocol):
+    """Reads each object of a kind that can be decoded."""
+
+    def __call__(self, resource: Resource, read: Callable[[Object], T], /) -> Iterator[T]:
+        """What ``read`` makes of each object."""
+
+
+def migration(each: Each, policy_of: Callable[[str], Object | None]) -> Migration:
+    """Read the facts. Where nobody asks for adoption, only namespaces are listed.
+
+    Args:
+        policy_of: the policy that adopts the pods of a source, by name; None if it is not in force.
+    """
+    policies = {source: policy for source in SOURCES if (policy := policy_of(source))}
+    found = tuple(each(NAMESPACES, lambda raw: _labels(raw, policies)))
+    namespaces = tuple(it for it in found if it.asked or it.adopted)
+    adopted = {it.name: it.adopted for it in namespaces if it.adopted}
+    if not adopted:
+        return Migration(tuple(policies), namespaces)
+    old: dict[str, list[str]] = {}
+    astray: dict[str, list[str]] = {}
+    labels = {key for keys in each(NODES, lambda node: [*(node["metadata"].get("labels") or {})]) for key in keys}
+    for pod, sources, wanted in each(PODS, lambda raw: _pod(raw, adopted)):
+        for source in sources:
+            old.setdefault(source, []).append(pod)
+        for label in sorted({*wanted} - labels):
+            astray.setdefault(label, []).append(pod)
+    quotas = each(RESOURCE_QUOTAS, lambda raw: _old_limits(raw, adopted))
+    ranges = each(LIMIT_RANGES, lambda raw: _old_ranges(raw, adopted))
+    names = each(DEVICE_CLASSES, lambda raw: str(raw["spec"].get("extendedResourceName") or ""))
+    return Migration(
+        installed=tuple(policies),
+        namespaces=namespaces,
+        old_pods={source: tuple(pods) for source, pods in old.items()},
+        quotas=tuple(quota for found in quotas for quota in found),
+        ranges=tuple(limit for found in ranges for limit in found),
+        class_names=frozenset(names) - {""},
+        astray={label: tuple(pods) for label, pods in astray.items()},
+    )
+
+
+def _labels(namespace: Object, policies: Mapping[str, Object]) -> NamespaceLabels:
+    name, labels = namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
+    asked = (
+        key.removeprefix(NAMESPACE_LABEL)
+        for key, value in labels.items()
+        if key.startswith(NAMESPACE_LABEL) and value == "on"
+    )
+    adopted = (source for source, policy in policies.items() if _selects(policy, labels))
+    return NamespaceLabels(name, tuple(sorted(asked)), tuple(adopted))
+
+
+def _selects(policy: Object, labels: Mapping[str, str]) -> bool:
+    selector = label_selector_from((policy["spec"].get("matchConstraints") or {}).get("namespaceSelector"))
+    return selector is None or selector.selects(labels)
+
+
+def _pod(pod: Object, adopted: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str], list[str]]:
+    """Its key, the sources whose resources it has, and, while it has no node, the labels that it wants of one."""
+    sources = adopted.get(name_key(pod)[0], ())
+    if not sources or is_terminal(pod):
+        return object_key(pod), [], []
+    asked = resources_of(pod)
+    old = [source for source in sources if SOURCES[source].taken(asked)]
+    return object_key(pod), old, [] if pod["spec"].get("nodeName") else _wanted_labels(pod["spec"])
+
+
+def _wanted_labels(spec: Mapping[str, Any]) -> list[str]:
+    """The labels that every node for the pod needs, as far as terms do not offer others."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [
+        {one["key"] for one in term.get("matchExpressions") or () if one["operator"] in _WANTS}
+        for term in required.get("nodeSelectorTerms") or ()
+    ]
+    return [*(spec.get("nodeSelector") or {}), *(set.intersection(*terms) if terms else ())]
+
+
+def _old_limits(quota: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
+    limited = {key.removeprefix("requests.").removeprefix("limits.") for key in quota["spec"].get("hard") or {}}
+    return _of_sources(quota, limited, adopted)
+
+
+def _old_ranges(limits: Object, adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
+    ranges = limits["spec"].get("limits") or ()
+    limited = {name for one in ranges for part in ("min", "max") for name in one.get(part) or {}}
+    return _of_sources(limits, limited, adopted)
+
+
+def _of_sources(obj: Object, limited: set[str], adopted: Mapping[str, tuple[str, ...]]) -> list[OldLimit]:
+    resources = {it for source in adopted.get(name_key(obj)[0], ()) for it in SOURCES[source].taken(limited)}
+    return [OldLimit(object_key(obj), resource) for resource in sorted(resources)]
+
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 MUTATING_POLICIES = Resource(

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding, passed, text, to_json
 from cli.doctor.node_checks import check_node
 from cli.doctor.node_look import look
-from cli.doctor.upgrade.driver_rules import check_registrations
 from cli.doctor.upgrade.look import UpgradeLook
-from cli.exitcodes import FAILED
+from cli.doctor.upgrade.program_rules import check_registrations
 from cli.live import fault_of_api_error
-from driver.errors import LodeError
 from driver.kube.access import Access, from_environment
 from driver.kube.api import ApiError
 from driver.kube.client import KubeClient
@@ -27,11 +24,7 @@ _KUBELET_SECONDS = 10.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Check as the command's arguments say; the exit status."""
-    try:
-        findings = _findings(arguments)
-    except (LodeError, OSError) as error:
-        sys.stderr.write(f"lode doctor: {error}\n")
-        return FAILED
+    findings = _findings(arguments)
     print(json.dumps(to_json(findings), indent=2) if arguments.output == "json" else text(findings))
     return PASSED if passed(findings) else NOT_PASSED
 

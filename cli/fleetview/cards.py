@@ -1,10 +1,11 @@
-"""A card with its amounts: what claims hold of it, what is free, and what closes it. Pure."""
+"""A card with its amounts: what claims hold of it, what is free, and what closes it; as values and as text. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from driver.kinds import CardUse, Closure
+from driver.quantity import Quantity
 
 ALL_CORES: Final = 100
 
@@ -204,3 +205,36 @@ class CardView:
             for name, amount in part.draws if part else ():
                 left[name] = left.get(name, 0) - amount
         return left
+
+
+def memory_text(amount: int) -> str:
+    """Return bytes as an exact quantity."""
+    return str(Quantity.of(amount, "BinarySI"))
+
+
+def holder_texts(holding: CardHolding) -> Iterator[str]:
+    """Yield who holds it, with the namespace: its pods, or the claim if nobody uses that."""
+    yield from (f"{holding.namespace}/{user}" for user in holding.users or (f"claim/{holding.claim}",))
+
+
+def amount_texts(holding: CardHolding) -> tuple[str, str]:
+    """Return its memory and cores, as cells of a table."""
+    memory = "<none>" if holding.memory is None else memory_text(holding.memory)
+    return memory, "<none>" if holding.cores is None else str(holding.cores)
+
+
+def holder_json(card: CardView, holding: CardHolding) -> dict[str, Any]:
+    """Return what a claim holds of the card, for JSON."""
+    found: dict[str, Any] = {
+        "namespace": holding.namespace,
+        "claim": holding.claim,
+        "usedBy": list(holding.users),
+        "device": holding.device,
+        "memory": None if holding.memory is None else memory_text(holding.memory),
+        "cores": holding.cores,
+        "since": holding.since,
+        "cards": round(card.fraction(holding), 4),
+    }
+    if holding.looks_on:
+        found["adminAccess"] = True
+    return {key: value for key, value in found.items() if value not in (None, "", [])}

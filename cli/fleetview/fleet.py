@@ -1,18 +1,91 @@
-"""The view: every card with what is held of it, in the order of nodes. Pure."""
+"""The view: every card with what claims hold of it and what rules close it, in the order of nodes. Pure."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
-from cli.cards.rules import known_rules
-from cli.fleetview.cards import CardHolding, CardView, FleetCard
-from cli.fleetview.holding import Place, holdings_of, with_amounts
+from cli.cards.rules import KnownRule, known_rules
+from cli.fleetview.cards import ALL_CORES, CardHolding, CardView, FleetCard
 from cli.fleetview.published import UNREADABLE, PublishedCards, ReadSlice, left_out
-from cli.fleetview.rules import ClosedByRules
-from driver.kinds import Closure
+from driver.device_facts import card_of
+from driver.kinds import CardUse, Closure
 from driver.kube.api import RESOURCE_CLAIMS, Object
-from driver.model import Claim
+from driver.model import Claim, Consumer, Result
 from driver.names import Names
 from driver.wire import claim_from
+
+Place = tuple[str, str]
+"""Node and card."""
+_SHARE: Final = "-share"
+
+
+def holdings_of(claim: Claim, names: Names) -> Iterator[tuple[Place, CardHolding]]:
+    """Yield what the claim holds of cards of the driver. Amounts are those of the allocation, which has few."""
+    ending = names.pool("")
+    for result in claim.allocation.results if claim.allocation else ():
+        device = result.device
+        if device.driver == names.driver and device.pool.endswith(ending):
+            yield (
+                (device.pool.removesuffix(ending), card_of(device.device)),
+                CardHolding(
+                    namespace=claim.namespace,
+                    claim=claim.name,
+                    device=device.device,
+                    use=_use_of(device.device),
+                    users=tuple(map(user_text, claim.reserved_for)),
+                    looks_on=result.admin_access,
+                    since=claim.allocation.timestamp if claim.allocation else "",
+                    **_amounts(result),
+                ),
+            )
+
+
+def with_amounts(holding: CardHolding, card: FleetCard) -> CardHolding:
+    """Return the holding with the amounts that its device is published with: those of ``controller.quotas.price``."""
+    if holding.use == "shared" or holding.looks_on:
+        return holding
+    part = card.part(holding.device)
+    return replace(holding, memory=part.memory if part else None, cores=(part.cores if part else 0) or ALL_CORES)
+
+
+def user_text(consumer: Consumer) -> str:
+    """Return a pod by its name, and another consumer with its kind."""
+    return consumer.name if consumer.is_pod else f"{consumer.resource}/{consumer.name}"
+
+
+def _amounts(result: Result) -> Mapping[str, int]:
+    if not result.share_id or result.admin_access:
+        return {}
+    named = ("memory", "cores", "slots")
+    return {name: result.consumed[name].value if name in result.consumed else 0 for name in named}
+
+
+def _use_of(device: str) -> CardUse:
+    if device == card_of(device):
+        return "whole"
+    return "shared" if device.endswith(_SHARE) else "partitioned"
+
+
+class ClosedByRules:
+    """Says which cards rules close, in a time that does not grow with the number of rules."""
+
+    def __init__(self, rules: Iterable[KnownRule], names: Names):
+        self._names = names
+        self._by_place: set[tuple[str, str]] = set()
+        """Pool and device; "" stands for each."""
+        for one in rules:
+            if one.closes and one.rule.driver in ("", names.driver):
+                self._by_place.add((one.rule.pool, one.rule.device))
+
+    def closes(self, card: FleetCard) -> bool:
+        """Return whether no device of the card is given to a claim that tolerates nothing."""
+        if not self._by_place:
+            return False
+        pool = self._names.pool(card.node)
+        if {("", ""), (pool, "")} & self._by_place:
+            return True
+        devices = [f"{card.name}{part.suffix}" for part in card.parts] or [card.name]
+        return all({(pool, device), ("", device)} & self._by_place for device in devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from typing import Final
 
 from cli import live
 from cli.fleetview import CardView, FleetView, read_fleet
-from cli.fleetview.printed import holder_json, holder_texts, memory_text
+from cli.fleetview.cards import holder_json, holder_texts, memory_text
 from cli.tables import age
+from cli.top.measured import CardUsage
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
-from cli.usage import CardUsage
 from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cli import live
-from cli.fleetview.holding import user_text
+from cli.fleetview.fleet import user_text
 from cli.fleetview.published import UNREADABLE, left_out
 from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cli import live
 from cli.fleetview import CardHolding, CardView, FleetView, read_fleet
-from cli.prices import HOURS_PER_MONTH, PriceTable
+from cli.top.prices import HOURS_PER_MONTH, PriceTable
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from driver.errors import SENSELESS

@@ -6,7 +6,7 @@ from typing import Final
 
 from cli import live
 from cli.fleetview import CardView, FleetView, read_fleet
-from cli.fleetview.printed import memory_text
+from cli.fleetview.cards import memory_text
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from driver.kube.api import NODES, Api

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.prices import PriceTable
-from cli.usage.measured import Measured
+from cli.top.measured import Measured
+from cli.top.prices import PriceTable
 from driver.names import Names
 
 NOTHING_MEASURED: Final = Measured()

@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,16 +11,33 @@ from pathlib import Path
 from typing import Final
 
 from cli import live
-from cli.durations import seconds_of
-from cli.exitcodes import FAILED
-from cli.prices import PriceTable, price_table
 from cli.top import cards, claims, costs, gangs, namespaces, nodes
+from cli.top.measured import card_hours, measure
+from cli.top.prices import PriceTable, price_table
+from cli.top.prometheus import PrometheusServer
 from cli.top.question import NO_PRICES, Question
 from cli.top.report import Listing, TableColumn, ordered, rendered
-from cli.usage import PrometheusServer, card_hours, measure
-from driver.errors import Fault, InvalidInput, LodeError, OperatorFault
+from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.kube.api import Api
 from driver.names import Names
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_FORM: Final = re.compile(r"(?:\d{1,6}[smhdw])+", re.ASCII)
+_PART: Final = re.compile(r"(\d+)([smhdw])", re.ASCII)
+_MOST: Final = 366 * 86400
+
+
+def seconds_of(option: str, text: str) -> int:
+    """Return the seconds of a duration such as ``90s``, ``2h``, ``1h30m`` or ``7d``.
+
+    Raises:
+        OperatorFault: it is no duration, or none between a minute and a year.
+    """
+    total = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(text)) if _FORM.fullmatch(text) else 0
+    if not 60 <= total <= _MOST:
+        raise OperatorFault(f"{option} {text!r}: write a duration from 1m to 366d, such as 2h or 7d")
+    return total
+
 
 SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, Question], Listing]]]] = {
     "nodes": (nodes.COLUMNS, nodes.report),
@@ -59,9 +77,6 @@ def run(arguments: argparse.Namespace, pauses: WatchPauses = _REAL_PAUSES) -> in
                 _watch(api, question, arguments, pauses)
             else:
                 _print(*_listing(api, question, arguments), question, arguments)
-    except LodeError as error:
-        sys.stderr.write(f"lode top: {error}\n")
-        return FAILED
     finally:
         if collecting:
             gc.enable()

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
-from cli.allowance import AsksTooMuch
-from cli.documents import BadInput
+from cli.decisions.allowance import AsksTooMuch
 from cli.live import NoRights
-from cli.simulate_run import faults_json
-from cli.ui.access import Door, Visitor
+from cli.objects.documents import BadInput
+from cli.simulate import faults_json
+from cli.ui.access import Door, NotAdmitted, NoTurn, Visitor, WaitingLine
 from cli.ui.document import Show
 from cli.ui.publishing import PackedDocument
 from cli.ui.questions import ClusterQuestions
-from cli.ui.reviews import NotAdmitted
-from cli.ui.waiting_line import NoTurn, WaitingLine
 from driver.errors import LodeError
 from driver.wire import Json
 

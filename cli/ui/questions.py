@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.allowance import NO_LIMITS, Allowance, Limits
-from cli.checks import WORKLOADS, InputObject
-from cli.documents import LIVE, Documents, parse
-from cli.expand import wanted_pods
-from cli.explain_run import explained
-from cli.outcomes import Outcome
-from cli.simulate_run import checked_objects, outcomes_json, outcomes_text, with_cluster
-from cli.simulator import simulate_all
+from cli.decisions.allowance import NO_LIMITS, Allowance, Limits
+from cli.decisions.outcomes import Outcome
+from cli.decisions.simulator import simulate_all
+from cli.explain.run import explained
+from cli.objects.checks import WORKLOADS, InputObject
+from cli.objects.documents import LIVE, Documents, parse
+from cli.objects.expand import wanted_pods
+from cli.simulate import checked_objects, outcomes_json, outcomes_text, with_cluster
 from driver.clock import Clock, SystemClock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api
 from driver.names import Names

@@ -1,30 +1,104 @@
-"""The work of ``lode ui``: follow the cluster, serve the page, until it is interrupted."""
+"""The work of ``lode ui``: follow the cluster, serve the page over HTTP, until it is interrupted."""
 
 import argparse
 import secrets
 import signal
-import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from cli import live
-from cli.exitcodes import FAILED
 from cli.ui.access import Door, OneUserDoor, ReviewedDoor
-from cli.ui.answers import PageAnswers
+from cli.ui.answers import MOST_BYTES, SAFE, PageAnswer, PageAnswers, PageRequest
+from cli.ui.following import FleetWatch
 from cli.ui.publishing import FleetDocuments
 from cli.ui.questions import ClusterQuestions
-from cli.ui.server import PageServer
-from cli.ui.watching import FleetWatch
 from driver.clock import SystemClock
-from driver.errors import LodeError, OperatorFault
+from driver.errors import OperatorFault
 from driver.kube.access import from_environment
 from driver.kube.client import KubeClient
 from driver.names import Names
-from driver.observe import configure_logs
+from driver.observe import BackgroundServer, configure_logs
+
+_IDLE_SECONDS: Final = 5.0
+"""Seconds that a connection may be silent before it is closed."""
+_MOST_DIGITS: Final = 20
+"""Of the length of a body: Python refuses to read some thousands."""
+_BODY_SECONDS: Final = 30.0
+"""Seconds in which the body of a request has to arrive."""
+
+
+class PageServer(BackgroundServer):
+    """Serves the page.
+
+    Args:
+        address: ``host:port``.
+        answer: is called by several threads at once.
+    """
+
+    def __init__(self, address: str, answer: Callable[[PageRequest], PageAnswer]):
+        super().__init__(address, type("Handler", (_Handler,), {"answer": staticmethod(answer)}), "page")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answer: Callable[[PageRequest], PageAnswer]
+    timeout = _IDLE_SECONDS
+    server_version = "lode"
+    error_content_type = "application/json"
+    error_message_format = '{"error": "the request is not understood"}'
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._send(self.answer(self._request(b"")))
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal():
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "say how long the body is")
+        elif len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a manifest has at most {MOST_BYTES} bytes")
+        elif (body := self._body(int(length))) is None:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
+        else:
+            self._send(self.answer(self._request(body)))
+
+    def _request(self, body: bytes) -> PageRequest:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return PageRequest(self.command, self.path, headers, body)
+
+    def _body(self, length: int) -> bytes | None:
+        """The body; None if it is not complete in time, even if parts of it keep coming."""
+        parts, left, until = [], length, time.monotonic() + _BODY_SECONDS
+        while left > 0:
+            part = self.rfile.read1(left)
+            if not part or time.monotonic() > until:
+                return None
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        body = f'{{"error": "{message}"}}'.encode()
+        self._send(PageAnswer(status, body, {**SAFE, "Content-Type": "application/json"}))
+
+    def _send(self, found: PageAnswer) -> None:
+        self.send_response(found.status)
+        for name, value in found.headers.items():
+            self.send_header(name, value)
+        if found.status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(found.body)))
+        self.end_headers()
+        self.wfile.write(found.body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: their addresses name objects."""
+
 
 PAGE: Final = Path(__file__).parent / "page"
 """The files of the page."""
@@ -44,9 +118,6 @@ def run(arguments: argparse.Namespace) -> int:
                 threading.Event().wait()
     except KeyboardInterrupt:
         return 0
-    except LodeError as error:
-        sys.stderr.write(f"lode ui: {error}\n")
-        return FAILED
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli import doctor
+from cli.__main__ import main as lode
 from testclusters import ControlPlane
 from tests.contract.identity import Identity, Object
 from tests.contract.objects import resource_slice
@@ -39,7 +39,7 @@ def admin(plane: ControlPlane) -> Identity:
 def diagnosis(capsys: pytest.CaptureFixture[str], plane: ControlPlane, user: str = "admin") -> tuple[int, Findings]:
     """The exit status, and the findings by check and subject."""
     access = plane.kubeconfig(delayed=False) if user == "admin" else plane.kubeconfig(user, ("nobody",))
-    status = doctor.main([f"--kubeconfig={access}", "-o", "json", "--upgrade", "1.38"])
+    status = lode(["doctor", f"--kubeconfig={access}", "-o", "json", "--upgrade", "1.38"])
     found: Findings = {}
     for finding in json.loads(capsys.readouterr().out)["findings"]:
         found.setdefault((finding["check"], finding["subject"]), []).append(finding)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli import doctor
+from cli.__main__ import main as lode
 from testclusters import ControlPlane
 from tests.contract.identity import CONTROLLER, Identity, eventually
 from tests.contract.installed import CLAIMS, GATE, OUR_DRIVER, allocated, claim, pod_with_claim
@@ -30,7 +30,7 @@ def diagnosis(
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """All findings, by check and subject. The programs do not run here, so the status is 1."""
     access = kubeconfig or plane.kubeconfig(delayed=False)
-    assert doctor.main([f"--kubeconfig={access}", "-o", "json"]) == status
+    assert lode(["doctor", f"--kubeconfig={access}", "-o", "json"]) == status
     told = json.loads(capsys.readouterr().out)
     return {(found["check"], found["subject"]): found for found in told["findings"]}
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.__main__ import main as lode
 from cli.cards.device_plugins import MARK, RECORD
-from cli.checks import DAEMON_SETS
+from cli.objects.checks import DAEMON_SETS
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_SLICES, Api, Object
 from testclusters import ControlPlane
 from tests.contract.conftest import eventually

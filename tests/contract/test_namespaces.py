@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from charts import CHART
-from cli import doctor
+from cli.__main__ import main as lode
 from testclusters import CommandFailed, ControlPlane, helm_program
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def of_plugin(namespace: str) -> set[str]:
 
 def second_plugins(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, list[str]]]:
     """The plugins that the doctor says are too many, and the command with which it removes each."""
-    doctor.main(["--kubeconfig", str(plane.kubeconfig(delayed=False)), "-o", "json"])
+    lode(["doctor", "--kubeconfig", str(plane.kubeconfig(delayed=False)), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["findings"]
     return [(one["subject"], one["remedy"].split()[1:]) for one in found if "second plugin" in one["message"]]
 

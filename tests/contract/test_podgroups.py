@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import explain
+from cli.__main__ import main as lode
 from driver.kube.api import (
     POD_GROUPS,
     PODS,
@@ -128,7 +128,7 @@ def test_explain_says_the_same_as_the_controller_with_the_rights_of_the_document
     options = ["-n", "default", "--kubeconfig", user, "--settings", str(plane.folder / SETTINGS), "-o", "json"]
 
     def explained() -> Any:
-        status, out = explain.main([f"pod/{names[0]}", *options]), capsys.readouterr().out
+        status, out = lode(["explain", f"pod/{names[0]}", *options]), capsys.readouterr().out
         return json.loads(out) if status == 1 else None
 
     plane.kubectl("apply", "-f", "-", input=role(gangs=False))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import explain, simulate
-from cli.checks import check
-from cli.documents import Document, Origin
+from cli.__main__ import main as lode
+from cli.objects.checks import check
+from cli.objects.documents import Document, Origin
 from driver.kube.api import (
     PODS,
     Api,
@@ -54,11 +54,11 @@ def test_the_output_of_kubectl_is_valid_input(
     printed = sandbox.plane.kubectl("get", KINDS, "-n", sandbox.name, "-o", form).stdout
     monkeypatch.setattr("sys.stdin", io.StringIO(printed))
     argv = ["-n", sandbox.name, "--driver", sandbox.driver, "-o", "json"]
-    assert simulate.main(["-f", "-", *argv]) == 1
+    assert lode(["simulate", "-f", "-", *argv]) == 1
     answer = output(capsys)
     assert devices(answer) == {"a": ["card-1"], "b": ["card-0"], "c": []}
     assert [one["result"] for one in answer["pods"]] == ["allocated", "placed", "waiting"]
-    assert simulate.main(["--live", "--kubeconfig", sandbox.kubeconfig, *argv]) == 1
+    assert lode(["simulate", "--live", "--kubeconfig", sandbox.kubeconfig, *argv]) == 1
     assert output(capsys)["pods"] == answer["pods"]
 
 
@@ -71,7 +71,7 @@ def test_objects_of_files_are_added_to_the_live_cluster(
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "new"}}
     (tmp_path / "new.yaml").write_text(yaml.safe_dump({**job, "spec": {"template": {"spec": content}}}))
     options = ["-n", sandbox.name, "--driver", sandbox.driver, "--kubeconfig", sandbox.kubeconfig, "-o", "json"]
-    assert simulate.main(["--live", "-f", str(tmp_path), *options]) == 0
+    assert lode(["simulate", "--live", "-f", str(tmp_path), *options]) == 0
     answer = output(capsys)
     assert list(devices(answer).values()) == [["card-0"], ["card-1"]]
     assert [one["metadata"]["name"] for one in sandbox.api.list(PODS, namespace=sandbox.name).items] == ["a"]
@@ -80,15 +80,15 @@ def test_objects_of_files_are_added_to_the_live_cluster(
 def test_a_live_pod_and_its_claim_are_explained(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["-n", sandbox.name, "--driver", sandbox.driver, "--kubeconfig", sandbox.kubeconfig, "-o", "json"]
     first, second, third = (sandbox.pod(name) for name in ("a", "b", "c"))
-    assert explain.main(["pod/a", *options]) == 0
+    assert lode(["explain", "pod/a", *options]) == 0
     assert output(capsys)["result"] == "placed"
     held = sandbox.hold(first, "card-0")
     sandbox.hold(second, "card-1")
-    assert explain.main([f"claim/{held['metadata']['name']}", *options]) == 0
+    assert lode(["explain", f"claim/{held['metadata']['name']}", *options]) == 0
     answer = output(capsys)
     assert (answer["result"], answer["node"]) == ("allocated", sandbox.name)
     assert answer["claims"][0]["reservedFor"] == ["pods/a"]
-    assert explain.main(["pod/c", *options]) == 1
+    assert lode(["explain", "pod/c", *options]) == 1
     answer = output(capsys)
     assert answer["reason"] == "Unallocatable"
     mine = [one for one in answer["reasons"]["groups"] if sandbox.name in one["named"]]
@@ -103,13 +103,13 @@ def test_a_users_missing_rights_are_named_and_the_documented_role_grants_them(
     sandbox.pod("a")
     user = sandbox.plane.kubeconfig(sandbox.name, ())
     options = ["-n", sandbox.name, "--driver", sandbox.driver, "--kubeconfig", str(user), "-o", "json"]
-    assert explain.main(["pod/a", *options]) == 2
+    assert lode(["explain", "pod/a", *options]) == 2
     assert f"you may not get pods in namespace {sandbox.name}" in capsys.readouterr().err
     sandbox.plane.kubectl(
         "create", "rolebinding", "view", "--clusterrole=view", f"--user={sandbox.name}", "-n", sandbox.name
     )
-    eventually(lambda: explain.main(["pod/a", *options]) == 2 and "list resourceslices" in capsys.readouterr().err)
-    assert simulate.main(["--live", *options]) == 2
+    eventually(lambda: lode(["explain", "pod/a", *options]) == 2 and "list resourceslices" in capsys.readouterr().err)
+    assert lode(["simulate", "--live", *options]) == 2
     assert "you may not list nodes in the whole cluster" in capsys.readouterr().err
     blocks = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
     role = next(block for block in blocks if "ClusterRole" in block).replace("lode-explain", sandbox.name)
@@ -117,9 +117,9 @@ def test_a_users_missing_rights_are_named_and_the_documented_role_grants_them(
     sandbox.plane.kubectl(
         "create", "clusterrolebinding", sandbox.name, f"--clusterrole={sandbox.name}", f"--user={sandbox.name}"
     )
-    eventually(lambda: explain.main(["pod/a", *options]) == 0)
+    eventually(lambda: lode(["explain", "pod/a", *options]) == 0)
     capsys.readouterr()
-    assert explain.main(["pod/a", *options]) == 0
+    assert lode(["explain", "pod/a", *options]) == 0
     assert output(capsys)["result"] == "placed"
 
 
@@ -130,7 +130,7 @@ def test_the_namespace_is_that_of_the_kubeconfigs_context(sandbox: Sandbox, caps
         context["context"]["namespace"] = sandbox.name
     changed = Path(sandbox.kubeconfig).with_name(f"{sandbox.name}.kubeconfig")
     changed.write_text(yaml.safe_dump(config))
-    assert explain.main(["a", "--driver", sandbox.driver, "--kubeconfig", str(changed), "-o", "json"]) == 0
+    assert lode(["explain", "a", "--driver", sandbox.driver, "--kubeconfig", str(changed), "-o", "json"]) == 0
     assert output(capsys)["namespace"] == sandbox.name
 
 
@@ -184,5 +184,5 @@ def test_an_unreachable_server_is_reported_with_a_remedy(sandbox: Sandbox, capsy
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     changed = Path(sandbox.kubeconfig).with_name(f"{sandbox.name}-gone.kubeconfig")
     changed.write_text(yaml.safe_dump(config))
-    assert explain.main(["a", "--kubeconfig", str(changed)]) == 2
+    assert lode(["explain", "a", "--kubeconfig", str(changed)]) == 2
     assert "see that the kubeconfig names the right one" in capsys.readouterr().err

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli import uninstall, uninstall_run
+from cli import uninstall
+from cli.__main__ import main as lode
 from testclusters import ControlPlane
 from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
 from tests.contract.installed import (
@@ -88,7 +89,7 @@ def of_adoption(admin: Identity) -> list[str]:
 
 
 def call(plane: ControlPlane, *arguments: str) -> int:
-    return uninstall.main([f"--kubeconfig={plane.kubeconfig(delayed=False)}", *arguments])
+    return lode(["uninstall", f"--kubeconfig={plane.kubeconfig(delayed=False)}", *arguments])
 
 
 def device_plugin(name: str, folder: str) -> Object:
@@ -141,7 +142,7 @@ def test_pods_of_other_systems_are_let_through_before_anything_can_fail(
     labels = {"app.kubernetes.io/name": "lode-kubeletplugin"}
     spec = {"nodeName": "gone", "containers": [{"name": "main", "image": "none"}]}
     admin.request("POST", PODS, {"metadata": {"name": "stuck", "labels": labels}, "spec": spec}).must()
-    monkeypatch.setattr(uninstall_run, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(uninstall, "_PATIENCE_SECONDS", 1.0)
     assert of_adoption(admin)
     assert call(plane) == 2
     assert not of_adoption(admin)

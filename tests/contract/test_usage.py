@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.usage import PrometheusServer, card_hours, measure
+from cli.top.measured import card_hours, measure
+from cli.top.prometheus import PrometheusServer
 from testclusters import prometheus
 from tests.contract.conftest import needed
 from tests.contract.running_prometheus import running_prometheus
-from tests.unit.cli.usage.points import FakeDatabase
+from tests.unit.cli.top.points import FakeDatabase
 
 HOUR = 3600
 

@@ -11,8 +11,7 @@ from cli.ui.contents import FleetContents
 from cli.ui.document import Show
 from cli.ui.publishing import PackedDocument, packed_document
 from cli.ui.questions import ClusterQuestions
-from cli.ui.run import PAGE
-from cli.ui.server import PageServer
+from cli.ui.run import PAGE, PageServer
 from driver.wire import Json
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock

@@ -93,7 +93,7 @@ def test_a_card_is_explained_with_its_uuid(view: OpenView) -> None:
 
 def test_a_gang_is_explained_domain_by_domain(view: OpenView, api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
     later = VirtualClock().now() + 60
-    monkeypatch.setattr("cli.explain_run.time", SimpleNamespace(time=lambda: later))
+    monkeypatch.setattr("cli.explain.run.time", SimpleNamespace(time=lambda: later))
     gang, topology = {"name": "train", "minAvailable": 2}, [{"attribute": "lode.dev/ibCluster"}]
     terms = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "gang": gang, "topology": topology}
     for name in ("train-0", "train-1"):

@@ -11,8 +11,7 @@ from cli.ui.answers import PageAnswers
 from cli.ui.contents import FleetContents
 from cli.ui.publishing import FleetDocuments
 from cli.ui.questions import ClusterQuestions
-from cli.ui.run import PAGE
-from cli.ui.server import PageServer
+from cli.ui.run import PAGE, PageServer
 from simulation.clock import VirtualClock
 from tests.page.looking import Look
 from tests.unit.cli.cluster import node, slices, stored

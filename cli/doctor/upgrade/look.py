@@ -6,17 +6,20 @@ from typing import Any, Final
 
 import yaml
 
-from cli.decision_settings import CONFIG_MAPS
+from cli.decisions.settings import CONFIG_MAPS
+from cli.doctor.cluster_look import Reading
 from cli.doctor.findings import SHOWN, Finding, some
-from cli.doctor.reading import Reading
-from cli.doctor.upgrade.claim_rules import of_claim, of_template
-from cli.doctor.upgrade.class_rules import of_class
-from cli.doctor.upgrade.client_rules import GONE, Clients
 from cli.doctor.upgrade.concerns import Concern, Concerns
-from cli.doctor.upgrade.program_rules import KUBEADMS, of_config_map, of_kubelet, of_pod
-from cli.doctor.upgrade.selector_rules import SelectorRules
-from cli.doctor.upgrade.slice_rules import Published, of_slice
-from cli.doctor.upgrade.taint_rules import of_taint_rule
+from cli.doctor.upgrade.object_rules import (
+    Published,
+    SelectorRules,
+    of_claim,
+    of_class,
+    of_slice,
+    of_taint_rule,
+    of_template,
+)
+from cli.doctor.upgrade.program_rules import GONE, KUBEADMS, Clients, of_config_map, of_kubelet, of_pod
 from driver.errors import SENSELESS
 from driver.kube.api import (
     DEVICE_CLASSES,

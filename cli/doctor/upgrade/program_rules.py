@@ -1,12 +1,41 @@
-"""Feature gates that a program of Kubernetes 1.38 does not start with, wherever they are set. Pure."""
+"""What programs of Kubernetes 1.38 do not take: feature gates, clients of an old API, drivers at the kubelet. Pure.
+
+A program of 1.38 that is told a feature gate that is gone, or locked, ends at its start. Source:
+k8s.io/kubernetes/pkg/features and the packages ``features`` of its libraries, 1.38.0-beta.0 beside 1.37.1.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+from cli.doctor.findings import Finding, ok
+from cli.doctor.node_checks import PluginSocket
 from cli.doctor.upgrade.concerns import Concern
-from cli.doctor.upgrade.gates import LOCKED, REMOVED
-from driver.kube.api import Object
+from driver.kube.api import Object, Resource
+from driver.kube.objects import object_key
+from driver.limits import MAX_SOCKET_PATH, bounded, is_driver_name
+
+REMOVED: Final = frozenset(
+    """
+    AggregatedDiscoveryRemoveBetaType AllowOverwriteTerminationGracePeriodSeconds CRDValidationRatcheting
+    CustomResourceFieldSelectors DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout
+    InPlacePodVerticalScaling JobManagedBy KubeletTracing MatchLabelKeysInPodAffinity MultiCIDRServiceAllocator
+    NFTablesProxyMode NodeSwap PodGroupPreemptionPolicy PodSchedulingReadiness PreferSameTrafficDistribution
+    RecoverVolumeExpansionFailure SeparateTaintEvictionController ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
+    ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo SupplementalGroupsPolicy SystemdWatchdog
+    WinDSR WinOverlay WindowsHostNetwork
+    """.split()
+)
+LOCKED: Final = frozenset(
+    """
+    AuthorizePodWebsocketUpgradeCreatePermission DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
+    DRAPartitionableDevices EnvFiles ExtendWebSocketsToKubelet HPAGeneration PortForwardWebsockets
+    StrictIPCIDRValidation TranslateStreamCloseWebsocketRequests
+    """.split()
+)
+"""Those that are on, and can no longer be turned off."""
+
 
 PROGRAMS: Final = (
     "kube-apiserver",
@@ -101,3 +130,105 @@ def _named(arguments: Any) -> list[Any]:
     if isinstance(arguments, dict):
         return [{"name": name, "value": value} for name, value in arguments.items()]
     return arguments if isinstance(arguments, list) else []
+
+
+GONE: Final = Resource("resource.k8s.io", "v1beta1", "resourceslices", "ResourceSlice", namespaced=False)
+"""A kind in the version of the API that 1.38 does not serve."""
+_CLIENTS: Final = "API clients"
+_MOST: Final = 20
+"""Clients that are named."""
+
+
+@dataclass(slots=True)
+class _Client:
+    objects: int
+    example: str
+    last: str
+    """When it wrote last, RFC 3339 in UTC; "" if no object says it."""
+
+
+class Clients:
+    """Gathers from the managed fields of objects who has written them by the version that is gone."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, _Client] = {}
+        self._others = 0
+
+    def add(self, subject: str, obj: Object) -> None:
+        """Take what an object says of those who wrote it."""
+        for entry in obj["metadata"].get("managedFields") or ():
+            if entry.get("apiVersion") != GONE.api_version:
+                continue
+            name, time = bounded(str(entry.get("manager") or "?"), 60), str(entry.get("time") or "")
+            known = self._clients.get(name)
+            if known is not None:
+                known.objects, known.last = known.objects + 1, max(known.last, time)
+            elif len(self._clients) < _MOST:
+                self._clients[name] = _Client(1, f"{subject} {object_key(obj)}", time)
+            else:
+                self._others += 1
+
+    def findings(self, *, served: bool) -> list[Finding]:
+        """What is found, where the version is ``served`` now; where it is not, nobody can be using it."""
+        subject = GONE.api_version
+        if not served:
+            return [ok(_CLIENTS, subject, "is not served here either, so nobody uses it")]
+        found = [
+            Finding(
+                "failed",
+                _CLIENTS,
+                name,
+                f"writes by {subject}, which 1.38 does not serve: {client.objects} objects, such as {client.example}, "
+                f"last at {client.last or 'a time that is not known'}",
+                f"install a version of {name} that uses resource.k8s.io/v1; if it is gone, there is nothing to do",
+            )
+            for name, client in sorted(self._clients.items())
+        ]
+        if self._others:
+            message = f"{self._others} more writes by {subject}, of further clients"
+            found.append(Finding("failed", _CLIENTS, "others", message, "update those that are named, and look again"))
+        message = "is served here, and not by 1.38; who only reads by it leaves no trace in objects"
+        remedy = (
+            f"remove {subject} from --runtime-config of kube-apiserver, and see that everything works on; "
+            "the metric apiserver_requested_deprecated_apis says whether somebody asks for it"
+        )
+        return [*found, Finding("warning", _CLIENTS, subject, message, remedy)]
+
+
+_REGISTRATION: Final = "registration"
+_PLAIN: Final = re.compile(r"(?!//)[^%?#\x00-\x1f\x7f]*")
+"""A path that reads the same as part of a URL, as the gRPC of the kubelet reads it."""
+
+
+def check_registrations(sockets: Iterable[PluginSocket]) -> Iterator[Finding]:
+    """What is found of each driver that answers at its socket."""
+    for socket in sockets:
+        if not socket.driver and not socket.endpoint:
+            continue
+        subject = bounded(socket.driver or socket.path, 120)
+        faults = [*_endpoint(socket.endpoint), *_name(socket.driver)]
+        remedy = (
+            f"start the driver with a shorter, absolute path for its sockets and a valid name, or install a version "
+            f"of it that has them; it registers at {bounded(socket.path, 120)}"
+        )
+        for fault in faults:
+            yield Finding(
+                "failed", _REGISTRATION, subject, f"{fault}: the kubelet of 1.38 does not register it", remedy
+            )
+        if not faults:
+            yield ok(_REGISTRATION, subject, "the kubelet of 1.38 registers it, too")
+
+
+def _endpoint(path: str) -> Iterator[str]:
+    shown = bounded(path, 120)
+    if not path.startswith("/"):
+        yield f"its endpoint {shown!r} is no absolute path"
+    elif len(path.encode()) > MAX_SOCKET_PATH:
+        yield f"its endpoint {shown!r} has {len(path.encode())} bytes, more than {MAX_SOCKET_PATH}"
+    elif not _PLAIN.fullmatch(path):
+        yield f"its endpoint {shown!r} has characters that a plain path has not"
+
+
+def _name(name: str) -> Iterator[str]:
+    if not is_driver_name(name):
+        yield f"{bounded(name, 120)!r} is no name of a driver"

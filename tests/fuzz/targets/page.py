@@ -6,13 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from cli.ui.access import Door, OneUserDoor, ReviewedDoor
+from cli.ui.access import TOKEN_REVIEWS, Door, OneUserDoor, ReviewedDoor
 from cli.ui.answers import PageAnswers, PageRequest
 from cli.ui.contents import FleetContents
 from cli.ui.following import FOLLOWED, FollowedFleet
 from cli.ui.publishing import PackedDocument, packed_document
 from cli.ui.questions import ClusterQuestions
-from cli.ui.reviews import TOKEN_REVIEWS
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, ApiCall, Resource
 from driver.kube.codec import decode_page
 from driver.kube.reflector import Upserted

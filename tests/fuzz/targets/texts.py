@@ -6,15 +6,14 @@ from typing import Any, Final
 
 import yaml
 
-from cli.checks import check
-from cli.convert.adopting import Conversion
+from cli.convert.adopting import Conversion, sources_with
 from cli.convert.converting import convert_file
-from cli.convert.sources import sources_with
 from cli.convert.templates import TemplateNames
-from cli.documents import BadInput, Documents, parse
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
+from cli.objects.checks import check
+from cli.objects.documents import BadInput, Documents, parse
 from cli.shipped import device_classes
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
 from controller.allocation.filters import CompiledSelectors
 from driver import nvidia_dra
 from driver.cel import SelectorError, SelectorFault, compile_selector

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cli import simulate
-from cli.checks import check
-from cli.documents import Document, Origin
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
+from cli.__main__ import main as lode
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
+from cli.objects.checks import check
+from cli.objects.documents import Document, Origin
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
@@ -164,7 +164,7 @@ def simulation(
     """``lode simulate`` of objects in one file; JSON out unless ``options`` say otherwise."""
     path = folder / "objects.json"
     path.write_text(listed(*objects))
-    status = simulate.main(["-f", str(path), "-o", "json", *options])
+    status = lode(["simulate", "-f", str(path), "-o", "json", *options])
     shown = capsys.readouterr()
     return Answer(status, shown.out, shown.err)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli import explain, live
+from cli import live
+from cli.__main__ import main as lode
 from cli.shipped import device_classes
 from driver.errors import OperatorFault
 from driver.kube.api import (
@@ -46,7 +47,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> User:
 @pytest.fixture
 def explained(cluster: User, capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*argv: str, output: str = "json") -> Answer:
-        status = explain.main([*argv, "-o", output])
+        status = lode(["explain", *argv, "-o", output])
         shown = capsys.readouterr()
         return Answer(status, shown.out, shown.err)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cli import live
-from cli.checks import check
-from cli.documents import Document, Origin
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
+from cli.objects.checks import check
+from cli.objects.documents import Document, Origin
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object, Page, Resource
 from driver.names import Names
 

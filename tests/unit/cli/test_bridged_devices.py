@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.classes import main
+from cli.__main__ import main as lode
 from driver.deviceplugins import ResourceSettings
 from driver.kube.api import Object
 from kubeletplugin.hardware import Card
@@ -27,7 +27,7 @@ def cards(resource: str, *ids: str) -> list[Card]:
 def simulated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Simulate:
     """Simulates objects on a node with two cards of one device plugin, and four slots of another one's card."""
     bridged = [*cards(GPU, "0000:18:00.0", "0000:af:00.0"), *cards(SHARED, *(f"GPU-a::{slot}" for slot in range(4)))]
-    assert main([GPU, SHARED]) == 0
+    assert lode(["classes", GPU, SHARED]) == 0
     classes = list(yaml.safe_load_all(capsys.readouterr().out))
 
     def call(*objects: Object) -> Answer:

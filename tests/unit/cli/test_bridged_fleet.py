@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli import inventory, top
+from cli.__main__ import main as lode
 from kubeletplugin.hardware.deviceplugin.mapping import device_name
 from kubeletplugin.hardware.simulated import profile_from
 from tests.unit.cli.cluster import pod, slices
@@ -32,7 +32,7 @@ def yaml_blocks(path: str) -> list[str]:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, Any]]:
-    assert top.main([*argv, "-o", "json"]) == 0
+    assert lode(["top", *argv, "-o", "json"]) == 0
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
     return found
 
@@ -70,7 +70,7 @@ def test_a_card_has_its_type_and_id_and_nothing_is_said_of_memory_that_is_not_kn
     )
     assert [one["cards"] for one in adapter["holders"]] == [0.125, 0.125]
     assert not {"memory", "memoryHeld", "largestFree"} & adapter.keys()
-    top.main(["cards"])
+    lode(["top", "cards"])
     row = next(line.split() for line in capsys.readouterr().out.splitlines() if ADAPTER in line)
     assert row[5] == "-"
 
@@ -89,7 +89,7 @@ def test_what_is_left_is_told_in_slots_where_nothing_is_known_of_memory(bridged:
 def test_the_inventory_has_the_ids_and_no_offers_that_a_device_plugin_cannot_make(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert inventory.main(["--profile", "mi300x8"]) == 0
+    assert lode(["inventory", "--profile", "mi300x8"]) == 0
     shown = capsys.readouterr().out
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert "AMD Instinct MI300X OAM" in rows[FIRST]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.classes import main
+from cli.__main__ import main as lode
 from cli.resource_classes import PublishedResource, class_of, published, refusal_of
 from driver.names import Names
 from tests.unit.cli.cluster import slices
@@ -81,7 +81,7 @@ def test_names_that_no_class_can_have_are_refused(resource: str, refusal: str) -
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    status = main(argv)
+    status = lode(["classes", *argv])
     done = capsys.readouterr()
     return status, done.out, done.err
 

@@ -1,14 +1,14 @@
 """The command starts quickly, and ends quietly when nobody reads on."""
 
+import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from cli import doctor, explain, simulate, uninstall
 from cli.__main__ import main as lode
+from cli.explain import run as explain
 from tests.unit.cli.cluster import claim, listed, slices
 
 HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
@@ -112,19 +112,19 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
 ) -> None:
     path = tmp_path / "config"
     path.write_text(content)
-    for main, argv in ((explain.main, ["p"]), (simulate.main, ["--live"])):
-        assert main([*argv, "--kubeconfig", str(path)]) == 2
+    for argv in (["explain", "p"], ["simulate", "--live"]):
+        assert lode([*argv, "--kubeconfig", str(path)]) == 2
         told = capsys.readouterr().err
         assert str(path) in told
         assert "set $KUBECONFIG to another file" in told
 
 
-@pytest.mark.parametrize("main", [doctor.main, explain.main, uninstall.main])
+@pytest.mark.parametrize("command", [["doctor"], ["explain", "p"], ["uninstall"]])
 def test_without_a_kubeconfig_a_command_says_that_there_is_none_and_how_to_name_one(
-    main: Callable[[list[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config"
-    assert main([*(["p"] if main is explain.main else []), "--kubeconfig", str(path)]) == 2
+    assert lode([*command, "--kubeconfig", str(path)]) == 2
     assert f"no kubeconfig: {path} does not exist; set $KUBECONFIG or --kubeconfig" in capsys.readouterr().err
 
 
@@ -148,12 +148,19 @@ def test_every_command_for_a_cluster_takes_a_context(tmp_path: Path, capsys: pyt
 
 
 def test_options_that_kubectl_takes_before_the_verb_may_stand_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    got: list[Sequence[str]] = []
+    got: list[argparse.Namespace] = []
 
-    def explained(argv: Sequence[str]) -> int:
-        got.append(argv)
+    def explained(arguments: argparse.Namespace) -> int:
+        got.append(arguments)
         return 0
 
-    monkeypatch.setattr(explain, "main", explained)
+    monkeypatch.setattr(explain, "run", explained)
     status = lode(["-n", "team-a", "--context=east", "explain", "pod/train", "-o", "json"])
-    assert (status, got) == (0, [["--namespace", "team-a", "--context", "east", "pod/train", "-o", "json"]])
+    (asked,) = got
+    assert (status, asked.what, asked.namespace, asked.context, asked.output) == (
+        0,
+        "pod/train",
+        "team-a",
+        "east",
+        "json",
+    )

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 from cli import completion
-from cli.__main__ import PROGRAMS
 from cli.__main__ import main as lode
+from cli.commands import COMMANDS, SHELLS
 
 IN_THE_CLUSTER = {"controller", "kubeletplugin", "release", "demo"}
 """Programs that nobody calls by hand on a workstation, and one without options."""
 
 
+COMPLETED = [name for name, command in COMMANDS.items() if command.parser]
+
+
 def test_every_command_for_people_can_be_completed() -> None:
-    assert set(completion.PARSERS) == set(PROGRAMS) - IN_THE_CLUSTER
+    assert set(COMPLETED) == set(COMMANDS) - IN_THE_CLUSTER
+    assert [word for word, _ in completion.candidates([], "")[0]] == COMPLETED
 
 
-@pytest.mark.parametrize("command", completion.PARSERS)
+@pytest.mark.parametrize("command", COMPLETED)
 def test_the_parser_of_a_command_is_the_one_that_it_uses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What is offered as an option is in the help of the command, and the other way round."""
     with pytest.raises(SystemExit):
@@ -75,13 +79,13 @@ def test_kubectl_gets_words_with_help_and_says_whether_files_may_come(
     assert "explain\t" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_has_every_command_and_the_shell_takes_it(
     shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert completion.main([shell]) == 0
+    assert lode(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert all(command in script for command in completion.PARSERS)
+    assert all(command in script for command in COMPLETED)
     assert "--no-headers" in script or "no-headers" in script
     (tmp_path / "script").write_text(script)
     if program := shutil.which(shell):
@@ -90,7 +94,7 @@ def test_a_script_has_every_command_and_the_shell_takes_it(
 
 def test_bash_completes_with_the_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The function that the script registers is called as bash calls it."""
-    completion.main(["bash"])
+    lode(["completion", "bash"])
     (tmp_path / "script").write_text(capsys.readouterr().out)
     ask = (
         'source "$1"; function_of=$(complete -p lode | sed -E "s/.*-F ([^ ]+) .*/\\1/"); '
@@ -105,5 +109,5 @@ def test_without_the_library_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert completion.main(["bash"]) == 2
+    assert lode(["completion", "bash"]) == 2
     assert "pip install 'lode-dra[command]' has it" in capsys.readouterr().err

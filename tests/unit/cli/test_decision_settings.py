@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.checks import InputObject
-from cli.decision_settings import settings_of_cluster
-from cli.documents import LIVE
+from cli.decisions.settings import settings_of_cluster
+from cli.objects.checks import InputObject
+from cli.objects.documents import LIVE
 from controller.state import DecisionSettings
 from driver.kube.api import NODES, Api, ApiCall, Forbidden, Object
 from tests.unit.cli.cluster import claim, node, pod, simulation, slices

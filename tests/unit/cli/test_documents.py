@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.documents import Documents, Origin, parse, read_documents
+from cli.objects.documents import Documents, Origin, parse, read_documents
 from driver.yaml_values import MAX_DEPTH
 
 

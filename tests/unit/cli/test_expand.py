@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, check
-from cli.documents import Document, Origin
-from cli.expand import claims_of, owned_claims, pods_of
+from cli.objects.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, check
+from cli.objects.documents import Document, Origin
+from cli.objects.expand import claims_of, owned_claims, pods_of
 from driver.kube.api import Object, Resource
 from memoryapi import JOBS
 from tests.unit.cli.cluster import claim, pod, stored, template

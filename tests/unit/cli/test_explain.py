@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli import simulate
+from cli.__main__ import main as lode
 from driver.kube.api import (
     LEASES,
     NAMESPACES,
@@ -156,7 +156,7 @@ def test_an_api_that_does_not_answer_is_told_without_a_traceback(
 ) -> None:
     cluster.error = error
     assert says in explained("p").err
-    assert simulate.main(["--live"]) == 2
+    assert lode(["simulate", "--live"]) == 2
     assert says in capsys.readouterr().err
 
 

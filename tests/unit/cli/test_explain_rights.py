@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli import simulate
+from cli.__main__ import main as lode
 from driver.kube.api import (
     DEVICE_CLASSES,
     NAMESPACES,
@@ -91,7 +91,7 @@ def test_without_slices_and_classes_there_is_only_what_the_controller_said(clust
 
 
 def live_simulation(capsys: pytest.CaptureFixture[str], *argv: str) -> Answer:
-    status = simulate.main(["--live", "-o", "json", *argv])
+    status = lode(["simulate", "--live", "-o", "json", *argv])
     shown = capsys.readouterr()
     return Answer(status, shown.out, shown.err)
 

@@ -7,9 +7,10 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from cli import explain, live
-from cli.checks import DEPLOYMENTS
-from cli.decision_settings import CONFIG_MAPS
+from cli import live
+from cli.__main__ import main as lode
+from cli.decisions.settings import CONFIG_MAPS
+from cli.objects.checks import DEPLOYMENTS
 from cli.shipped import device_classes
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -183,7 +184,7 @@ def explained(api: MemoryApi, capsys: pytest.CaptureFixture[str], monkeypatch: p
 
     def call(target: str, *, through: Api = api) -> tuple[int, str]:
         reading[0] = through
-        status = explain.main([target])
+        status = lode(["explain", target])
         said = capsys.readouterr()
         return status, said.err + said.out
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli import explain, live, simulate
+from cli import live
+from cli.__main__ import main as lode
 from cli.doctor.cluster_checks import check_cluster
 from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import text
@@ -123,9 +124,9 @@ def test_one_hostile_object_hides_no_other_and_is_named(
     resource, base = SCENE[number]
     if not put(cluster, resource, base, seed):
         return
-    assert explain.main(["pod/good", "-o", "json"]) == 0
+    assert lode(["explain", "pod/good", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"] == "placed"
-    simulate.main(["--live", "-o", "json"])
+    lode(["simulate", "--live", "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
     assert [one["result"] for one in answer["pods"] if one["name"] == "good"] == ["placed"]
     for subject in unreadable(cluster):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli import inventory
-from cli.inventory_report import CardFacts, InventoryNode, report
+from cli.__main__ import main as lode
+from cli.inventory import CardFacts, InventoryNode, report
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import CardState, FoundObject, Health
@@ -153,7 +153,7 @@ def test_the_json_has_every_field_of_a_card_and_its_devices() -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
-    assert inventory.main([*argv, "-o", "json"]) == 0
+    assert lode(["inventory", *argv, "-o", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -163,18 +163,18 @@ def test_what_the_command_records_has_the_same_cards_and_devices(
 ) -> None:
     path = tmp_path / "recorded.yaml"
     wanted = printed(capsys, "--profile", name, "--node-name", "n1")
-    assert inventory.main(["--profile", name, "--node-name", "n1", "--record", str(path)]) == 0
+    assert lode(["inventory", "--profile", name, "--node-name", "n1", "--record", str(path)]) == 0
     assert f"{len(wanted['cards'])} cards recorded" in capsys.readouterr().err
     assert printed(capsys, "--profile", str(path), "--node-name", "n1") == wanted
 
 
 def test_a_profile_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert inventory.main(["--profile", "t4x2", "--record", "-"]) == 0
+    assert lode(["inventory", "--profile", "t4x2", "--record", "-"]) == 0
     assert len(profile_from(capsys.readouterr().out, "printed").cards) == 2
 
 
 def test_without_the_nodes_name_a_note_says_that_its_labels_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert inventory.main(["--node-name", ""]) == 0
+    assert lode(["inventory", "--node-name", ""]) == 0
     told = capsys.readouterr()
     assert told.out == "this node has no cards\n"
     assert "labels count as not set; give --node-name" in told.err
@@ -191,7 +191,7 @@ def test_without_the_nodes_name_a_note_says_that_its_labels_are_not_known(capsys
 def test_what_cannot_be_read_or_written_is_told(
     argv: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert inventory.main(argv) == 2
+    assert lode(["inventory", *argv]) == 2
     told = capsys.readouterr()
     assert not told.out
     assert told.err.startswith("lode inventory: ")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli import completion, live
+from cli.__main__ import main as lode
+from cli.commands import COMMANDS
 from cli.completion import MOST, names_soon
 from cli.wanted import FORMS
 from driver.kube.api import NAMESPACES, PODS
@@ -107,7 +109,7 @@ def test_kubectl_is_told_names_and_whether_the_word_goes_on(
 
 
 def test_commands_take_every_form_of_names() -> None:
-    shown = " ".join(word for command in completion.PARSERS for word in _help(command))
+    shown = " ".join(word for command in COMMANDS if COMMANDS[command].parser for word in _help(command))
     assert [form for form in FORMS if form not in shown] == []
 
 
@@ -142,7 +144,7 @@ def test_a_script_asks_what_kubectl_asks(shell: str, capsys: pytest.CaptureFixtu
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"{shell} is not installed")
-    completion.main([shell])
+    lode(["completion", shell])
     (tmp_path / "script").write_text(capsys.readouterr().out)
     asked = tmp_path / "kubectl_complete-lode"
     asked.write_text('#!/bin/sh\nlast=; for last; do :; done\nprintf "%s\\thelp\\n" "${last}$#" "${last}x/"; echo :4\n')

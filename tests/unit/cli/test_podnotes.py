@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.podnotes import scheduler_notes
+from cli.explain.pods import scheduler_notes
 from driver.kube.api import Object
 
 RUNNING = 'running "DynamicResources" filter plugin: '

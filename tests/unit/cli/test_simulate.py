@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import simulate
+from cli.__main__ import main as lode
 from cli.shipped import device_classes
 from driver.kube.api import Object
 from tests.unit.cli.cluster import (
@@ -389,7 +389,7 @@ def test_nothing_to_decide_is_no_error(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_without_anything_to_read_the_remedy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert simulate.main([]) == 2
+    assert lode(["simulate"]) == 2
     assert "give -f FILE" in capsys.readouterr().err
 
 

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import simulate
-from cli.checks import check
-from cli.documents import BadInput, Document, Origin
+from cli.__main__ import main as lode
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
+from cli.objects.checks import check
+from cli.objects.documents import BadInput, Document, Origin
 from cli.shipped import device_classes
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
 from driver.kube.api import Object
 from driver.names import Names
 from tests.unit.cli.cluster import (
@@ -119,6 +119,6 @@ def test_yaml_and_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "b.json").write_text(listed(*CLUSTER))
     answers = []
     for name in ("a.yaml", "b.json"):
-        simulate.main(["-f", str(tmp_path / name), "-o", "json"])
+        lode(["simulate", "-f", str(tmp_path / name), "-o", "json"])
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]

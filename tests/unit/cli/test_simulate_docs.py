@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import explain, simulate
+from cli.__main__ import main as lode
 from cli.shipped import device_classes
 from tests.unit.cli.cluster import listed, node, slices, stored
 from tests.unit.cli.simulated_api import serve
@@ -37,7 +37,7 @@ def test_simulate_prints_what_the_page_shows(
     Path("cluster.yaml").write_text(listed(*CLUSTER))
     Path("train.yaml").write_text(TRAIN)
     ((command, told),) = shown("lode simulate")
-    status = simulate.main(shlex.split(command)[2:])
+    status = lode(["simulate", *shlex.split(command)[2:]])
     assert_printed(capsys.readouterr().out, told)
     assert [f"{status}"] == shown("echo $?")[0][1]
 
@@ -53,9 +53,9 @@ def test_every_key_that_is_printed_is_told(tmp_path: Path, capsys: pytest.Captur
     told = set(re.findall(r"`(\w+)`", PAGE.partition("## JSON")[2]))
     (tmp_path / "cluster.json").write_text(listed(*CLUSTER))
     (tmp_path / "train.yaml").write_text(TRAIN)
-    simulate.main(["-f", str(tmp_path), "-o", "json"])
+    lode(["simulate", "-f", str(tmp_path), "-o", "json"])
     (tmp_path / "bad.yaml").write_text("kind: 5")
-    simulate.main(["-f", str(tmp_path / "bad.yaml"), "-o", "json"])
+    lode(["simulate", "-f", str(tmp_path / "bad.yaml"), "-o", "json"])
     decoder, out = json.JSONDecoder(), capsys.readouterr().out
     good, end = decoder.raw_decode(out)
     bad = json.loads(out[end:])
@@ -69,5 +69,5 @@ def test_explain_prints_what_the_page_shows(
     consoles = shown("kubectl lode explain")
     assert len(consoles) == 2
     for command, told in consoles:
-        explain.main(shlex.split(command)[3:])
+        lode(["explain", *shlex.split(command)[3:]])
         assert_printed(capsys.readouterr().out, told)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import simulate
-from cli.checks import check
-from cli.documents import Document, Origin
+from cli.__main__ import main as lode
+from cli.objects.checks import check
+from cli.objects.documents import Document, Origin
 from driver.kube.api import Object
 from tests.unit.cli.cluster import Answer, claim, node, pod, simulation, slices, stored, template
 
@@ -115,7 +115,7 @@ def test_admin_access_needs_the_label_where_the_namespace_is_given() -> None:
 def test_all_faults_of_all_files_come_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([claim("a", cuont=1), claim("b", count="x")]))
     (tmp_path / "b.yaml").write_text("a: [")
-    status = simulate.main(["-f", str(tmp_path), "-f", str(tmp_path / "absent"), "-o", "json"])
+    status = lode(["simulate", "-f", str(tmp_path), "-f", str(tmp_path / "absent"), "-o", "json"])
     shown = capsys.readouterr()
     assert status == 2
     answer = Answer(status, shown.out, shown.err)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli import explain, simulate
+from cli.__main__ import main as lode
 from cli.shipped import device_classes
 from driver.cel import compile_selector
 from driver.files import SystemFiles
@@ -65,7 +65,7 @@ def test_a_refused_pod_is_explained_as_the_readme_shows(
     pod = yaml.safe_load_all((ROOT / "manifests/kind-examples/first-pod.yaml").read_text())
     serve(monkeypatch, [*cluster, *pod])
     (command, told), _ = commands(page("README.md"))
-    explain.main(shlex.split(command)[3:])
+    lode(["explain", *shlex.split(command)[3:]])
     printed, _, claims = capsys.readouterr().out.partition("\n\n")
     assert_printed(printed, unwrapped(told))
     assert [line.split() for line in claims.splitlines()] == [
@@ -83,7 +83,7 @@ def test_a_gang_is_simulated_as_the_readme_shows(
     (gang,) = [step.text for step in steps(page("docs/tutorials/gang.md")) if step.file == "gang.yaml"]
     (tmp_path / "cluster.yaml").write_text(listed(*cluster))
     (tmp_path / "gang.yaml").write_text(gang)
-    simulate.main(["-f", str(tmp_path)])
+    lode(["simulate", "-f", str(tmp_path)])
     assert_printed("\n".join(capsys.readouterr().out.splitlines()[-2:]), unwrapped(told))
 
 

@@ -2,8 +2,8 @@
 
 from itertools import product
 
+from cli.ui.access import ACCESS_REVIEWS, TOKEN_REVIEWS
 from cli.ui.following import FOLLOWED
-from cli.ui.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from cli.ui.run import PAGE
 from driver.kube.api import RESOURCE_SLICES, Object
 from tests.unit.manifests.test_manifests import MANIFESTS, objects

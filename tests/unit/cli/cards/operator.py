@@ -10,7 +10,7 @@ import pytest
 from cli import live
 from cli.__main__ import main as lode
 from cli.cards import draining
-from cli.checks import DAEMON_SETS
+from cli.objects.checks import DAEMON_SETS
 from cli.shipped import device_classes
 from driver.kube.api import (
     DEVICE_CLASSES,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.cards.commands import seconds_of
+from cli.commands import seconds_of
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden, Object, Unavailable
 from tests.unit.cli.cards.operator import CONTROLLED, Operator
 from tests.unit.cli.cluster import pod

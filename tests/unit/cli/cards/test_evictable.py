@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.cards.evictable import obstacle
+from cli.cards.draining import obstacle
 from driver.kube.api import Object
 from tests.unit.cli.cluster import pod
 

@@ -9,7 +9,7 @@ import pytest
 
 from cli.cards import handover
 from cli.cards.device_plugins import MARK, RECORD
-from cli.checks import DAEMON_SETS
+from cli.objects.checks import DAEMON_SETS
 from driver.kube.api import NODES, PODS, RESOURCE_SLICES, Object
 from tests.unit.cli.cards.operator import Operator
 from tests.unit.cli.cluster import pod

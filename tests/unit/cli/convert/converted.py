@@ -7,15 +7,14 @@ from typing import Any
 
 import yaml
 
-from cli.checks import check
-from cli.convert.adopting import Conversion
+from cli.convert.adopting import Conversion, sources_with
 from cli.convert.converting import ConvertedFile, convert_file
-from cli.convert.sources import sources_with
 from cli.convert.templates import TemplateNames
-from cli.documents import Documents, parse
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
+from cli.objects.checks import check
+from cli.objects.documents import Documents, parse
 from cli.shipped import device_classes
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
 from driver.kube.api import Object

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import convert
+from cli.__main__ import main
 from driver.yaml_values import MAX_DEPTH
 from tests.unit.cli.cluster import Answer
 from tests.unit.cli.convert.converted import CARD, converted, given, pod_with
@@ -42,7 +42,7 @@ spec:
 def lode(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
     def call(*argv: str, stdin: str = "") -> Answer:
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        status = convert.main(argv)
+        status = main(["convert", *argv])
         shown = capsys.readouterr()
         return Answer(status, shown.out, shown.err)
 

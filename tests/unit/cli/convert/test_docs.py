@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import convert
+from cli.__main__ import main as lode
 from tests.unit.docs.consoles import assert_printed, commands
 from tests.unit.docs.pages import ROOT
 
@@ -25,13 +25,13 @@ def test_the_command_prints_what_the_page_shows(
         if command == "echo $?":
             assert told == [f"{status}"]
             continue
-        status = convert.main(shlex.split(command)[2:])
+        status = lode(["convert", *shlex.split(command)[2:]])
         shown = capsys.readouterr()
         assert_printed(shown.out + shown.err, told)
 
 
 def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        convert.main(["--help"])
+        lode(["convert", "--help"])
     options = set(re.findall(r"(--[a-z-]+)", capsys.readouterr().out)) - {"--help", "--file", "--recursive"}
     assert options == set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE))

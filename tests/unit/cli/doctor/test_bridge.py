@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.bridge_checks import ObservedBridge, check_bridge
-from cli.doctor.bridge_look import look_at_bridge
+from cli.doctor.node_checks import ObservedBridge, check_bridge
+from cli.doctor.node_look import look_at_bridge
 from driver.kube.codec import encode_object
 from driver.settings import settings_from
 from kubeletplugin.hardware.deviceplugin.remembered import KnownResource

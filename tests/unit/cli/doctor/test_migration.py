@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from cli.doctor.cluster_checks import Migration, NamespaceLabels, OldLimit, check_migration
 from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding
-from cli.doctor.migration_checks import Migration, NamespaceLabels, OldLimit, check_migration
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, NotFound, Object, Page, Resource
 from driver.settings import Settings
 

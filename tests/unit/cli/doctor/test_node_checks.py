@@ -7,8 +7,7 @@ import pytest
 
 from cli.doctor import findings
 from cli.doctor.findings import Finding
-from cli.doctor.node_checks import ObservedNode, PluginSocket, check_node
-from cli.doctor.runtime_checks import ContainerRuntime
+from cli.doctor.node_checks import ContainerRuntime, ObservedNode, PluginSocket, check_node
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 SOCKET = PluginSocket(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import doctor
+from cli.__main__ import main as lode
 from cli.doctor.node_checks import check_node
 from cli.doctor.node_look import look
 from driver.settings import KubeletPluginSettings, NvidiaSettings, Settings
@@ -93,7 +93,7 @@ def test_the_device_files_of_a_driver_container_are_seen(tmp_path: Path) -> None
 
 
 def test_the_command_fails_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert doctor.main(["node", "--root", str(tmp_path), "-o", "json"]) == 1
+    assert lode(["doctor", "node", "--root", str(tmp_path), "-o", "json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["passed"] is False
     assert {found["check"] for found in told["findings"] if found["status"] == "failed"} == {
@@ -107,5 +107,5 @@ def test_the_command_fails_where_something_is_missing(tmp_path: Path, capsys: py
 def test_settings_that_are_not_valid_end_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text("colour: red\n")
-    assert doctor.main(["node", "--settings", str(path)]) == 2
+    assert lode(["doctor", "node", "--settings", str(path)]) == 2
     assert "colour" in capsys.readouterr().err

@@ -13,8 +13,8 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from cli.doctor.findings import Finding
-from cli.doctor.runtime_checks import check_runtimes
-from cli.doctor.runtime_look import look_at_runtimes
+from cli.doctor.node_checks import check_runtimes
+from cli.doctor.node_look import look_at_runtimes
 
 ETC = "etc/containerd/config.toml"
 V1, V2, V3 = "[plugins.cri]", '[plugins."io.containerd.grpc.v1.cri"]', '[plugins."io.containerd.cri.v1.runtime"]'

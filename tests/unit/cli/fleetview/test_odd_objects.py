@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cli.fleetview import ViewBuilder
-from cli.prices import PriceTable
 from cli.top import cards, costs, nodes
 from cli.top.namespaces import COLUMNS, FoundNamespaces
+from cli.top.prices import PriceTable
 from cli.top.question import Question
 from cli.top.report import rendered
 from driver.kube.api import Object

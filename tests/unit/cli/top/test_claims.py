@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import top
 from cli.__main__ import main as lode
 from cli.top.claims import report_on
 from driver.kube.api import NODES, RESOURCE_CLAIMS, Forbidden, Object
@@ -34,7 +33,7 @@ def held(cluster: User, name: str = "c", *users: str, data: object = FACTS) -> N
 
 
 def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert top.main(["claims", *argv]) == 0
+    assert lode(["top", "claims", *argv]) == 0
     return capsys.readouterr().out
 
 
@@ -139,7 +138,7 @@ def test_a_claim_that_makes_no_sense_is_named_and_left_out() -> None:
 
 
 def test_without_claims_it_says_so_and_succeeds(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    assert top.main(["claims"]) == 0
+    assert lode(["top", "claims"]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == "No claims hold devices of lode.dev in namespace default.\n"
@@ -153,7 +152,7 @@ def test_it_takes_the_right_to_list_claims_in_the_namespace_and_no_other(
     cluster.denied = {("list", RESOURCE_CLAIMS, ""), ("list", NODES, "")}
     assert "gpu-1" in shown(capsys)
     assert cluster.asked == [("list", "resourceclaims")]
-    assert top.main(["claims", "-A"]) == 2
+    assert lode(["top", "claims", "-A"]) == 2
     assert (
         "you may not list resourceclaims of API group resource.k8s.io in the whole cluster" in capsys.readouterr().err
     )
@@ -161,7 +160,7 @@ def test_it_takes_the_right_to_list_claims_in_the_namespace_and_no_other(
 
 def test_options_may_be_written_before_the_subject(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     held(cluster)
-    assert top.main(["-n", "default", "claims"]) == 0
+    assert lode(["top", "-n", "default", "claims"]) == 0
     assert "gpu-1" in capsys.readouterr().out
     assert lode(["-n", "other", "top", "claims"]) == 0
     assert "in namespace other" in capsys.readouterr().err
@@ -169,5 +168,5 @@ def test_options_may_be_written_before_the_subject(cluster: User, capsys: pytest
 
 def test_an_api_that_does_not_answer_is_reported(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.error = Forbidden("who are you", status=401)
-    assert top.main(["claims"]) == 2
+    assert lode(["top", "claims"]) == 2
     assert "log in" in capsys.readouterr().err

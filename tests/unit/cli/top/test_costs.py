@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cli import top
-from cli.prices import PriceTable, price_table
+from cli.__main__ import main as lode
 from cli.top import costs
+from cli.top.prices import PriceTable, price_table
 from cli.top.question import Question
 from cli.top.run import read_prices
 from driver.errors import InvalidInput
@@ -188,13 +188,13 @@ def table(tmp_path: Path) -> str:
 
 def test_costs_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixture[str], table: str) -> None:
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
-    assert top.main(["costs", "-A", "--prices", table]) == 0
+    assert lode(["top", "costs", "-A", "--prices", table]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["NAMESPACE", "CARDS", "PER-HOUR", "PER-MONTH"],
         ["__idle__", "1", "0.50", "365.00"],
         ["default", "1", "0.50", "365.00"],
     ]
-    assert top.main(["costs", "-A", "--prices", table, "--by", "workload", "-o", "json"]) == 0
+    assert lode(["top", "costs", "-A", "--prices", table, "--by", "workload", "-o", "json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
     assert [(item["namespace"], item.get("workload")) for item in items] == [("__idle__", None), ("default", "pod/p")]
 
@@ -203,13 +203,13 @@ def test_of_one_namespace_only_its_costs_are_shown(
     cluster: User, capsys: pytest.CaptureFixture[str], table: str
 ) -> None:
     hold(cluster, "c", "g/gpu-1")
-    assert top.main(["costs", "-n", "default", "--prices", table, "--no-headers"]) == 0
+    assert lode(["top", "costs", "-n", "default", "--prices", table, "--no-headers"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["default"]
 
 
 def test_without_prices_it_says_what_is_missing(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        top.main(["costs"])
+        lode(["top", "costs"])
     assert "--prices" in capsys.readouterr().err
-    assert top.main(["costs", "--prices", "/nowhere"]) == 2
+    assert lode(["top", "costs", "--prices", "/nowhere"]) == 2
     assert "prices in /nowhere" in capsys.readouterr().err

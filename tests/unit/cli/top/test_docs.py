@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.commands import SUBJECTS as OFFERED
 from cli.top import cards, nodes
 from cli.top.question import Question
 from cli.top.report import rendered
@@ -50,7 +50,8 @@ def test_the_tables_of_the_page_are_what_is_printed(subject: Any, command: str) 
 
 
 def test_every_subject_and_column_is_described() -> None:
-    for name in top.SUBJECTS:
+    assert list(SUBJECTS) == list(OFFERED)
+    for name in SUBJECTS:
         assert f"`{name}`" in PAGE, name
     missing = [
         (name, column.header)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.__main__ import main as lode
 from cli.cards.card import CardTarget, cards_of
 from cli.cards.rules import to_cordon
 from cli.top import cards, nodes
@@ -94,7 +94,7 @@ def test_a_card_is_named_by_its_uuid() -> None:
 
 def test_nodes_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
-    assert top.main(["nodes"]) == 0
+    assert lode(["top", "nodes"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["NODE", "TYPE", "CARDS", "WHOLE", "SHARED", "PARTITIONED", "FREE", "BAD", "MEM", "UTIL", "LARGEST-FREE"],
         ["g", "T4", "2", "1", "0", "0", "1", "0", "15Gi/30Gi", "-", "15Gi"],
@@ -103,7 +103,7 @@ def test_nodes_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixtu
 
 def test_cards_are_printed_as_a_table(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c")))
-    assert top.main(["cards"]) == 0
+    assert lode(["top", "cards"]) == 0
     header, free, whole = (line.split() for line in capsys.readouterr().out.splitlines())
     assert header == ["CARD", "UUID", "TYPE", "STATE", "HELD-BY", "MEM", "CORES", "UTIL", "IDLE"]
     assert [free[0], *free[2:]] == ["g/gpu-0", "T4", "free", "<none>", "0/15Gi", "0", "-", "-"]
@@ -115,7 +115,7 @@ def test_only_nodes_with_the_labels_are_shown(cluster: User, capsys: pytest.Capt
     for part in slices("h", "t4x2", ("whole",)):
         cluster.api.create(RESOURCE_SLICES, part)
     for subject in ("nodes", "cards"):
-        assert top.main([subject, "-l", "pool=training", "-o", "json"]) == 0
+        assert lode(["top", subject, "-l", "pool=training", "-o", "json"]) == 0
         items = json.loads(capsys.readouterr().out)["items"]
         assert {(item.get("node") or item["card"]).partition("/")[0] for item in items} == {"h"}
 
@@ -124,7 +124,7 @@ def test_without_the_right_to_read_what_closes_cards_a_note_says_what_is_missing
     cluster: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.denied = {("list", NODES, ""), ("list", DEVICE_TAINT_RULES, "")}
-    assert top.main(["nodes"]) == 0
+    assert lode(["top", "nodes"]) == 0
     told = capsys.readouterr()
     assert told.out
     assert "you may not list nodes in the whole cluster: cards of nodes that take no pods look open" in told.err
@@ -133,12 +133,12 @@ def test_without_the_right_to_read_what_closes_cards_a_note_says_what_is_missing
 
 def test_all_missing_rights_are_named_at_once(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.denied = {("list", RESOURCE_SLICES, ""), ("list", RESOURCE_CLAIMS, "")}
-    assert top.main(["cards"]) == 2
+    assert lode(["top", "cards"]) == 2
     told = capsys.readouterr().err
     assert "resourceslices" in told
     assert "resourceclaims" in told
 
 
 def test_a_cluster_without_cards_says_so(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    assert top.main(["nodes", "--driver", "other.example"]) == 0
+    assert lode(["top", "nodes", "--driver", "other.example"]) == 0
     assert "No nodes publish devices of other.example in the cluster." in capsys.readouterr().err

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.__main__ import main as lode
 from driver.kube.api import JOBS, RESOURCE_SLICES, Object
 from tests.unit.cli.cluster import allocated, claim, pod
 from tests.unit.cli.user import User, add, said
@@ -30,7 +30,7 @@ def member(cluster: User, number: int, device: str = "", minimum: int = 2, **spe
 
 
 def gangs(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[list[Any], str]:
-    assert top.main(["gangs", *argv, "-o", "json"]) == 0
+    assert lode(["top", "gangs", *argv, "-o", "json"]) == 0
     told = capsys.readouterr()
     return json.loads(told.out)["items"] if told.out else [], told.err
 
@@ -54,7 +54,7 @@ def test_a_gang_that_runs_has_its_cards_and_nodes(cluster: User, capsys: pytest.
 def test_a_gang_that_waits_has_the_reason(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(3):
         member(cluster, number, minimum=3)
-    assert top.main(["gangs"]) == 0
+    assert lode(["top", "gangs"]) == 0
     header, row = (line.split() for line in capsys.readouterr().out.splitlines())
     assert header[:3] == ["NAMESPACE", "GANG", "MEMBERS"]
     assert row == ["default", "train", "3", "3", "0", "0", "0", "0", "<none>", "Unallocatable"]
@@ -74,5 +74,5 @@ def test_what_may_not_be_read_is_noted(cluster: User, capsys: pytest.CaptureFixt
 def test_no_gang_at_all_is_said(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     add(cluster, pod("p"))
     assert gangs(capsys)[0] == []
-    assert top.main(["gangs"]) == 0
+    assert lode(["top", "gangs"]) == 0
     assert "No gangs ask for devices of lode.dev in namespace default." in capsys.readouterr().err

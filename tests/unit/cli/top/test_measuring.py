@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.__main__ import main as lode
 from driver.kube.api import RESOURCE_SLICES
-from tests.unit.cli.usage.points import FakeDatabase
+from tests.unit.cli.top.points import FakeDatabase
 from tests.unit.cli.user import User, hold
 
 HOUR = 3600
@@ -40,14 +40,14 @@ def uuids(cluster: User) -> list[str]:
 
 
 def items(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
-    assert top.main([*argv, "-o", "json"]) == 0
+    assert lode(["top", *argv, "-o", "json"]) == 0
     return json.loads(capsys.readouterr().out)["items"]
 
 
 def test_cards_have_their_utilisation_by_uuid_and_nothing_is_said_of_others(
     database: FakeDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert top.main(["cards", "--prometheus", URL, "--since", "6h", "--no-headers"]) == 0
+    assert lode(["top", "cards", "--prometheus", URL, "--since", "6h", "--no-headers"]) == 0
     first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert re.fullmatch("2h5[0-9]m|3h(?:[1-5]m)?", first[-1])
     assert first[-2] in ("20%", "21%")
@@ -72,12 +72,12 @@ def test_idle_cards_are_those_that_claims_hold_and_that_did_nothing_for_so_long(
     cluster: User, database: FakeDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ("cards", "--prometheus", URL, "--idle", "2h")
-    assert top.main([*asked]) == 0
+    assert lode(["top", *asked]) == 0
     assert "No card that claims hold has done nothing for so long." in capsys.readouterr().err
     hold(cluster, "c", "g/gpu-0")
     hold(cluster, "d", "g/gpu-1")
     assert [item["card"] for item in items(capsys, *asked)] == ["g/gpu-0"]
-    assert top.main(["cards", "--prometheus", URL, "--idle", "4h"]) == 0
+    assert lode(["top", "cards", "--prometheus", URL, "--idle", "4h"]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -89,7 +89,7 @@ def test_namespaces_have_the_hours_of_cards_of_the_window(
     (past,) = items(capsys, "namespaces", "-A", "--prometheus", URL, "--since", "4h")
     assert past["namespace"] == "past"
     assert past["cardHours"] == pytest.approx(4, abs=0.05)
-    assert top.main(["namespaces", "-n", "default", "--prometheus", URL]) == 0
+    assert lode(["top", "namespaces", "-n", "default", "--prometheus", URL]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -107,13 +107,13 @@ def test_costs_of_a_window_are_the_hours_of_cards_times_their_price(
     assert found["past"]["cost"] == pytest.approx(4 * 0.5 + 1 * 2, abs=0.1)
     assert found["past"]["costPerHour"] == 0
     assert not {"cardHours", "cost"} & found["__idle__"].keys()
-    assert top.main([*asked, *since]) == 0
+    assert lode(["top", *asked, *since]) == 0
     table = capsys.readouterr()
     assert table.out.splitlines()[0].split()[-2:] == ["CARD-HOURS", "COST"]
     assert "cards of the type H100 have no price" in table.err
-    assert top.main([*asked]) == 0
+    assert lode(["top", *asked]) == 0
     assert "COST" not in capsys.readouterr().out
-    assert top.main([*asked, *since, "--by", "workload"]) == 2
+    assert lode(["top", *asked, *since, "--by", "workload"]) == 2
     assert "nobody knows what workloads held before" in capsys.readouterr().err
 
 
@@ -138,5 +138,5 @@ def test_the_token_of_a_file_is_sent(
 def test_what_cannot_be_measured_is_refused(
     database: FakeDatabase, capsys: pytest.CaptureFixture[str], argv: list[str], says: str
 ) -> None:
-    assert top.main(["cards", *argv]) == 2
+    assert lode(["top", "cards", *argv]) == 2
     assert says in capsys.readouterr().err

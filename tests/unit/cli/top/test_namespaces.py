@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.__main__ import main as lode
 from cli.fleetview import ViewBuilder
 from cli.top.namespaces import FoundNamespaces
 from cli.top.question import Question
@@ -120,21 +120,21 @@ def test_what_cannot_be_understood_is_noted_and_hides_nothing_else() -> None:
 def test_it_is_asked_as_other_subjects_are(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     hold(cluster, "c", "g/gpu-1")
     cluster.api.create(RESOURCE_QUOTAS, quota("default", cores="400"))
-    assert top.main(["namespaces", "-A"]) == 0
+    assert lode(["top", "namespaces", "-A"]) == 0
     header, row = (line.split() for line in capsys.readouterr().out.splitlines())
     assert header == ["NAMESPACE", "CARDS", "MEMORY", "LIMIT", "CORES", "LIMIT", "WAITING", "OVER-QUOTA", "CARD-HOURS"]
     assert row[0] == "default"
     assert (row[1], row[4:]) == ("1", ["100", "400", "0", "0", "-"])
-    assert top.main(["namespaces", "-n", "default", "-o", "json"]) == 0
+    assert lode(["top", "namespaces", "-n", "default", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"][0]["quotas"] == ["q"]
 
 
 def test_a_missing_right_is_named(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.denied.add(("list", RESOURCE_QUOTAS, "default"))
-    assert top.main(["namespaces"]) == 2
+    assert lode(["top", "namespaces"]) == 2
     assert "you may not list resourcequotas in namespace default" in capsys.readouterr().err
 
 
 def test_a_namespace_with_nothing_is_said_to_have_none(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    assert top.main(["namespaces"]) == 0
+    assert lode(["top", "namespaces"]) == 0
     assert "No namespaces hold devices of lode.dev in namespace default." in capsys.readouterr().err

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli.__main__ import main as lode
+from cli.commands import COMMANDS, SUBJECTS
 from cli.top import run as running
 from cli.top.report import Listing, TableColumn, ordered, rendered
 from driver.errors import OperatorFault
@@ -61,26 +62,28 @@ def test_a_table_has_the_first_of_many_values_and_a_wide_one_all() -> None:
 
 @pytest.mark.parametrize("word", ["node", "nodes", "no"])
 def test_subjects_may_be_written_as_for_kubectl(cluster: User, capsys: pytest.CaptureFixture[str], word: str) -> None:
-    assert top.main([word, "g", "--no-headers"]) == 0
+    assert lode(["top", word, "g", "--no-headers"]) == 0
     assert capsys.readouterr().out.split()[0] == "g"
 
 
 def test_claims_are_selected_by_label_and_name(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
     hold(cluster, "one", "g/gpu-0")
     hold(cluster, "two", "g/gpu-1")
-    assert top.main(["claims", "two", "--no-headers"]) == 0
+    assert lode(["top", "claims", "two", "--no-headers"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["two"]
-    assert top.main(["claims", "-l", "team=a"]) == 0
+    assert lode(["top", "claims", "-l", "team=a"]) == 0
     assert "No claims hold devices" in capsys.readouterr().err
 
 
 def test_a_wrong_column_is_an_error_of_the_command(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    assert top.main(["nodes", "--sort-by", "nonsense"]) == 2
+    assert lode(["top", "nodes", "--sort-by", "nonsense"]) == 2
     assert "lode top: --sort-by 'nonsense'" in capsys.readouterr().err
 
 
 def watched(argv: list[str]) -> argparse.Namespace:
-    return top.parser().parse_args(argv)
+    parser = COMMANDS["top"].parser
+    assert parser is not None
+    return parser().parse_args(argv)
 
 
 def test_watching_prints_again_until_it_is_interrupted(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,20 +114,20 @@ def test_watching_asks_at_most_half_of_the_time(cluster: User) -> None:
     assert pauses == [40.0]
 
 
-def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User) -> None:
     from driver.kube.api import Unavailable
 
     def sleep(seconds: float) -> None:
         del seconds
         cluster.error = Unavailable("down")
 
-    assert running.run(watched(["nodes", "-w"]), running.WatchPauses(sleep=sleep)) == 2
-    assert "gave no usable answer: down" in capsys.readouterr().err
+    with pytest.raises(OperatorFault, match="gave no usable answer: down"):
+        running.run(watched(["nodes", "-w"]), running.WatchPauses(sleep=sleep))
 
 
 def test_every_subject_has_the_options_of_kubectl() -> None:
-    for subject, known in top.SUBJECTS.items():
+    for subject, known in SUBJECTS.items():
         if not known.labels:
             continue
-        found: Any = top.parser().parse_args([subject, "x", "-l", "a=b", "-o", "wide", "--sort-by", "x", "-w"])
+        found: Any = watched([subject, "x", "-l", "a=b", "-o", "wide", "--sort-by", "x", "-w"])
         assert (found.only, found.selector, found.output, found.watch) == (["x"], "a=b", "wide", True)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cli.checks import check
+from cli.decisions.simulator import simulate_all
+from cli.decisions.snapshot import snapshot_of
 from cli.demo import NODES as DEMO_NODES
-from cli.documents import Document, Origin
+from cli.objects.checks import check
+from cli.objects.documents import Document, Origin
 from cli.shipped import device_classes, examples
-from cli.simulator import simulate_all
-from cli.snapshot import snapshot_of
 from cli.ui.contents import FleetContents
 from cli.ui.following import FollowedFleet
 from driver.kube.api import (

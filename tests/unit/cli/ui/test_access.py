@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from cli.ui.access import ReviewedDoor
+from cli.ui.access import (
+    ACCESS_REVIEWS,
+    KEPT_SECONDS,
+    MOST_KEPT,
+    REFUSED_SECONDS,
+    TOKEN_REVIEWS,
+    NotAdmitted,
+    ReviewedDoor,
+)
 from cli.ui.questions import ClusterQuestions
-from cli.ui.reviews import ACCESS_REVIEWS, KEPT_SECONDS, MOST_KEPT, REFUSED_SECONDS, TOKEN_REVIEWS, NotAdmitted
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, Unavailable
 from simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import NAMES

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cli.shipped import device_classes
-from cli.ui import server
+from cli.ui import run as serving
 from cli.ui.answers import MOST_BYTES
 from memoryapi import MemoryApi
 from tests.unit.cli.cluster import claim, node, pod, slices, stored
@@ -178,7 +178,7 @@ def test_what_is_no_request_is_told_so_in_json(browser: Browser, line: bytes) ->
 
 
 def test_a_silent_client_is_not_waited_for(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server._Handler, "timeout", 0.5)
+    monkeypatch.setattr(serving._Handler, "timeout", 0.5)
     with socket.create_connection(("127.0.0.1", browser.port), timeout=30) as connection:
         connection.sendall(b"POST /simulate HTTP/1.1\r\nContent-Length: 5\r\n\r\na")
         assert browser.ask("/").status == 200

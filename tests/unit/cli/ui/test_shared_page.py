@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from cli.shipped import device_classes
-from cli.ui.access import LIMITS
+from cli.ui.access import ACCESS_REVIEWS, LIMITS, TOKEN_REVIEWS
 from cli.ui.questions import ClusterQuestions
-from cli.ui.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from cli.ui.run import served_to_all
 from driver.clock import SystemClock
 from driver.kube.api import Api, ApiCall, Object

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from cli.ui.waiting_line import NoTurn, WaitingLine
+from cli.ui.access import NoTurn, WaitingLine
 
 PATIENCE_SECONDS = 30.0
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from cli.ui.document import whole_document
-from cli.ui.kinds import CONSEQUENCES, LISTED_SECONDS
+from cli.ui.following import CONSEQUENCES, LISTED_SECONDS, FleetWatch
 from cli.ui.publishing import FleetDocuments, PackedDocument
-from cli.ui.watching import FleetWatch
 from controller.state import GANG_RESOURCES
 from driver.kube.api import (
     DEVICE_TAINT_RULES,

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.doctor.node_checks import PluginSocket
-from cli.doctor.upgrade.driver_rules import check_registrations
+from cli.doctor.upgrade.program_rules import check_registrations
 from driver.limits import MAX_SOCKET_PATH
 
 ENDPOINT = "/var/lib/kubelet/plugins/gpu.example/dra.sock"

@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.upgrade.claim_rules import of_claim, of_template
-from cli.doctor.upgrade.client_rules import Clients
 from cli.doctor.upgrade.concerns import MOST_NAMED, Concern, Concerns
-from cli.doctor.upgrade.gates import LOCKED, REMOVED
-from cli.doctor.upgrade.program_rules import of_config_map, of_kubelet, of_pod
-from cli.doctor.upgrade.selector_rules import SelectorRules
-from cli.doctor.upgrade.slice_rules import Published, of_slice
-from cli.doctor.upgrade.taint_rules import of_taint_rule
+from cli.doctor.upgrade.object_rules import Published, SelectorRules, of_claim, of_slice, of_taint_rule, of_template
+from cli.doctor.upgrade.program_rules import LOCKED, REMOVED, Clients, of_config_map, of_kubelet, of_pod
 from driver.kube.api import Object
 from tests.contract.objects import resource_slice
 from tests.contract.of_137 import asking, consuming, device

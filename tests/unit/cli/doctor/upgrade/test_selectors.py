@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.upgrade import selector_rules
-from cli.doctor.upgrade.claim_rules import of_claim, of_template
-from cli.doctor.upgrade.class_rules import of_class
-from cli.doctor.upgrade.selector_rules import SelectorRules
-from cli.doctor.upgrade.slice_rules import Published
+from cli.doctor.upgrade import object_rules
+from cli.doctor.upgrade.object_rules import Published, SelectorRules, of_claim, of_class, of_template
 from driver.kube.api import Object
 from tests.contract.objects import resource_slice
 from tests.contract.of_137 import asking, device
@@ -68,7 +65,7 @@ def test_a_device_that_makes_no_sense_hides_no_other() -> None:
 
 
 def test_more_work_than_the_bound_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector_rules, "MOST_EXPRESSIONS", 2)
+    monkeypatch.setattr(object_rules, "MOST_EXPRESSIONS", 2)
     selectors = rules(texts(serial=""))
     for i in range(5):
         of(f"{A}.serial == '{i}'", selectors)
@@ -86,7 +83,7 @@ def test_who_needs_many_steps_is_not_tried() -> None:
 
 
 def test_reading_long_expressions_counts_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector_rules, "_MOST_EFFORT", 100_000)
+    monkeypatch.setattr(object_rules, "_MOST_EFFORT", 100_000)
     selectors = rules()
     for i in range(5):
         of(f"[{'1,' * 800}].size() == {i}", selectors)
