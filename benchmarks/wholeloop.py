@@ -11,7 +11,7 @@ from driver.names import Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 CARDS = 8
 """Cards of a node."""

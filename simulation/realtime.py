@@ -16,6 +16,7 @@ from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
+from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import METRICS, logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.__main__ import PluginProcess
@@ -32,7 +33,6 @@ from simulation.kubernetes.plugin_client import PluginClient
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
-from simulation.programs import NAMESPACE
 
 PAUSE_SECONDS = 0.005
 """Pause of the fake components when they have no work."""
@@ -110,7 +110,7 @@ class RealTimeCluster:
         simulated = [node.node for node in self.nodes.values()]
         self.invariants = Invariants(_NonBlockingApi(self.api), self._names, simulated)
         controller_api = AdmissionApi(self.api, self._names, CONTROLLER)
-        environment = {"POD_NAME": "lode-controller-0", "POD_NAMESPACE": NAMESPACE}
+        environment = {"POD_NAME": "lode-controller-0", "POD_NAMESPACE": CONTROLLER_NAMESPACE}
         connections = Apis(controller_api, controller_api, controller_api)
         self._controller = ControllerRun(connections, SystemClock(), settings, logger("controller"), environment)
         self._stop = threading.Event()
@@ -143,7 +143,7 @@ class RealTimeCluster:
         return self._failures
 
     def _install(self, nodes: Mapping[str, Mapping[str, str]], classes: Sequence[Object]) -> None:
-        self.user.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        self.user.create(NAMESPACES, {"metadata": {"name": CONTROLLER_NAMESPACE}})
         for device_class in classes:
             self.user.create(DEVICE_CLASSES, device_class)
         for name, labels in nodes.items():

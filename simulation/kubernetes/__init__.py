@@ -3,8 +3,7 @@
 Each fake does to API objects what the real component does to them (Kubernetes 1.36 and 1.37). It works only through the
 ``Api`` port, sees the cluster through watches that may lag, and does one piece of work per ``step``.
 
-disruption_controller         how many pods of a budget may be evicted
-| garbage_collector           deletes objects whose owner was deleted
+garbage_collector             deletes objects whose owner was deleted
 | job_controller              creates the pods of Jobs
 | kubelet                     runs the pods of one node
 | plugin_client               registers and calls plugins over their sockets

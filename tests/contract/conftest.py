@@ -13,8 +13,8 @@ import pytest
 from driver.kube.api import NAMESPACES, RESOURCE_QUOTAS, Api, ApiError, Forbidden, Object, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from testclusters import ControlPlane, ProgramMissing, promtool
+from tests.simulation.clock import VirtualClock
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 

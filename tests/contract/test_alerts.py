@@ -15,7 +15,7 @@ from driver.observe import logger
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import NamedClaim
 from kubeletplugin.share_usage import ShareUsage
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, claim, pool
 from tests.unit.kubeletplugin.hami_regions import UUID, put_region, recorded
 

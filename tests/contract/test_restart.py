@@ -4,10 +4,10 @@ import pytest
 
 from driver.kube.api import NAMESPACES, RESOURCE_SLICES, Api, Gone, Unavailable
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from testclusters import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.objects import resource_slice
+from tests.simulation.clock import VirtualClock
 
 
 def test_a_stopped_server_is_unavailable_and_old_versions_are_gone_after_its_restart(

@@ -9,9 +9,9 @@ from cli.doctor.cluster_checks import minor
 from driver.kube.api import NAMESPACES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Invalid, Object, Resource
 from driver.kube.client import KubeClient
 from memoryapi import V1_37, V1_38, MemoryApi
-from simulation.clock import VirtualClock
 from tests.contract.objects import claim, resource_slice
 from tests.contract.of_137 import LONG_VERSION, OBJECTS, TERM, TWO_SLASHES, consuming, device, on_nodes
+from tests.simulation.clock import VirtualClock
 
 
 @pytest.fixture(params=["1.37 in memory", "1.38 in memory", "real"])

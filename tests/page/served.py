@@ -14,7 +14,7 @@ from cli.ui.questions import ClusterQuestions
 from cli.ui.run import PAGE, PageServer
 from driver.wire import Json
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import NAMES
 
 TOKEN = "sesame"

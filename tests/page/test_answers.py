@@ -11,9 +11,9 @@ from cli.shipped import device_classes
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import served
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from tests.page.conftest import OpenPage
 from tests.page.looking import Look
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import claim, node, pod, slices, stored
 from tests.unit.cli.fleetview.views import held
 from tests.unit.cli.ui.fleets import NAMES

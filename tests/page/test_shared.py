@@ -12,8 +12,8 @@ from cli.ui.contents import FleetContents
 from cli.ui.publishing import FleetDocuments
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import PAGE, PageServer
-from simulation.clock import VirtualClock
 from tests.page.looking import Look
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import node, slices, stored
 from tests.unit.cli.fleetview.views import held
 from tests.unit.cli.ui.fleets import NAMES, contents_of

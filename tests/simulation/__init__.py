@@ -28,6 +28,14 @@ bridged_node             a node with vendors' device plugins: their backend for 
 device_plugin_checks     invariants of IDs in the hands of claims, and of what device plugins are asked
 device_plugins           device plugins that fail, lie, hang and come back with something else
 process                  one run of a program, which may crash, stall or be interleaved
+programs                 the two programs, each built from what is in the API and on its node
+victim_checks            invariants of evictions when they are decided
+decision_checks          invariants of every allocation
+| hold_checks            invariants of nodes that are held back
+faults                   faults of the network and the API server, and crashes of programs
+| rivals                 other writers that are faster than a program
+clock                    a clock that only its owner advances
+| disruption_controller  how many pods of a budget may be evicted
 access                   which kinds the API serves, and which rights programs have
 older_controller         allocations that do not say which cards they have
 closed_devices           devices that nobody else is let go on

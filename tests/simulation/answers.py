@@ -8,7 +8,7 @@ from driver.clock import Clock
 from driver.kube.api import Api, ApiCall
 from driver.kube.client import error_from
 from driver.kube.decorator import ApiDecorator
-from simulation.faults import Hang, TimedOut
+from tests.simulation.faults import Hang, TimedOut
 
 T = TypeVar("T")
 Answer = int | Literal["too large", "without a version", "lost", "made", "late"]
@@ -59,7 +59,7 @@ class Answers:
     """The troubles with the API server; they may be changed at any time.
 
     Args:
-        hang: takes over the writes that are made late, or never (``simulation.faults.Hang``).
+        hang: takes over the writes that are made late, or never (``tests.simulation.faults.Hang``).
     """
 
     def __init__(self, clock: Clock, hang: Hang):

@@ -18,32 +18,23 @@ from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import Profile
 from kubeletplugin.node_context import NodeContext
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut, meeting_removals
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CONTROLLER, AdmissionApi
 from simulation.kubernetes.component import FakeComponent
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode, registered_node
-from simulation.programs import (
-    NAMESPACE,
-    PluginConnection,
-    ProgramPorts,
-    SimulatedController,
-    SimulatedPlugin,
-    SimulatedProgram,
-)
-from simulation.rivals import Rivals
 from tests.simulation.access import Access, AccessApi
 from tests.simulation.answers import AnsweringApi, Answers
 from tests.simulation.binding import Binding
 from tests.simulation.bridged_node import BridgedNode
+from tests.simulation.clock import VirtualClock
 from tests.simulation.device_plugins import VendorPlugin
 from tests.simulation.disk_checks import DiskChecks
 from tests.simulation.event_log import EventLog, EventLogger
 from tests.simulation.eviction_checks import EvictionChecks, EvictionWatch
 from tests.simulation.eviction_webhooks import Webhooks
+from tests.simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut, meeting_removals
 from tests.simulation.hardware import NodeHardware, profile_of
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.kubernetes_version import controllers as kubernetes_controllers
@@ -52,7 +43,16 @@ from tests.simulation.late_writes import LateWrites
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlots
+from tests.simulation.programs import (
+    NAMESPACE,
+    PluginConnection,
+    ProgramPorts,
+    SimulatedController,
+    SimulatedPlugin,
+    SimulatedProgram,
+)
 from tests.simulation.promise_checks import PromiseChecks
+from tests.simulation.rivals import Rivals
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0

@@ -10,7 +10,7 @@ from controller.loop.fleetcopies import FleetCopies
 from controller.state import Changes, State
 from driver.device_facts import card_of
 from driver.model import DeviceId
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 class _Nobody:

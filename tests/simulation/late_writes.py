@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from driver.kube.api import PODS, ApiCall, ApiError
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 from driver.disk import Disk
 from driver.kube.api import EVENTS, LEASES, Api, ApiCall, ApiError, Object
 from driver.kube.decorator import ApiDecorator
-from simulation.clock import VirtualClock
-from simulation.faults import Crash
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
+from tests.simulation.faults import Crash
 
 T = TypeVar("T")
 

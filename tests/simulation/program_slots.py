@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from driver.errors import LodeError
 from driver.kube.api import LEASES, ApiCall, ApiError, Forbidden
 from driver.kube.reflector import Reflector
-from simulation.clock import VirtualClock
-from simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash
-from simulation.programs import SimulatedProgram
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
+from tests.simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash
 from tests.simulation.process import Process
+from tests.simulation.programs import SimulatedProgram
 
 RESTART_SECONDS = 1.0
 MAX_NESTED_PROGRAMS = 2

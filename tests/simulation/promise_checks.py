@@ -5,7 +5,7 @@ from typing import Final
 
 from driver.clock import Clock
 from driver.kube.api import RESOURCE_CLAIMS, Api, NotFound
-from simulation.programs import SimulatedController
+from tests.simulation.programs import SimulatedController
 
 LONGEST_SECONDS: Final = 240.0
 """Longest time for which devices are in use that no claim has. Ten tries of 5 s with pauses take 82 s, and the last one

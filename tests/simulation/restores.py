@@ -10,8 +10,8 @@ from typing import Final
 
 from driver.kube.api import NODES, NotFound
 from memoryapi.store import Backup
-from simulation.faults import FaultProfile, NetworkFaults
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import FaultProfile, NetworkFaults
 
 BUMP: Final = 1_000_000_000
 """``--bump-revision``, as docs/operating.md says."""

@@ -32,9 +32,9 @@ from driver.kube.reflector import Upserted
 from driver.model import Allocation, Claim, Slice
 from driver.settings import Settings
 from driver.wire import claim_from, taint_rule_from
-from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
 from tests.simulation.closed_nodes import closing_conditions
+from tests.simulation.decision_checks import AllocationRules
 
 
 @cache

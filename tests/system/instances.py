@@ -18,7 +18,7 @@ from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.prepare.storage import ClaimStorage
-from simulation.faults import Crash
+from tests.simulation.faults import Crash
 from tests.simulation.hardware import NodeHardware
 from tests.simulation.process import Process
 from tests.system.instance_ports import InstanceApi, InstanceClock, InstanceDisk, SlowHardware

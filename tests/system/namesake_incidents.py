@@ -6,8 +6,8 @@ from typing import Final
 
 from driver.kube.api import PODS, NotFound
 from driver.kube.objects import is_deleting
-from simulation.faults import FaultProfile
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import FaultProfile
 from tests.system.objects import NAMESPACE, REQUESTS, pod
 
 SEEDS: Final = 0.5

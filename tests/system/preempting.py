@@ -16,11 +16,11 @@ from driver.kube.api import (
 )
 from driver.kube.objects import is_deleting, is_terminal, name_key, pod_phase
 from driver.settings import ControllerSettings, PreemptionSettings, Settings
-from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.invariants import Violation
-from simulation.kubernetes.disruption_controller import DisruptionController
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.disruption_controller import DisruptionController
 from tests.simulation.eviction_checks import GANG, LEAST
+from tests.simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
 from tests.simulation.unserved_checks import check_all_are_served

@@ -8,9 +8,9 @@ from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAI
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.settings import AutoscalingSettings, ControllerSettings, KubeletPluginSettings, Settings
 from driver.wire import allocation_from
-from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.invariants import Violation
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from tests.simulation.karpenter import TAINT, Karpenter, Machines
 from tests.simulation.settled_checks import check_settled
 from tests.system.history import cards, reproducible

@@ -5,8 +5,8 @@ import pytest
 import controller.loop.podsync
 from driver.kube.api import PODS
 from simulation.invariants import Violation
-from simulation.programs import SimulatedController
 from tests.simulation.answers import Answer, Trouble
+from tests.simulation.programs import SimulatedController
 from tests.system.objects import NAMESPACE
 from tests.system.scenario import Scenario
 

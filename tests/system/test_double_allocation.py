@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS
-from simulation.faults import FaultProfile, NetworkFaults
+from tests.simulation.faults import FaultProfile, NetworkFaults
 from tests.system.objects import NAMESPACE
 from tests.system.scenario import LEASE_SECONDS, Scenario
 

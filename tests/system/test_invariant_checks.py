@@ -18,9 +18,9 @@ from kubeletplugin.prepare.assessor import Assessor
 from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish import Publisher
-from simulation.faults import FaultProfile, NetworkFaults
 from simulation.invariants import Violation
 from tests.simulation.access import Right
+from tests.simulation.faults import FaultProfile, NetworkFaults
 from tests.simulation.settled_checks import check_no_writes_without_news, check_nobody_waits_behind_words
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE, pod

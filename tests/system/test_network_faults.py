@@ -5,8 +5,8 @@ import pytest
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
-from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from tests.simulation.settled_checks import check_empty, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template

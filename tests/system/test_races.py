@@ -14,7 +14,7 @@ from controller.election import Election, LeaseTerms
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall
 from driver.settings import KubeletPluginSettings, Settings
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.system.rival import MADE, REFUSED, Act, Rival, change, replace
 from tests.unit.controller.loop.world import NAMES, ControllerWorld
 from tests.unit.kubeletplugin.publish.publishing_node import PublishingNode

@@ -11,8 +11,8 @@ from controller.reporting.reminders import REMIND_SECONDS
 from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
-from simulation.faults import FaultProfile, NetworkFaults
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import FaultProfile, NetworkFaults
 from tests.simulation.settled_checks import check_no_writes_without_news, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simulation.clock import VirtualClock
-from simulation.faults import Crash
+from tests.simulation.clock import VirtualClock
+from tests.simulation.faults import Crash
 
 Condition = Callable[[], bool]
 MOST_TURNS = 200_000

@@ -13,7 +13,6 @@ from typing import ClassVar
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.actions import HamiRegion, MigInstance, MigMode, MpsDaemon, TimeSlice, VnpuInstance
 from kubeletplugin.hardware.nvidia.backend import MigUse
-from simulation.clock import VirtualClock
 from tests.fakes import dcmi, nvml
 from tests.fakes.dcmi import models as dcmi_models
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910B3, ASCEND_910C
@@ -23,6 +22,7 @@ from tests.fakes.nvml import models as nvml_models
 from tests.fakes.nvml.models import A100, H100
 from tests.fakes.state import FakeState
 from tests.fakes.sysfs_tree import add_function, add_hca
+from tests.simulation.clock import VirtualClock
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 

@@ -16,10 +16,10 @@ from kubeletplugin.hardware.nvidia.sharing.region import CardLimit, read_region,
 from kubeletplugin.prepare import ClaimRef, NamedClaim, PrepareError, PrepareResult
 from kubeletplugin.proto import dra_v1_pb2
 from kubeletplugin.share_usage import ShareUsage
-from simulation.clock import VirtualClock
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
+from tests.simulation.clock import VirtualClock
 from tests.unit.kubeletplugin.hami_regions import UUID, put_region, recorded
 from tests.unit.kubeletplugin.plugin_node import (
     CDI,

@@ -17,11 +17,11 @@ from driver.kube.codec import decode_page
 from driver.kube.reflector import Upserted
 from driver.names import Names
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.scene import SCENE, kept
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import node, slices, stored
 
 _NAMES: Final = Names()

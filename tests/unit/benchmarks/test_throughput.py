@@ -16,8 +16,8 @@ from driver.model import Result
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import claim_from
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from simulation.invariants import Catalogue, Holding
+from tests.simulation.clock import VirtualClock
 
 OCCUPIED = [workload for workload in WORKLOADS if workload.used]
 

@@ -17,7 +17,7 @@ from driver.kube.api import (
     Api,
 )
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, node, slices
 from tests.unit.cli.user import User
 

@@ -27,7 +27,7 @@ from driver.kube.api import (
 )
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, node, pod, simulation, slices, template
 
 Simulate = Callable[..., Answer]

@@ -33,10 +33,10 @@ from driver.kube.decorator import ApiDecorator
 from driver.names import Names
 from driver.settings import Settings
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from tests.fuzz.hostile import encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE
 from tests.fuzz.source import Source
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
 from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.unit.cli.cluster import claim, node, pod, slices

@@ -11,7 +11,7 @@ from driver.kube.api import (
     Resource,
 )
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import allocated, claim, pod
 
 

@@ -9,7 +9,7 @@ import pytest
 from controller.census import Census, Detail, Snapshot, exposition, peer_exposition
 from controller.fleetseries import LEAST_SECONDS, FleetSeries, series_by_path
 from driver.settings import Settings
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.census.fleets import NAMES, SmallFleet, card, pool
 
 WRITES = {"/metrics": partial(exposition, Detail.CARDS), "/metrics/hami": partial(peer_exposition, "hami")}

@@ -5,7 +5,7 @@ from typing import Any
 from driver.kube.api import NODES, PODS
 from kubeletplugin.known_node import KnownNode
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 WATCHED: dict[str, Any] = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"from": "watch"}}}
 

@@ -14,8 +14,8 @@ from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import NamedClaim
 from kubeletplugin.reused import LEAST_SECONDS
 from kubeletplugin.share_usage import HAMI, OWN, ShareUsage
-from simulation.clock import VirtualClock
 from simulation.kubernetes.plugin_client import PluginClient
+from tests.simulation.clock import VirtualClock
 from tests.unit.docs.pages import page
 from tests.unit.kubeletplugin.hami_regions import UUID, put_region, recorded
 from tests.unit.kubeletplugin.test_main import api_with_node, running, settings, wait_for

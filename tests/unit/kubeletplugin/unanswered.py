@@ -26,8 +26,8 @@ from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.debounced_health import DebouncedHealth
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.publish.cards import CardMonitor
-from simulation.clock import VirtualClock
 from tests.fakes.state import FakeState
+from tests.simulation.clock import VirtualClock
 from tests.unit.docs.pages import ROOT
 from tests.unit.kubeletplugin.plugin_node import PLUGIN, PluginNode, Result, allocatable, release
 

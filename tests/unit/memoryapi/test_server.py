@@ -26,7 +26,7 @@ from driver.kube.api import (
 from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 def lease(name: str, **labels: str) -> Object:

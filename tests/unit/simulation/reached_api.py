@@ -1,8 +1,8 @@
 """The API in memory as a controller of a simulation reaches it."""
 
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
 from tests.simulation.access import Access, AccessApi
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
 from tests.simulation.hostile import HostileApi, HostileObjects
 

@@ -1,7 +1,7 @@
 import pytest
 
 from driver.clock import Clock, rfc3339
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 def test_sleeping_moves_both_times_on_by_exactly_that_much() -> None:

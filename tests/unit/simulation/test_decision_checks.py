@@ -46,9 +46,9 @@ from driver.model import (
 from driver.names import Names
 from driver.quantity import Quantity
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from simulation.decision_checks import AllocationRules, DecisionChecks
 from tests.simulation.access import Access, AccessApi, Right
+from tests.simulation.clock import VirtualClock
+from tests.simulation.decision_checks import AllocationRules, DecisionChecks
 from tests.simulation.event_log import EventLog
 
 TEN = Quantity.parse("10")

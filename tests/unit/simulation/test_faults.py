@@ -4,8 +4,8 @@ import pytest
 
 from driver.kube.api import LEASES, PODS, Api, Conflict, Gone, Object, Unavailable
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults, TimedOut
+from tests.simulation.clock import VirtualClock
+from tests.simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults, TimedOut
 
 LEASE: Object = {"metadata": {"name": "l", "namespace": "default"}}
 POD_SPEC: Object = {"containers": [{"name": "c", "image": "i:1"}]}

@@ -13,7 +13,7 @@ from driver.kube.api import RESOURCE_CLAIMS
 from driver.model import Allocation
 from driver.settings import HoldSettings
 from driver.wire.nodes import only_node
-from simulation.hold_checks import HoldChecks
+from tests.simulation.hold_checks import HoldChecks
 from tests.unit.controller.loop.busy import HOLD_AFTER, LIMIT, Busy
 
 NODE = "a1"

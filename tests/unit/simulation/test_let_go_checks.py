@@ -10,7 +10,7 @@ from controller.writing import WriteSequence
 from controller.writing.steps import AddFinalizer, ReadObject, RemoveGate, Target
 from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Upserted
-from simulation.decision_checks import DecisionChecks
+from tests.simulation.decision_checks import DecisionChecks
 from tests.unit.controller.filled_state import GATE, NAMES, claim, pod, slice_on, taint_rule
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from driver.kube.reflector import Reflector
-from simulation.clock import VirtualClock
-from simulation.faults import Crash
+from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
+from tests.simulation.faults import Crash
 from tests.simulation.process import Process
 from tests.simulation.program_slots import ProgramSlots
 

@@ -5,7 +5,7 @@ import pytest
 from driver.kube.api import PODS
 from driver.kube.objects import pod_phase
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
-from simulation.programs import PluginConnection, SimulatedPlugin
+from tests.simulation.programs import PluginConnection, SimulatedPlugin
 from tests.system.objects import NAMESPACE
 from tests.system.scenario import Scenario
 

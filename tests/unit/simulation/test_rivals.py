@@ -8,9 +8,9 @@ import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Conflict, Object
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from simulation.faults import FaultyApi, NetworkFaults
-from simulation.rivals import Rivals
+from tests.simulation.clock import VirtualClock
+from tests.simulation.faults import FaultyApi, NetworkFaults
+from tests.simulation.rivals import Rivals
 
 DEVICES: Object = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev"}}]}
 OWNER: Object = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}

@@ -10,7 +10,7 @@ from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, Target
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden
 from driver.settings import PreemptionSettings
-from simulation.victim_checks import VictimChecks
+from tests.simulation.victim_checks import VictimChecks
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 
 NEVER = "its preemptionPolicy is Never"

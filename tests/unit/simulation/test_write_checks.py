@@ -19,7 +19,7 @@ from driver.kube.api import (
 from driver.names import FINALIZER, Names
 from driver.wire import allocation_from
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
 
 NAMES = Names("lode.dev")

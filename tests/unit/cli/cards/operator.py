@@ -28,7 +28,7 @@ from driver.kube.api import (
     Resource,
 )
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import allocated, claim, node, pod, slices
 
 CONTROLLED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]

@@ -12,7 +12,7 @@ from cli.ui.questions import ClusterQuestions
 from cli.ui.run import served
 from driver.kube.api import Api, Object
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import KINDS, NAMES
 
 JSON = Any

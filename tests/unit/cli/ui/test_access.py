@@ -20,7 +20,7 @@ from cli.ui.access import (
 )
 from cli.ui.questions import ClusterQuestions
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, Unavailable
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import NAMES
 
 USER: dict[str, Any] = {

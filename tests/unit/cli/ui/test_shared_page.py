@@ -18,7 +18,7 @@ from driver.clock import SystemClock
 from driver.kube.api import Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import node, slices, stored, template
 from tests.unit.cli.ui.fleets import NAMES
 from tests.unit.cli.ui.served import Browser, memory_api, page_of

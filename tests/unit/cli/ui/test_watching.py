@@ -26,7 +26,7 @@ from driver.kube.api import (
 from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Upserted
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.cli.cluster import claim, node, pod, slices, stored
 from tests.unit.cli.fleetview.views import held
 from tests.unit.cli.ui.fleets import NAMES

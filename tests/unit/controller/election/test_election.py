@@ -11,7 +11,7 @@ from controller.election import Election, LeaseTerms
 from driver.kube.api import LEASES, NAMESPACES, Api, ApiCall, Unavailable
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 T = TypeVar("T")
 

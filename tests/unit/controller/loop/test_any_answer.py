@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from controller.loop.writes_in_flight import MOST_TRIES
 from driver.backoff import delay
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall, ApiError
-from simulation.clock import VirtualClock
 from tests.simulation.answers import ANSWERS, WRITES, Answer, AnsweringApi, Answers, Trouble
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 from tests.unit.controller.loop.world import GATE
 

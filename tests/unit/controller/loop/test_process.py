@@ -32,7 +32,7 @@ from driver.kube.reflector import Synced
 from driver.observe import logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 # A thread that dies as it should may be noticed only while the next test runs.

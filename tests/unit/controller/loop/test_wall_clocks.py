@@ -8,7 +8,7 @@ from controller.loop.timeline import Timeline
 from controller.reconcile import ORPHAN_SECONDS
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Invalid
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.loop.gangworld import GangWorld
 from tests.unit.controller.loop.world import ControllerWorld
 

@@ -4,7 +4,7 @@ from controller.loop.writes_in_flight import WritesInFlight
 from controller.writing import WriteSequence
 from driver.kube.api import PODS
 from driver.observe import logger
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.filled_state import FilledState
 
 

@@ -23,7 +23,7 @@ from driver.names import FINALIZER, Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.unit.controller.writing.terms import OneTerm
 
 NAMES = Names()

@@ -5,7 +5,7 @@ from controller.writing.calls import carry_out
 from driver.kube.api import EVENTS, PODS
 from driver.limits import MAX_EVENT_MESSAGE
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 def event(uid: str = "u", reason: str = "Full", message: str = "no room", at: str = "2027-01-15T08:00:00Z", **by: str):  # type: ignore[no-untyped-def]

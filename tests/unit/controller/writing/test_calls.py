@@ -22,7 +22,7 @@ from driver.kube.client import error_from
 from driver.kube.decorator import ApiDecorator
 from driver.names import FINALIZER, Names
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 T = TypeVar("T")
 GATE = Names().gate

@@ -10,7 +10,7 @@ from driver.kube.api import NODES, Forbidden, Unavailable
 from driver.kube.reflector import Reflector
 from driver.kube.reflector_loop import LONGEST_PAUSE_SECONDS, ReflectorLoop
 from driver.observe import logger
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 class Played:

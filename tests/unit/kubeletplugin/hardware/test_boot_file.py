@@ -12,8 +12,8 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.hardware.sticky_cards import StickyCards
-from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
+from tests.simulation.clock import VirtualClock
 
 FILE = "/plugin/kept.json"
 

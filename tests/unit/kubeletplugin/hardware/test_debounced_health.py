@@ -13,8 +13,8 @@ from kubeletplugin.hardware import Health
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS, DebouncedHealth, Failures, after_report
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
+from tests.simulation.clock import VirtualClock
 from tests.simulation.hardware_decorator import HardwareDecorator
 
 RECOVERY = 60.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kubeletplugin.hardware.answer import LACKS, Answer, Unread
 from kubeletplugin.hardware.known_answers import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, KnownAnswers
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 TIMEOUT = Unread("hbm_info: timeout (code -8006)")
 

@@ -1,7 +1,7 @@
 """When a step is due, whatever was requested and whatever failed."""
 
 from kubeletplugin.publish.schedule import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, Schedule, Trigger
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 
 def made() -> tuple[VirtualClock, Schedule, list[None]]:

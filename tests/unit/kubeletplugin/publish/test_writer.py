@@ -11,7 +11,7 @@ from kubeletplugin.publish.reports import ErrorReports
 from kubeletplugin.publish.slices import Delete
 from kubeletplugin.publish.writer import SliceWriter
 from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
+from tests.simulation.clock import VirtualClock
 
 NODE = "n1"
 

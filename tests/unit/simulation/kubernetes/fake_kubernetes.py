@@ -6,13 +6,13 @@ from typing import Any
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Object
 from driver.names import Names
 from memoryapi import JOBS, MemoryApi
-from simulation.clock import VirtualClock
 from simulation.kubernetes.admission import AdmissionApi
 from simulation.kubernetes.component import FakeComponent
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 from simulation.kubernetes.garbage_collector import GarbageCollector
 from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from tests.simulation.clock import VirtualClock
 
 NAMES = Names("lode.dev")
 

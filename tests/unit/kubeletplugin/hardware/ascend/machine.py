@@ -12,12 +12,12 @@ from kubeletplugin.hardware.ascend.npusmi import Run
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
-from simulation.clock import VirtualClock
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import Model
 from tests.fakes.erring_files import ErringSysfs, raise_for
 from tests.fakes.state import MemoryState
 from tests.fakes.sysfs_tree import add_function
+from tests.simulation.clock import VirtualClock
 
 MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kubeletplugin.hardware import Hardware
-from simulation.clock import VirtualClock
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910A, ASCEND_910B3, ASCEND_910C, Model
+from tests.simulation.clock import VirtualClock
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.plugin_node import SHARE_A, Result, result, share
 from tests.unit.kubeletplugin.unanswered import PAGE, Row, measured, rows_on_page

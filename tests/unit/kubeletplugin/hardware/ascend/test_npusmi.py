@@ -14,9 +14,9 @@ from kubeletplugin.hardware.ascend import npusmi
 from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from kubeletplugin.hardware.devices import DeviceFiles
-from simulation.clock import VirtualClock
 from tests.fakes.dcmi.models import ASCEND_910B3
 from tests.fakes.npusmi import listed, table
+from tests.simulation.clock import VirtualClock
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 
 HEADINGS = ("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")

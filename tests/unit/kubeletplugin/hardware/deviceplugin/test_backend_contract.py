@@ -16,9 +16,9 @@ from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
 from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
-from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
+from tests.simulation.clock import VirtualClock
 from tests.unit.kubeletplugin.hardware.contract import HardwareContract
 from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakePlugins
 

@@ -21,8 +21,8 @@ from kubeletplugin.hardware.deviceplugin.registry import (
 )
 from kubeletplugin.hardware.deviceplugin.remembered import MOST_ID, MOST_IDS, Known, KnownResource, after_list
 from kubeletplugin.hardware.deviceplugin.reported import Reported
-from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
+from tests.simulation.clock import VirtualClock
 
 GPU = "amd.com/gpu"
 KNOWN = "/state/known.json"

@@ -11,9 +11,9 @@ from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
-from simulation.clock import VirtualClock
 from tests.fakes.erring_files import ErringSysfs
 from tests.fakes.sysfs_tree import add_function, add_hca
+from tests.simulation.clock import VirtualClock
 
 PROFILE = """
 defaults: {vendor: nvidia, type: H100, model: H100, architecture: Hopper, memoryMiB: 81559, driverVersion: "1"}

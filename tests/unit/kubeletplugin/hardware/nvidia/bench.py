@@ -13,10 +13,10 @@ from kubeletplugin.hardware.nvidia.backend import MigUse
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.readings import Measure
 from kubeletplugin.hardware.sysfs import Sysfs
-from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.machine import FakeMachine
 from tests.fakes.nvml.models import H100, Model
+from tests.simulation.clock import VirtualClock
 
 GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN = 15, 3, 999
 GIB = 1024**3

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kubeletplugin.hardware import Hardware
-from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import H100
+from tests.simulation.clock import VirtualClock
 from tests.unit.docs.pages import ROOT
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 from tests.unit.kubeletplugin.plugin_node import SHARE_A, Result, opaque, result, share

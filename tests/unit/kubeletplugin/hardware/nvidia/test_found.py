@@ -9,9 +9,9 @@ from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
 from kubeletplugin.hardware.sysfs import Sysfs
-from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, L4, L40S, T4, V100, Model
+from tests.simulation.clock import VirtualClock
 
 # What a driver need not have: every function but those without which there is no card.
 OPTIONAL = [

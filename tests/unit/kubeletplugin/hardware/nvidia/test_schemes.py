@@ -14,9 +14,9 @@ from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.partitions import A100_40GB, H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.sysfs import Sysfs
-from simulation.clock import VirtualClock
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, RTX_PRO_5000, RTX_PRO_6000, Model, Profile
+from tests.simulation.clock import VirtualClock
 
 IN_MANUAL = [A30, A100, H100, H200, B200, GB200]
 OTHERS = [RTX_PRO_5000, RTX_PRO_6000]

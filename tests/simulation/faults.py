@@ -11,7 +11,7 @@ from typing import TypeVar
 from driver.kube.api import EVENTS, PODS, Api, ApiCall, Conflict, Gone, Unavailable, WatchEvent
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
-from simulation.rivals import Rivals
+from tests.simulation.rivals import Rivals
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class NetworkFaults:
     conflict: float = 0.0
     """update, patch, and delete or eviction of a given version: another writer was faster, as far as one can tell."""
     overtaken: float = 0.0
-    """update, patch, delete and eviction by the driver's programs: another writer is faster (``simulation.rivals``)."""
+    """update, patch, delete and eviction by the driver's programs: another writer is faster (``rivals``)."""
     gone: float = 0.0
     """watch, and list of a further page: the version is too old."""
     lag: float = 0.0

@@ -223,7 +223,7 @@ class AllocationRules:
                 yield rule.taint
 
 
-class CheckedWrites:
+class WatchedWrites:
     """Implements ``Writes``: checks each decision, and passes it on."""
 
     def __init__(self, writes: Writes, *looks: Callable[[WriteSequence], None]):

@@ -18,8 +18,8 @@ from controller.writing import NotEvicted, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, PatchClaimStatus
 from driver.clock import Clock
 from driver.settings import PreemptionSettings
-from simulation.decision_checks import is_rest
-from simulation.hold_checks import HoldingController
+from tests.simulation.decision_checks import is_rest
+from tests.simulation.hold_checks import HoldingController
 
 
 class VictimChecks:

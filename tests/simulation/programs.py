@@ -24,11 +24,11 @@ from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, DeviceStatusWriter, PrepareError, Preparer
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
-from simulation.decision_checks import CheckedWrites, DecisionChecks
-from simulation.faults import Crash
-from simulation.hold_checks import HoldChecks
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
-from simulation.victim_checks import VictimChecks
+from tests.simulation.decision_checks import DecisionChecks, WatchedWrites
+from tests.simulation.faults import Crash
+from tests.simulation.hold_checks import HoldChecks
+from tests.simulation.victim_checks import VictimChecks
 
 NAMESPACE = CONTROLLER_NAMESPACE
 
@@ -95,7 +95,7 @@ class SimulatedController:
         self._checks = DecisionChecks(found, lambda: self.reflectors, settings.names)
         self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)
         self._victims = VictimChecks(lambda: self.controller, clock, found, section.preemption)
-        writes = CheckedWrites(self._writes, self._checks.look, self._holds.look, self._victims.look)
+        writes = WatchedWrites(self._writes, self._checks.look, self._holds.look, self._victims.look)
         self._metrics = Metrics()
         self.controller = Controller(
             Ports(api, writes, clock, self._metrics, ports.log), settings, identity, deliver=self._delivered
