@@ -300,7 +300,7 @@ Print the cards that this node has, what each is offered as, and why it is not o
 changed on the node. With --record, write a profile that simulated hardware can play elsewhere."""
     epilog = """\
 exit status: 0 the hardware was read, 2 it could not be read
-example, in the plugin's pod on the node (docs/operating.md says how to find it):
+example, in the plugin's pod on the node (docs/nodes.md says how to find it):
   kubectl -n lode-plugin exec lode-kubeletplugin-xxxxx -- lode inventory --settings /etc/lode/settings.yaml"""
     made = _parser("inventory", description, epilog, None)
     made.add_argument("--settings", default="", metavar="FILE", help="the plugin's settings; default: the defaults")

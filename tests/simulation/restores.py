@@ -14,12 +14,12 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.faults import FaultProfile, NetworkFaults
 
 BUMP: Final = 1_000_000_000
-"""``--bump-revision``, as docs/operating.md says."""
+"""``--bump-revision``, as docs/failures.md says."""
 _DOWN: Final = FaultProfile(network=NetworkFaults(lost_request=1.0))
 
 
 def restore(cluster: SimulatedCluster, backup: Backup, *, bump: int) -> None:
-    """Stop the API servers, restore etcd, and start them, as docs/operating.md says.
+    """Stop the API servers, restore etcd, and start them, as docs/failures.md says.
 
     That takes longer than a Lease lasts. Kubernetes' own components are started anew. So is everything else unless the
     versions are bumped.

@@ -78,7 +78,7 @@ def test_nothing_that_a_page_shows_comes_from_the_network(site: Path) -> None:
 def test_the_index_has_every_term_of_the_glossary_and_every_setting(site: Path) -> None:
     index = (site / "genindex.html").read_text()
     terms = re.findall(r"^- \*\*([^*]+)\*\*", page("docs/glossary.md"), re.MULTILINE)
-    terms += re.findall(r"^\| `(controller\.\w+)` \|", page("docs/operating.md"), re.MULTILINE)
+    terms += re.findall(r"^\| `(controller\.\w+)` \|", page("docs/settings.md"), re.MULTILINE)
     assert len(terms) > 50
     assert [term for term in terms if f">{term}</a>" not in index] == []
 

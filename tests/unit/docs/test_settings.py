@@ -1,4 +1,4 @@
-"""docs/operating.md lists every setting with its default, and the memory that the manifest requests."""
+"""docs/settings.md lists every setting with its default, and the memory that the manifest requests."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import shipped_profiles
 from tests.unit.docs.pages import ROOT, page
 
-PAGE = page("docs/operating.md")
+PAGE = page("docs/settings.md")
 
 
 def settings_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_a_setting_is_listed_with_its_default(name: str, default: Any) -> None:
 
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_a_shipped_profile_is_listed(name: str) -> None:
-    assert f"`{name}`" in PAGE
+    assert f"`{name}`" in page("docs/nodes.md")
 
 
 def megabytes(column: int) -> dict[str, int]:
