@@ -10,7 +10,7 @@ kind could serve, if the operator wants that. As soon as there is a node with su
 decides: a pod that it does not help stops asking.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -235,7 +235,9 @@ def _waits_for_others(state: State, answer: Unallocatable) -> bool:
     """
     if answer.lenient and answer.held:
         return _fits_anywhere(state, [answer.pod])
-    return any(could_take(state, answer, node) for node in answer.held)
+    able = [node for node in answer.held if could_take(state, answer, node)]
+    # Where others would have to be evicted, kube-scheduler does not do it as long as another node has room.
+    return bool(able) and _fits_anywhere(state, [answer.pod], able)
 
 
 def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:
@@ -244,15 +246,19 @@ def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:
     return records if len(records) == len(found) else None
 
 
-def _fits_anywhere(state: State, pods: Iterable[str]) -> bool:
-    """Return whether the nodes of today take all these pods, wherever."""
+def _fits_anywhere(state: State, pods: Iterable[str], among: Collection[str] | None = None) -> bool:
+    """Return whether the nodes of today take all these pods, wherever.
+
+    Args:
+        among: the only nodes that may be chosen; None for any.
+    """
     given: set[str] = set()
     demands = []
     for key in pods:
         pod = state.pods[key]
         records = _claims(state, [claim for claim in pod.claim_keys if claim not in given]) or ()
         given.update(pod.claim_keys)
-        demands.append(PodDemand(key, pod.needs, tuple(record.claim for record in records)))
+        demands.append(PodDemand(key, pod.needs, tuple(record.claim for record in records), among))
     return isinstance(plan(demands, state.devices, state.nodes), Plan)
 
 

@@ -123,6 +123,18 @@ class TestWishes:
         decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
+    def test_a_pod_for_which_nobody_would_be_evicted_on_a_held_node_has_one(self) -> None:
+        """kube-scheduler evicts nobody for CPUs on one node as long as another one, which has no card, has them."""
+        state = full(2)
+        state.put(RESOURCE_SLICES, slice_on("n1", cards=3))
+        state.pod("hungry", nodeName="n1", gates=(), cpu="5")
+        state.claim("d")
+        state.pod("p", "d", cpu="3", priority=1)
+        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
+        assert wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision)
+        state.pod("hungrier", nodeName="n2", gates=(), cpu="5", priority=1)
+        assert wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision) == ""
+
     @pytest.mark.parametrize("takes_it", [True, False])
     def test_a_member_before_later_ones_has_one_only_if_no_held_node_takes_it_itself(self, takes_it: bool) -> None:
         state = FilledState(1) if takes_it else full(1)
