@@ -39,8 +39,9 @@ class CardOffer:
 def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardOffer:
     """The offers that the modes of a card and foreign partitions leave.
 
-    Nothing is offered of a card whose state was never read, nor the whole card while a claim holds a partition that is
-    not known: allocators could not see that the two exclude each other.
+    Nothing is offered of a card whose state was never read, nor of one of which a claim holds what the card does not
+    have now: a partition that is not known, or a device under the number of another card. Allocators could not see that
+    the two exclude each other.
 
     Foreign partitions consume counters. Devices that do not fit beside them stay published, because a claim may have
     one of them: without the device, allocators would not know the claim's consumption. MIG mode excludes the whole card
@@ -62,7 +63,7 @@ def offer_of(card: Card, state: CardState | Unread, recorded: Recorded) -> CardO
     elif unlisted := _unlisted(card, recorded):
         unknown = f"claims hold {', '.join(unlisted)}, of which the card says nothing now"
         why = "; ".join(filter(None, (unknown, card.partitions_unread, card.memory_unread)))
-        withheld = {"whole": why, "share": why}
+        withheld = dict.fromkeys(EVERY_OFFER, why)
     withheld |= state.excluded
     withheld |= {kind: not_known(why) for kind, why in state.unread.items()}
     return _beside_claims(CardOffer(card, withheld, taken, reason), recorded)

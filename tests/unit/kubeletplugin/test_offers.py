@@ -161,11 +161,23 @@ def test_what_claims_hold_of_an_unread_card_stays_published_and_nothing_fits_bes
     assert [device.name for device in published(whole).devices] == [GPU.name]
 
 
-def test_a_card_is_not_offered_whole_while_a_claim_holds_a_partition_that_it_does_not_list() -> None:
+def test_nothing_is_offered_of_a_card_while_a_claim_holds_a_partition_that_it_does_not_list() -> None:
     unread = replace(GPU, scheme=None, partitions_unread="nvmlDeviceGetMigMode: error (code 999)")
     held = Recorded(placed=frozenset({(GPU.uuid, "gpu-0-mig-1g-5gb-6")}))
     found = offer_of(unread, CardState(), held)
-    assert set(found.withheld) == WHOLE_AND_SHARE
+    assert set(found.withheld) == set(EVERY_OFFER)
     assert all("gpu-0-mig-1g-5gb-6" in why and "code 999" in why for why in found.withheld.values())
     other = replace(unread, uuid="GPU-2")
     assert offer_of(other, CardState(), held) == CardOffer(other), "another card has the number now"
+
+
+def test_nothing_is_offered_of_a_card_that_a_claim_has_under_another_number() -> None:
+    """The names of its own number may be held by claims that hold another card."""
+    held = Recorded(placed=frozenset({(GPU.uuid, "gpu-1-share")}))
+    found = offer_of(GPU, CardState(), held)
+    assert set(found.withheld) == set(EVERY_OFFER)
+    assert not published(found).devices
+    part = GPU.part_name(partitions(GPU)[0])
+    beside = offer_of(GPU, CardState(), replace(held, devices=frozenset({part})))
+    assert part in {item.device.name for item in published(beside).offered}
+    assert fitting(beside) == set()
