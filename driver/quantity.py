@@ -25,6 +25,8 @@ _NANOS = {suffix: factor * NANO for suffix, factor in _BINARY.items()} | {
     suffix: 10 ** (exponent + 9) for suffix, exponent in _DECIMAL.items()
 }
 _MAX_EXPONENT = 1000
+_MAX_LENGTH = 1000
+"""Characters of a text that is read. Kubernetes writes at most 20, and Python reads no number of more than 4,300."""
 
 
 @total_ordering
@@ -40,8 +42,11 @@ class Quantity:
         """The quantity written in ``text``.
 
         Raises:
-            InvalidInput: the text is not a quantity; its author must change it.
+            InvalidInput: the text is not a quantity, or a very long one; its author must change it.
         """
+        if len(text) > _MAX_LENGTH:
+            message = f"write a number of at most {_MAX_LENGTH} characters: it has {len(text)}"
+            raise InvalidInput(f"quantity {text[:20]!r}…", [Fault("", message)])
         if whole := _WHOLE.fullmatch(text):
             # Slices contain thousands of these, and exact fractions take ten times as long.
             digits, suffix = whole.groups()

@@ -43,6 +43,13 @@ def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
     assert repr(text) in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, f"{'0' * 5000}1Gi", f"1.{'0' * 5000}", f"1e{'1' * 5000}"])
+def test_a_very_long_text_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"at most 1000 characters: it has {len(text)}") as error:
+        Quantity.parse(text)
+    assert len(str(error.value)) < 200
+
+
 def test_anything_finer_than_a_nano_is_rounded_up() -> None:
     assert Quantity.parse("1.0000000001").nanos == NANO + 1
 
