@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from cli.doctor.findings import Finding, Status, ok
+from driver.limits import bounded
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 _DEVICE_PLUGINS: Final = "device plugins"
@@ -255,11 +256,14 @@ class ObservedNode:
     """Programs of the host that the hook of NVIDIA's cards needs and that are not there."""
     bridge: ObservedBridge | None = None
     """None where the settings serve no device plugins."""
+    unseen: tuple[str, ...] = ()
+    """Why files of the driver or the host could not be looked at. They may be there."""
 
 
 def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
     """All findings, in the order in which a node is set up."""
     return (
+        *_unseen(facts),
         *_hardware(facts),
         *_hook(facts),
         *_folders(facts),
@@ -269,6 +273,12 @@ def check_node(facts: ObservedNode) -> tuple[Finding, ...]:
         *_device_plugins(facts),
         *check_bridge(facts.bridge),
     )
+
+
+def _unseen(facts: ObservedNode) -> Iterator[Finding]:
+    remedy = "run this as root, and see in the kernel's log whether the file system has errors; the plugin waits for it"
+    for why in facts.unseen:
+        yield Finding("unknown", "files", "the node", bounded(why), remedy)
 
 
 def _hardware(facts: ObservedNode) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import os
 import posixpath
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from cli.doctor.node_checks import (
     RuntimeFile,
     UnfitPattern,
 )
+from driver.errors import TransientFault
 from driver.files import SystemFiles
 from driver.observe import logger
 from driver.settings import Settings
@@ -315,6 +317,7 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         posixpath.join(section.kubelet_root, "plugins_registry"),
         plugin_directory(settings),
     )
+    unseen: list[str] = []
     boot_id = _text(_below(node, section.boot_id_file)).strip()
     return ObservedNode(
         driver=settings.driver_name,
@@ -328,9 +331,10 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         cards=cards_on_bus(Sysfs(str(node / "sys"))),
         device_folders=tuple(device_folders),
         device_files=frozenset(name for folder in device_folders for name in _names(_below(node, folder))),
-        libraries=frozenset(name for folder in driver_roots for name in _libraries(settings, node, folder)),
-        hook_lacks=_hook_lacks(settings, node),
+        libraries=frozenset(name for folder in driver_roots for name in _libraries(settings, node, folder, unseen)),
+        hook_lacks=tuple(_hook_lacks(settings, node, unseen)),
         bridge=look_at_bridge(settings, node, boot_id),
+        unseen=tuple(dict.fromkeys(unseen)),
     )
 
 
@@ -371,16 +375,26 @@ def _registrations(root: Path, folder: Path) -> Iterator[PluginSocket]:
         yield PluginSocket(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
 
 
-def _libraries(settings: Settings, node: Path, folder: str) -> Iterator[str]:
+def _libraries(settings: Settings, node: Path, folder: str, unseen: list[str]) -> Iterator[str]:
     folders = (*settings.kubeletplugin.nvidia.library_folders, *_ASCEND)
     root = DriverRoot(folder, str(_below(node, folder)), folders=folders)
     for vendor in EVERY_VENDOR:
-        if root.library(library := facts_of(vendor).library):
-            yield library
+        with _noting(unseen):
+            if root.library(library := facts_of(vendor).library):
+                yield library
 
 
-def _hook_lacks(settings: Settings, node: Path) -> tuple[str, ...]:
+def _hook_lacks(settings: Settings, node: Path, unseen: list[str]) -> Iterator[str]:
     section = settings.kubeletplugin.nvidia
-    if section.linker == "environment" or section.nvidia_ctk:
-        return ()
-    return missing_for_hook(DriverRoot("/", str(node)))
+    if section.linker != "environment" and not section.nvidia_ctk:
+        with _noting(unseen):
+            yield from missing_for_hook(DriverRoot("/", str(node)))
+
+
+@contextmanager
+def _noting(unseen: list[str]) -> Iterator[None]:
+    """Ends the block at a file that cannot be looked at, and notes why."""
+    try:
+        yield
+    except TransientFault as fault:
+        unseen.append(str(fault))

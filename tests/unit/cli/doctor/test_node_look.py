@@ -79,6 +79,17 @@ def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: P
     assert "libnvidia-ml.so.1" in look(Settings(kubeletplugin=section), str(tmp_path)).libraries
 
 
+def test_a_file_that_cannot_be_looked_at_is_named_and_ends_no_other_check(tmp_path: Path) -> None:
+    machine(tmp_path)
+    too_long = "/" + "a" * 300
+    section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver", library_folders=(too_long,)))
+    facts = look(Settings(kubeletplugin=section), str(tmp_path))
+    assert facts.device_files == {"nvidiactl", "davinci0"}
+    found = [one for one in check_node(facts) if one.check == "files"]
+    assert {one.status for one in found} == {"unknown"}
+    assert any(f"{too_long}/libnvidia-ml.so.1 of the host cannot be looked at" in one.message for one in found)
+
+
 def test_the_device_files_of_a_driver_container_are_seen(tmp_path: Path) -> None:
     machine(tmp_path)
     for name in ("nvidia-uvm", "nvidia0"):
