@@ -21,7 +21,10 @@ class Places:
         with self._lock:
             known = self._known.get(bus_id, Place())
             way = known.way if not _names_a_place(way) and _names_a_place(known.way) else way
-            place = self._known[bus_id] = Place(way, known.numa_node if numa is None else numa)
+            place = Place(way, known.numa_node if numa is None else numa)
+            if _names_a_place(way) or place.numa_node is not None:
+                # Nothing is kept of an address that is not there: device plugins may say any number of them.
+                self._known[bus_id] = place
         return place
 
 

@@ -11,6 +11,8 @@ from kubeletplugin.hardware.sysfs import Sysfs
 from tests.fakes.erring_files import ErringSysfs
 from tests.fakes.sysfs_tree import add_function, add_hca
 
+PLACE = Place(("pci0000:15", "0000:18:00.0"), numa_node=1)
+
 
 def test_the_way_to_a_function_starts_at_its_root_complex(tmp_path: Path) -> None:
     add_function(tmp_path, "pci0000:15", "0000:15:01.0", "0000:18:00.0", numa_node=1)
@@ -67,3 +69,12 @@ def test_a_function_stays_where_it_was_while_its_files_do_not_answer(tmp_path: P
     assert Places(sysfs).of("0000:18:00.0").root == ""
     sysfs.state.change({"fault": None})
     assert places.of("0000:18:00.0") == there
+
+
+def test_nothing_is_kept_of_addresses_that_are_not_there(tmp_path: Path) -> None:
+    """Device plugins choose the addresses that they say."""
+    add_function(tmp_path, "pci0000:15", "0000:18:00.0", numa_node=1)
+    places = Places(Sysfs(str(tmp_path)))
+    for number in range(100):
+        assert places.of(f"{number:04x}:18:00.0") == (PLACE if number == 0 else Place())
+    assert len(places._known) == 1
