@@ -40,6 +40,11 @@ def test_the_changelog_has_what_changed_since_the_version_and_a_section_for_it()
     assert re.fullmatch(rf"{re.escape(VERSION)} - \d{{4}}-\d\d-\d\d", headings[1])
 
 
+def test_an_entry_of_the_changelog_is_one_line() -> None:
+    lines = page("CHANGELOG.md").splitlines()
+    assert [line for line in lines if line.startswith("  ") or (line.startswith("- ") and len(line) > 120)] == []
+
+
 def test_the_indexes_list_every_page_of_the_documentation() -> None:
     listed = {
         str(Path(index).parent / link)
