@@ -1,7 +1,8 @@
 """Hard searches: allocations on one node, ``NODE``, for which a search without look-ahead takes exponential time.
 
 Each function returns a hard search of a given size, which states whether its claims can be satisfied. The tests count
-the steps that the allocator needs, the benchmark compares its time with that of the Kubernetes allocator.
+the steps that the allocator needs, the benchmark compares its time with that of the Kubernetes allocator, which
+kube-scheduler ends after ten seconds for a node.
 """
 
 from collections.abc import Callable, Mapping

@@ -189,7 +189,7 @@ def test_the_best_version_of_a_group_counts() -> None:
                 '[{"topology": "rack", "size": true}]',
                 '[{"topology": "rack", "size": 1e400}]',
                 '[{"topology": "rack", "size": [1]}]',
-                "[" * 100_000,
+                "[" * 2_000,
                 "7",
                 '{"a": 1}',
             )
