@@ -153,8 +153,9 @@ class HoldChecks:
                 self._found.append(f"{node} is held back for {hold.who} at {now}, after a hold that ran out at {at}")
         if hold.ends > now + self._limits.for_seconds:
             self._found.append(f"{sorted(hold.nodes)} are held back for {hold.who} until {hold.ends}, at {now}")
-        members = state.gangs.members(hold.who) or [hold.who]
-        if not any(state.pods[pod].claim_keys for pod in members if pod in state.pods):
+        # The hold of a pod that is gone ends when the controller comes to it.
+        members = [state.pods[key] for key in state.gangs.members(hold.who) or [hold.who] if key in state.pods]
+        if members and not any(pod.claim_keys for pod in members):
             self._found.append(f"{sorted(hold.nodes)} are held back for {hold.who}, which wants no devices")
 
     def _check_share(self, holds: Collection[_Hold], most: int) -> None:

@@ -162,3 +162,12 @@ def test_nothing_is_held_for_longer_or_for_somebody_without_claims_or_while_it_i
         f" until {now + LIMITS.for_seconds + 1}"[:12],
         ", which want",
     ]
+
+
+def test_what_a_pod_wanted_that_is_gone_is_not_judged() -> None:
+    """A controller that reads the API again has its holds as before, until it comes to the pods."""
+    watched = Watched()
+    rank = replace(watched.held.rank, pod="default/gone")
+    watched.domains, watched.held_nodes = (), (HeldNode(rank, "a1", watched.world.clock.monotonic() + 10),)
+    watched.checks.follow()
+    assert not watched.found
