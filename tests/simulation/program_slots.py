@@ -21,6 +21,8 @@ LATENCIES = (0.02, 0.3, 2.0, 12.0, 45.0)
 """Seconds that a slow call takes: up to almost half of the lease time of histories."""
 STEPS_IN_A_SLOW_CALL = 12
 STEPS_WHILE_A_RENEWAL_IS_LATE = 30
+LAG_SECONDS = 60.0
+"""A watch that lags has gone on by then: a bookmark comes every minute."""
 STALL_SECONDS = 250.0
 """Longer than the lease time of histories."""
 
@@ -42,6 +44,8 @@ class ProgramSlot:
     """Per watch, the number of writes of its kind when it was read last."""
     nothing_new_at: int = -1
     """The number of writes of all kinds at which every watch was known to be read."""
+    lags_since: float = 0.0
+    """When its watches were all read again last, because some may lag (``Clock.monotonic``)."""
 
     def forget_reading(self) -> None:
         """Have all watches read again."""
@@ -177,6 +181,10 @@ class ProgramSlots(dict[str, ProgramSlot]):
             slot.not_before = self._clock.monotonic() + 1.0
 
     def _read_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> None:
+        now = self._clock.monotonic()
+        if self.faults.network.lag and now >= slot.lags_since + LAG_SECONDS:
+            slot.lags_since = now
+            slot.forget_reading()
         for reflector in program.reflectors:
             writes = self._log.writes[reflector.resource]
             if slot.writes_read.get(reflector, -1) == writes or self._random.random() < self.faults.skip_watch:
