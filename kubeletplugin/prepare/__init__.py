@@ -7,16 +7,14 @@ retiring         gives up claims: files at once, steps on the hardware when poss
 assessor         decides the steps of a claim, and which claims must go first
 claim_metrics    which claims are prepared, as metrics
 | claim_usage    whether prepared claims are still allocated and used, as the API says
-| meetings       claims that meet in a container although a device plugin's answers exclude each other
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk
 device_status    writes which cards claims have, where kube-scheduler allocates
-| card_identity  the cards that a prepared claim may be using
+| exclusion      claims that exclude each other: by devices, by how they share a card, by variables
+card_identity    the cards that a prepared claim may be using
 | container      the files of a claim, and the result for the kubelet
-| exclusions     claims and partitions that exclude a claim from a card
 checkpoint       the checkpoint as bytes
 cdi              CDI specs as values and as JSON
-| conflicts      claims whose devices exclude each other
 | metadata       files in which containers read about their devices
 | uses           the use of the hardware by each device of a plan
 plan             the devices of a claim on this node

@@ -7,11 +7,11 @@ from driver.errors import Fault, InvalidInput, OperatorFault, TransientFault
 from kubeletplugin.hardware import Action, Card, CardControl, CardState, Edits, Use
 from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.offers import foreign_partitions, not_known, offer_of_use
+from kubeletplugin.prepare import exclusion
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import check_environment
-from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.uses import UsesByDevice
@@ -104,7 +104,7 @@ class Assessor:
             assessment = self._control.assess(use, taken)
             check_offered(plan.ref, use, assessment.state)
             actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
-            if way := in_the_way(use, actions, foreign):
+            if way := exclusion.foreign_in_the_way(use, actions, foreign):
                 raise OperatorFault(
                     f"{plan.ref}: {use.device}: card {use.card.uuid} has partitions that this program did not make: "
                     f"{', '.join(way)}; remove them, or have them used by what made them only"
@@ -161,7 +161,7 @@ class Assessor:
         actions = [step.action for step in claim.steps]
         if any(not result.admin_access for result in plan.results):
             uids |= checkpoint.unknown - {uid}
-        reasons = excluding_claims(actions, claim.used_cards, checkpoint.others(uid))
+        reasons = exclusion.by_sharing(actions, claim.used_cards, checkpoint.others(uid))
         known = checkpoint.claims.get(uid)
         if known is not None and (known.state == "stopping" or _has_other_steps(known, plan, claim.cards)):
             uids |= {uid}

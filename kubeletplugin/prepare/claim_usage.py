@@ -1,15 +1,19 @@
-"""Asks the API whether claims prepared here are still allocated, and whether pods still use them.
+"""Asks the API whether claims prepared here are still allocated, whether pods still use them, and in which containers.
 
 Only the fields for these answers are decoded, so other content of a claim, such as invalid parameters, does no harm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from driver.errors import SENSELESS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import DeviceId
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
+
+MOST_PODS: Final = 32
+"""Pods of a claim whose containers are looked at."""
 
 
 def is_allocated(api: Api, plan: ClaimPlan) -> bool:
@@ -58,6 +62,45 @@ def pods_that_forbid_unprepare(
     except (ApiError, *SENSELESS):
         return ()
     return tuple(running)
+
+
+def containers_with(api: Api, ref: ClaimRef) -> Iterator[tuple[str, frozenset[str]]]:
+    """The containers that have the claim, by their names, each with the names of all claims that it has.
+
+    Raises:
+        ApiError: the API did not answer.
+    """
+    for user in _users(api, ref)[:MOST_PODS]:
+        try:
+            pod = api.get(PODS, user, ref.namespace)
+            yield from ((name, claims) for name, claims in _claims_of_containers(pod) if ref.name in claims)
+        except (NotFound, *SENSELESS):
+            continue
+
+
+def _users(api: Api, ref: ClaimRef) -> list[str]:
+    try:
+        users = (api.get(RESOURCE_CLAIMS, ref.name, ref.namespace).get("status") or {}).get("reservedFor") or ()
+        return [str(user["name"]) for user in users if not user.get("apiGroup") and user["resource"] == "pods"]
+    except (NotFound, *SENSELESS):
+        return []
+
+
+def _claims_of_containers(pod: Object) -> Iterator[tuple[str, frozenset[str]]]:
+    spec, status = pod["spec"], pod.get("status") or {}
+    created = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    names: Mapping[str, str | None] = {
+        entry["name"]: entry.get("resourceClaimName") or created.get(entry["name"])
+        for entry in spec.get("resourceClaims") or ()
+    }
+    extended = status.get("extendedResourceClaimStatus") or {}
+    by_request = {mapping["containerName"] for mapping in extended.get("requestMappings") or ()}
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        entries = (container.get("resources") or {}).get("claims") or ()
+        found = {names.get(entry["name"]) for entry in entries}
+        if container["name"] in by_request:
+            found.add(extended.get("resourceClaimName"))
+        yield container["name"], frozenset(name for name in found if name)
 
 
 def _status(api: Api, ref: ClaimRef) -> Object:

@@ -14,7 +14,7 @@ from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Edits
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.node_context import NodeContext
-from kubeletplugin.prepare import conflicts, container
+from kubeletplugin.prepare import container, exclusion
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
@@ -145,7 +145,7 @@ class NodeDevices:
     def conflicting_claims(
         self, plan: ClaimPlan, cards: Iterable[Card], held: Iterable[PreparedClaim], boot_id: str
     ) -> frozenset[str]:
-        """The claims that conflict with the plan (``conflicts.conflicting_claims``), whatever is offered now.
+        """The claims that conflict with the plan (``exclusion.by_devices``), whatever is offered now.
 
         A claim that holds a device of a card that the card does not have now, as far as it is known, conflicts with
         every use of the card.
@@ -167,7 +167,7 @@ class NodeDevices:
         slots = self._settings.kubeletplugin.slots
         contents = inventory.build_inventory(own, plan.fabric, EVERY_OFFER, slots, self._names)
         devices = {device.name: device for device in contents.devices}
-        found = conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
+        found = exclusion.by_devices(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
         names = [result.device.device for result in plan.results if not result.admin_access]
         used = [card for card in own if any(is_on(name, card) for name in names)]
         return found | {

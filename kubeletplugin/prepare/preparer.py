@@ -17,15 +17,15 @@ from kubeletplugin.hardware import Card, CardGone, HardwareRefusal, InUse, NoRoo
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
+from kubeletplugin.prepare import exclusion
 from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import CallWithdrawnError, DeviceHeldError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_metrics import ClaimMetrics, NamedClaim
-from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
+from kubeletplugin.prepare.claim_usage import containers_with, is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
 from kubeletplugin.prepare.device_status import DeviceStatusWriter
-from kubeletplugin.prepare.meetings import check_meetings
 from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.recovery import Recovery
@@ -72,14 +72,12 @@ class Preparer:
         self._driver = node.settings.driver_name
         self._unhealthy = node.settings.names.unhealthy
         self._log = node.log
-        self._storage = ClaimStorage(node.files, node.settings)
+        self._storage = ClaimStorage(node.files, node.settings, self._repaired)
         self._devices = NodeDevices(node, device_status)
         self._recovery = Recovery(node, self._storage, self._devices, kubelet_claims)
         self._assessor = Assessor(self._devices, node.hardware.control, node.boot_id)
-        self._transaction = Transaction(
-            node, self._storage, self._load, self._devices, self._assessor, completed=self._count
-        )
-        self.retiring = Retiring(node, self._storage, self._load, wake)
+        self._transaction = Transaction(node, self._storage, self._devices, self._assessor, completed=self._count)
+        self.retiring = Retiring(node, self._storage, wake)
         """Undoes the steps of claims that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
         """The uids of claims left to ``restore_rest``: their cards or the API did not answer, or the checkpoint was
@@ -104,7 +102,7 @@ class Preparer:
             ApiError, TransientFault, OSError: call again after a pause.
         """
         with self._storage.lock():
-            self._count(self._recovery.tidy(self._load()))
+            self._count(self._recovery.tidy(self._storage.load()))
         self.retiring.hasten()
 
     def restore(self) -> None:
@@ -124,7 +122,7 @@ class Preparer:
         stale = self._recovery.stale(checkpoint)
         answers = self._recovery.answers(checkpoint.without(*stale))
         with self._storage.lock():
-            checkpoint = self._recovery.restore(self._load(), stale, answers)
+            checkpoint = self._recovery.restore(self._storage.load(), stale, answers)
             self._count(checkpoint)
         self.unrestored = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.unknown
         self.retiring.hasten()
@@ -134,7 +132,7 @@ class Preparer:
         checkpoint, rest = self._identified(), self.unrestored
         answers = self._recovery.answers(checkpoint.only(rest))
         with self._storage.lock():
-            checkpoint = self._recovery.restore(self._load(), {}, answers).only(rest)
+            checkpoint = self._recovery.restore(self._storage.load(), {}, answers).only(rest)
         left = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.unknown
         self.unrestored = (self.unrestored - rest) | left
 
@@ -144,7 +142,7 @@ class Preparer:
         Does not wait for them: claims that they do not know now are completed by a later call.
         """
         with self._storage.lock():
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
         try:
             found = self._recovery.identified(checkpoint)
         except (ApiError, TransientFault) as error:
@@ -152,7 +150,7 @@ class Preparer:
             return checkpoint
         if found:
             with self._storage.lock():
-                checkpoint = self._recovery.identify(self._load(), found)
+                checkpoint = self._recovery.identify(self._storage.load(), found)
             for uid in found:
                 self.retiring.awaits_no_more(uid)
         return checkpoint
@@ -164,7 +162,7 @@ class Preparer:
             LodeError, OSError: they are not removed, or not all.
         """
         with self._storage.lock():
-            checkpoint = self._storage.load()
+            checkpoint = self._storage.peek()
             if checkpoint.claims or checkpoint.extra:
                 return
             self._storage.clear()
@@ -226,7 +224,7 @@ class Preparer:
             OperatorFault, ApiError, OSError: the checkpoint cannot be read.
         """
         with self._storage.lock():
-            claims = self._load().claims
+            claims = self._storage.load().claims
         return {
             uid: prepare_result(claim.plan, self._driver) for uid, claim in claims.items() if claim.state == "completed"
         }
@@ -252,7 +250,7 @@ class Preparer:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
         if any(card.bridged for card in cards):
-            self._retry(call, ref, lambda: check_meetings(self._api, plan, cards, self._peek()))
+            self._retry(call, ref, partial(self._check_containers, plan, cards))
         removable: dict[str, PreparedClaim] = {}
         while isinstance(answer := self._attempt(plan, cards, removable, call), Blocked):
             removable |= self._removable(cards, answer, call)
@@ -260,6 +258,11 @@ class Preparer:
         if self._storage.wants_reserve:
             self.retiring.hasten()
         return answer
+
+    def _check_containers(self, plan: ClaimPlan, cards: tuple[Card, ...]) -> None:
+        """Check that no container has variables of a device plugin twice. Asks the API only if a claim has any."""
+        if others := exclusion.with_variables(plan, cards, self._peek()):
+            exclusion.check_containers(plan.ref, others, containers_with(self._api, plan.ref))
 
     def _attempt(
         self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: PrepareCall
@@ -318,7 +321,7 @@ class Preparer:
         """Give up a claim that is still recorded like this, and undo its steps."""
         uid = claim.plan.ref.uid
         with self._storage.lock():
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
             if claim.state != "stopping" and checkpoint.claims.get(uid) == claim:
                 retire(self._storage, checkpoint, [uid])
         self.retiring.finish(uid)
@@ -327,14 +330,14 @@ class Preparer:
         if not ref.has_file_name:
             return
         with self._storage.lock():
-            known = ref.uid in self._load().claims
+            known = ref.uid in self._storage.load().claims
         if known and (pods := self._pods_that_forbid_unprepare(ref, call)):
             raise DeviceHeldError(
                 f"{ref}: pods still run with it on this node: {', '.join(pods)}; it stays prepared until they stop"
             )
         with self._storage.lock():
             call.check(ref)  # under the lock: a prepare that follows the withdrawal comes after this
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
             left = retire(self._storage, checkpoint, [ref.uid])
             if ref.uid in checkpoint.claims:
                 self._log.info("claim unprepared", claim=str(ref))
@@ -351,14 +354,11 @@ class Preparer:
     def _count(self, checkpoint: Checkpoint) -> None:
         self._claims.show(checkpoint)
 
-    def _load(self) -> Checkpoint:
-        try:
-            return self._storage.load()
-        except CorruptCheckpoint as error:
-            self._log.error("checkpoint is damaged", reason=str(error))
-            checkpoint = self._recovery.rebuild(error.left)
-            self.unrestored |= frozenset(checkpoint.claims)
-            return checkpoint
+    def _repaired(self, error: CorruptCheckpoint) -> Checkpoint:
+        self._log.error("checkpoint is damaged", reason=str(error))
+        checkpoint = self._recovery.rebuild(error.left)
+        self.unrestored |= frozenset(checkpoint.claims)
+        return checkpoint
 
     def _retry(self, call: PrepareCall, ref: ClaimRef, act: Callable[[], T]) -> T:
         """Call ``act``; retry until the call's deadline while the API or the hardware does not answer.

@@ -58,15 +58,11 @@ class Retiring:
     """Undoes the steps of claims that are given up, in reverse, and then drops the claims. Thread-safe.
 
     Args:
-        load: reads the checkpoint, and rebuilds a damaged one; the caller holds the lock.
         wake: called, from any thread, when ``next_due`` may have moved forward.
     """
 
-    def __init__(
-        self, node: NodeContext, storage: ClaimStorage, load: Callable[[], Checkpoint], wake: Callable[[], None]
-    ):
+    def __init__(self, node: NodeContext, storage: ClaimStorage, wake: Callable[[], None]):
         self._storage = storage
-        self._load = load
         self._hardware = node.hardware
         self._boot_id = node.boot_id
         self._clock = node.clock
@@ -148,7 +144,7 @@ class Retiring:
             HardwareRefusal, TransientFault, OSError: some steps are left; call again.
         """
         with self._storage.lock():
-            claim = _stopping(self._load(), uid)
+            claim = _stopping(self._storage.load(), uid)
             if claim is None:
                 return
             self._storage.remove(uid)
@@ -179,7 +175,7 @@ class Retiring:
     def _look(self, now: float) -> None:
         try:
             with self._storage.lock():
-                claims = self._load().claims
+                claims = self._storage.load().claims
                 if claims:
                     self._storage.reserve()
         except (LodeError, OSError) as error:
@@ -218,7 +214,7 @@ class Retiring:
         The locks of the cards are held, so nobody starts to need a shared action meanwhile.
         """
         with self._storage.lock():
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
             claim = _stopping(checkpoint, uid)
             if claim is None:
                 return None
@@ -236,7 +232,7 @@ class Retiring:
 
     def _undone(self, claim: PreparedClaim) -> None:
         with self._storage.lock():
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
             if checkpoint.claims.get(claim.plan.ref.uid) != claim:
                 return
             if len(claim.steps) == 1:

@@ -3,7 +3,7 @@
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Final
@@ -30,9 +30,16 @@ def plugin_directory(settings: Settings) -> str:
 
 
 class ClaimStorage:
-    """Reads and writes one node's checkpoint, CDI specs and metadata files."""
+    """Reads and writes one node's checkpoint, CDI specs and metadata files.
 
-    def __init__(self, files: Files, settings: Settings):
+    Args:
+        repair: rebuilds and stores a damaged checkpoint from the claims that can be read; None raises an error instead.
+    """
+
+    def __init__(
+        self, files: Files, settings: Settings, repair: Callable[[CorruptCheckpoint], Checkpoint] | None = None
+    ):
+        self._repair = repair
         directory = plugin_directory(settings)
         self.paths = ClaimPaths(
             driver=settings.driver_name,
@@ -74,12 +81,20 @@ class ClaimStorage:
         return f"{self._card_lock_prefix}{name}{_LOCK}"
 
     def load(self) -> Checkpoint:
-        """The checkpoint; an empty one before the first claim.
+        """The checkpoint; an empty one before the first claim. A damaged one is repaired.
 
         Raises:
-            CorruptCheckpoint: damaged, or missing on a node with claims; see ``quarantine``.
+            CorruptCheckpoint: damaged, or missing on a node with claims, and nobody repairs it; see ``quarantine``.
             OperatorFault: a newer version wrote it, and this one cannot read it.
         """
+        try:
+            return self._read()
+        except CorruptCheckpoint as error:
+            if self._repair is None:
+                raise
+            return self._repair(error)
+
+    def _read(self) -> Checkpoint:
         last, self._last = self._last, None
         data = self._files.read(self.checkpoint_path)
         if data is None:
@@ -92,7 +107,8 @@ class ClaimStorage:
         whole.
 
         Raises:
-            CorruptCheckpoint, OperatorFault: as ``load``.
+            CorruptCheckpoint: damaged, or missing on a node with claims; the next ``load`` repairs it.
+            OperatorFault: as ``load``.
         """
         data = self._files.read(self.checkpoint_path)
         return self._decoded(data, self._last) if data is not None else self._missing()

@@ -31,7 +31,6 @@ class Transaction:
     """Prepares one claim after another. Safe to use from several threads and processes at once.
 
     Args:
-        load: reads the checkpoint; the caller holds the lock.
         completed: called with the checkpoint after a claim was completed.
     """
 
@@ -39,13 +38,11 @@ class Transaction:
         self,
         node: NodeContext,
         storage: ClaimStorage,
-        load: Callable[[], Checkpoint],
         devices: NodeDevices,
         assessor: Assessor,
         completed: Callable[[Checkpoint], None],
     ):
         self._storage = storage
-        self._load = load
         self._devices = devices
         self._assessor = assessor
         self._control = node.hardware.control
@@ -98,7 +95,7 @@ class Transaction:
         """
         with self._storage.card_locks(step.action.card for step in claim.steps):
             with self._storage.lock():
-                checkpoint = self._load()
+                checkpoint = self._storage.load()
                 if checkpoint.claims.get(claim.plan.ref.uid) != claim:
                     return
                 claim = replace(claim, steps=not_carried_out(claim.steps))
@@ -122,7 +119,7 @@ class Transaction:
             return self._storage.peek()
         except CorruptCheckpoint:
             with self._storage.lock():
-                return self._load()
+                return self._storage.load()
 
     def _begin(
         self, planned: Progress, removable: Mapping[str, PreparedClaim], call: PrepareCall
@@ -133,7 +130,7 @@ class Transaction:
         """
         claim, cards, plan = planned.claim, planned.cards, planned.claim.plan
         call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
-        checkpoint = self._load()
+        checkpoint = self._storage.load()
         gone = checkpoint.unchanged(removable)
         known = checkpoint.claims.get(plan.ref.uid)
         again = known is not None and self._assessor.is_prepared(known, claim, cards)
@@ -222,7 +219,7 @@ class Transaction:
         Raises:
             CallWithdrawnError: it was unprepared meanwhile.
         """
-        checkpoint = self._load()
+        checkpoint = self._storage.load()
         if checkpoint.claims.get(claim.plan.ref.uid) != claim:
             raise CallWithdrawnError(f"{claim.plan.ref}: it was unprepared meanwhile; the kubelet calls again")
         return checkpoint
@@ -240,6 +237,6 @@ class Transaction:
 
     def _give_up(self, claim: PreparedClaim) -> None:
         with self._storage.lock():
-            checkpoint = self._load()
+            checkpoint = self._storage.load()
             if checkpoint.claims.get(claim.plan.ref.uid) == claim:
                 retire(self._storage, checkpoint, [claim.plan.ref.uid])

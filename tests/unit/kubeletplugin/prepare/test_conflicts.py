@@ -10,7 +10,7 @@ from driver.model import DeviceId, Result
 from driver.names import Names
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
-from kubeletplugin.prepare.conflicts import conflicting_claims
+from kubeletplugin.prepare.exclusion import by_devices
 from simulation.files import MemoryFiles
 
 
@@ -62,7 +62,7 @@ def test_claims_are_taken_one_by_one_exactly_as_long_as_the_card_can_give(case: 
     taken: dict[str, list[Result]] = {}
     for index, result in enumerate(wanted):
         uid = f"claim-{index}"
-        blocking = conflicting_claims(uid, [result], taken, by_name, inventory.counter_sets)
+        blocking = by_devices(uid, [result], taken, by_name, inventory.counter_sets)
         together = [*(r for results in taken.values() for r in results), result]
         assert bool(blocking) == over_drawn(profile, together)
         if not blocking:
@@ -70,4 +70,4 @@ def test_claims_are_taken_one_by_one_exactly_as_long_as_the_card_can_give(case: 
         else:
             assert blocking <= set(taken)
             rest = {owner: results for owner, results in taken.items() if owner not in blocking}
-            assert not conflicting_claims(uid, [result], rest, by_name, inventory.counter_sets)
+            assert not by_devices(uid, [result], rest, by_name, inventory.counter_sets)
