@@ -5,13 +5,14 @@ from collections import deque
 
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
-from controller.writing import Channel, Lane, SteppedWrites, WriteResult
+from controller.writing import Channel, Lane, WriteResult
 from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from driver.names import Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
 from tests.simulation.clock import VirtualClock
+from tests.simulation.stepped_writes import SteppedWrites
 
 CARDS = 8
 """Cards of a node."""

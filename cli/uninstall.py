@@ -24,6 +24,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.kube.objects import object_key
 from driver.names import FINALIZER, Names
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
@@ -189,7 +190,7 @@ class Uninstall:
             self._api.delete(resource, name, namespace)
         except NotFound:
             return
-        print(f"deleted {resource.kind} {_name(obj)}")
+        print(f"deleted {resource.kind} {object_key(obj)}")
 
     def _try(self, write: Callable[[], object], done: str, obj: Object) -> None:
         """Write; what changed or vanished meanwhile, or is still protected, is looked at again."""
@@ -197,7 +198,7 @@ class Uninstall:
             write()
         except (NotFound, Conflict, Forbidden):
             return
-        print(f"{done} {obj['kind']} {_name(obj)}")
+        print(f"{done} {obj['kind']} {object_key(obj)}")
 
     def _wait(self, condition: str, remaining: Callable[[], list[Object]]) -> None:
         deadline = self._now() + _PATIENCE_SECONDS
@@ -211,11 +212,6 @@ def _gates(pod: Object) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
 
 
-def _name(obj: Object) -> str:
-    metadata = obj["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
-
-
 def _some(objects: list[Object], most: int = 3) -> str:
     more = f" and {len(objects) - most} more" if len(objects) > most else ""
-    return ", ".join(_name(obj) for obj in objects[:most]) + more
+    return ", ".join(object_key(obj) for obj in objects[:most]) + more

@@ -46,10 +46,6 @@ class KnownRule:
         wanted = ((rule.driver, names.driver), (rule.pool, pool), (rule.device, device))
         return rule.selects and all(asked in ("", actual) for asked, actual in wanted)
 
-    def covers(self, pool: str, names: Names) -> bool:
-        """Return whether it selects every device of the pool."""
-        return not self.rule.device and self.selects(pool, "", names)
-
 
 @dataclass(frozen=True, slots=True)
 class RuleChanges:

@@ -3,14 +3,12 @@
 from collections.abc import Collection
 from typing import Final
 
-from cli import live
-from cli.fleetview import CardView, FleetView, read_fleet
+from cli.fleetview import CardView, FleetView
 from cli.fleetview.cards import holder_json, holder_texts, memory_text
 from cli.tables import age
 from cli.top.measured import CardUsage
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
-from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (
     TableColumn("CARD", "card"),
@@ -27,16 +25,6 @@ COLUMNS: Final = (
     TableColumn("FABRIC", "ibCluster", wide=True),
     TableColumn("NVLINK", "nvlinkDomain", wide=True),
 )
-
-
-def report(api: Api, question: Question) -> Listing:
-    """Report on the cards of all nodes, or of those with labels.
-
-    Raises:
-        OperatorFault: see ``read_fleet``.
-    """
-    view = read_fleet(api, question.names)
-    return report_on(view, question, live.labelled(api, NODES, question.selector))
 
 
 def report_on(view: FleetView, question: Question, nodes: Collection[str] | None = None) -> Listing:

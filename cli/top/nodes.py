@@ -4,12 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from cli import live
-from cli.fleetview import CardView, FleetView, read_fleet
+from cli.fleetview import CardView, FleetView
 from cli.fleetview.cards import memory_text
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
-from driver.kube.api import NODES, Api
 
 COLUMNS: Final = (
     TableColumn("NODE", "node"),
@@ -28,16 +26,6 @@ COLUMNS: Final = (
     TableColumn("CORDONED", "cordoned", wide=True),
     TableColumn("FABRIC", "ibClusters", wide=True),
 )
-
-
-def report(api: Api, question: Question) -> Listing:
-    """Report on all nodes with cards, or on those with labels.
-
-    Raises:
-        OperatorFault: see ``read_fleet``.
-    """
-    view = read_fleet(api, question.names)
-    return report_on(view, question, live.labelled(api, NODES, question.selector))
 
 
 def report_on(view: FleetView, question: Question, nodes: Collection[str] | None = None) -> Listing:

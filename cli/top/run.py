@@ -5,12 +5,13 @@ import gc
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from cli import live
+from cli.fleetview import FleetView, read_fleet
 from cli.top import cards, claims, costs, gangs, namespaces, nodes
 from cli.top.measured import card_hours, measure
 from cli.top.prices import PriceTable, price_table
@@ -18,7 +19,7 @@ from cli.top.prometheus import PrometheusServer
 from cli.top.question import NO_PRICES, Question
 from cli.top.report import Listing, TableColumn, ordered, rendered
 from driver.errors import Fault, InvalidInput, OperatorFault
-from driver.kube.api import Api
+from driver.kube.api import NODES, Api
 from driver.names import Names
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -39,9 +40,23 @@ def seconds_of(option: str, text: str) -> int:
     return total
 
 
-SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Callable[[Api, Question], Listing]]]] = {
-    "nodes": (nodes.COLUMNS, nodes.report),
-    "cards": (cards.COLUMNS, cards.report),
+Report = Callable[[Api, Question], Listing]
+"""Reads a subject."""
+
+
+def _by_card(report_on: Callable[[FleetView, Question, Collection[str] | None], Listing]) -> Report:
+    """A report on the cards of all nodes, or of those with labels. Raises the errors of ``read_fleet``."""
+
+    def report(api: Api, question: Question) -> Listing:
+        view = read_fleet(api, question.names)
+        return report_on(view, question, live.labelled(api, NODES, question.selector))
+
+    return report
+
+
+SUBJECTS: Final[Mapping[str, tuple[Sequence[TableColumn], Report]]] = {
+    "nodes": (nodes.COLUMNS, _by_card(nodes.report_on)),
+    "cards": (cards.COLUMNS, _by_card(cards.report_on)),
     "claims": (claims.COLUMNS, claims.report),
     "namespaces": (namespaces.COLUMNS, namespaces.report),
     "gangs": (gangs.COLUMNS, gangs.report),

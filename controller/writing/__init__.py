@@ -1,7 +1,6 @@
 """Carries decisions out: turns each into a sequence of writes, and has many sequences under way through one port.
 
-stepped       the port for a simulation: one call a step, in any order
-| threaded    the port of the running program, with many writes in flight
+threaded      the port of the running program, with many writes in flight
 port          takes sequences and returns at once; results come back as events
 lanes         orders the sequences that wait for their turn
 execution     carries out one sequence, call by call
@@ -14,7 +13,6 @@ metrics       metrics of writes
 
 from controller.writing.metrics import WritingMetrics
 from controller.writing.port import Channel, Deliver, Writes, WritesOfTerm
-from controller.writing.stepped import Latency, SteppedWrites, UnderWay
 from controller.writing.steps import Answer, Lane, NotEvicted, Obstacle, Subject, WriteResult, WriteSequence
 from controller.writing.terms import Terms
 from controller.writing.threaded import ThreadedWrites
@@ -24,14 +22,11 @@ __all__ = [
     "Channel",
     "Deliver",
     "Lane",
-    "Latency",
     "NotEvicted",
     "Obstacle",
-    "SteppedWrites",
     "Subject",
     "Terms",
     "ThreadedWrites",
-    "UnderWay",
     "WriteResult",
     "WriteSequence",
     "Writes",

@@ -34,7 +34,8 @@ decision_checks          invariants of every allocation
 | hold_checks            invariants of nodes that are held back
 faults                   faults of the network and the API server, and crashes of programs
 | rivals                 other writers that are faster than a program
-clock                    a clock that only its owner advances
+stepped_writes           the port of writes: one call a step, in any order
+| clock                  a clock that only its owner advances
 | disruption_controller  how many pods of a budget may be evicted
 access                   which kinds the API serves, and which rights programs have
 older_controller         allocations that do not say which cards they have

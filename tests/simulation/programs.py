@@ -9,7 +9,7 @@ from typing import Protocol
 from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
-from controller.writing import Channel, Lane, Latency, SteppedWrites, WriteResult
+from controller.writing import Channel, Lane, WriteResult
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.kube.api import Api
@@ -28,6 +28,7 @@ from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDow
 from tests.simulation.decision_checks import DecisionChecks, WatchedWrites
 from tests.simulation.faults import Crash
 from tests.simulation.hold_checks import HoldChecks
+from tests.simulation.stepped_writes import Latency, SteppedWrites
 from tests.simulation.victim_checks import VictimChecks
 
 NAMESPACE = CONTROLLER_NAMESPACE

@@ -5,10 +5,11 @@ from typing import TypeVar
 
 from controller.election import Election, LeaseTerms
 from controller.loop import Controller, Ports
-from controller.writing import Channel, SteppedWrites
+from controller.writing import Channel
 from driver.kube.api import NAMESPACES, ApiCall, Resource, Unavailable
 from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics, logger
+from tests.simulation.stepped_writes import SteppedWrites
 from tests.unit.controller.loop.world import ControllerWorld
 
 T = TypeVar("T")

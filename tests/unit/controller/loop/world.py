@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from controller.loop import Controller, Ports
-from controller.writing import Channel, Lane, Latency, SteppedWrites
+from controller.writing import Channel, Lane
 from driver.kube.api import (
     DEVICE_CLASSES,
     EVENTS,
@@ -24,6 +24,7 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
 from tests.simulation.clock import VirtualClock
+from tests.simulation.stepped_writes import Latency, SteppedWrites
 from tests.unit.controller.writing.terms import OneTerm
 
 NAMES = Names()
