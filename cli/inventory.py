@@ -18,7 +18,8 @@ from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import NODES, Object
 from driver.observe import Logger, configure_logs, logger
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_in
 from driver.wire import Json
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
@@ -263,9 +264,7 @@ def _facts(arguments: argparse.Namespace) -> InventoryNode:
         InvalidInput: the settings or the profile are not valid.
         TransientFault: the hardware does not answer.
     """
-    settings = (
-        settings_from(Path(arguments.settings).read_text(), arguments.settings) if arguments.settings else Settings()
-    )
+    settings = settings_in(arguments.settings)
     notes: tuple[str, ...] = ()
     node: Object = {}
     if arguments.profile:

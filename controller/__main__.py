@@ -37,7 +37,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
@@ -55,7 +54,8 @@ from driver.kube.client import KubeClient
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_in
 from driver.threads import start_thread
 
 _IDLE_SECONDS = 1.0
@@ -87,8 +87,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--kubeconfig", metavar="FILE", default="", help="credentials; default: those of the pod")
     arguments = parser.parse_args(argv)
     try:
-        text = Path(arguments.settings).read_text() if arguments.settings else ""
-        settings = settings_from(text, arguments.settings or "settings")
+        settings = settings_in(arguments.settings)
     except (OSError, InvalidInput) as error:
         sys.stderr.write(f"lode controller: {error}\n")
         return 2

@@ -9,8 +9,9 @@ node_selectors     matches NodeSelectors of core/v1 with nodes
 | metric_labels    labels of metrics as Prometheus reads them
 | observe          logs, metrics and health checks
 | parameters       opaque parameters of claims and classes
-| settings         the settings of both programs
+| settings_file    the settings file of both programs
 | wire             the API's JSON to and from the model
+settings           the settings of both programs, as values
 nvidia_dra         claims for NVIDIA's DRA driver in our terms
 | deviceplugins    settings of devices that vendors' own device plugins serve
 model              claims, slices and devices as values

@@ -1,17 +1,14 @@
-"""Settings of both programs: one YAML file (a ConfigMap), and a few environment variables from the downward API.
+"""Settings of both programs, as values. Pure.
 
 Every field has a default that works on a standard cluster. Unknown fields are errors, all reported at once, so that a
 typo never silently selects the default.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from driver.deviceplugins import DevicePluginSettings
-from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER, Backend, Offer, Severity
 from driver.names import DEFAULT_DRIVER, DEFAULT_SCHEDULER, Names
 from driver.section import Section
@@ -266,22 +263,3 @@ class Settings(Section):
     def names(self) -> Names:
         """The names derived from the driver's name."""
         return Names(self.driver_name, self.nvidia_dra_names)
-
-
-def settings_from(text: str, source: str = "settings") -> Settings:
-    """Settings written in YAML.
-
-    Raises:
-        InvalidInput: not YAML, or fields that are unknown or not valid; the operator must change ``source``.
-    """
-    try:
-        raw: Any = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise InvalidInput(source, [Fault("", f"is not valid YAML: {error}")]) from error
-    if not isinstance(raw, Mapping):
-        raise InvalidInput(source, [Fault("", "must be a mapping of settings")])
-    try:
-        return Settings.model_validate(raw)
-    except ValidationError as error:
-        faults = [Fault(".".join(map(str, e["loc"])), f"{e['msg']} (found {e.get('input')!r})") for e in error.errors()]
-        raise InvalidInput(source, faults) from error

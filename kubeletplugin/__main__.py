@@ -19,7 +19,8 @@ from driver.files import SystemFiles
 from driver.kube.api import NODES, Api, Object
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_in
 from driver.threads import start_thread
 from driver.wire.fields import text_map
 from kubeletplugin.boot_memory import with_memory_of_boot
@@ -348,7 +349,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _process(settings_file: str, node_name: str, kubeconfig: str) -> PluginProcess:
     from driver.kube.client import KubeClient  # its imports are slow, and a wrong setting should be reported at once
 
-    settings = settings_from(Path(settings_file).read_text(), settings_file) if settings_file else Settings()
+    settings = settings_in(settings_file)
     if not node_name:
         raise OperatorFault("node name is not set; set NODE_NAME (downward API, spec.nodeName) or --node-name")
     configure_logs(settings.log_level, settings.log_format)

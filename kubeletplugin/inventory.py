@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, DeviceKind, Offer, share_of
 from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES_AND_CAPACITIES
@@ -27,6 +27,7 @@ from driver.model import (
 )
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
+from driver.settings import HealthTaints, NodeLabels
 from kubeletplugin import nvidia_names
 from kubeletplugin.hardware import Card, Health, Partition
 
@@ -48,39 +49,7 @@ class Fabric:
     """``containerd://2.1.4`` (``status.nodeInfo.containerRuntimeVersion``). It is published, and not recorded."""
 
 
-class FabricLabels(Protocol):
-    """Names of the node labels that describe the fabric (``driver.settings.NodeLabels``)."""
-
-    @property
-    def ib_cluster(self) -> str:
-        """Label for ``Fabric.ib_cluster``."""
-
-    @property
-    def ib_leaf(self) -> str:
-        """Label for ``Fabric.ib_leaf``."""
-
-    @property
-    def rail(self) -> str:
-        """Label for ``Fabric.rail``."""
-
-
-class HealthEffects(Protocol):
-    """Taint effects by health (``driver.settings.HealthTaints``); ``None``: no taint."""
-
-    @property
-    def fatal(self) -> str:
-        """Effect if the device cannot be used."""
-
-    @property
-    def degraded(self) -> str:
-        """Effect if the device works and needs attention."""
-
-    @property
-    def unknown(self) -> str:
-        """Effect if the device cannot be monitored."""
-
-
-def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
+def fabric_from(labels: Mapping[str, str], keys: NodeLabels) -> Fabric:
     """The fabric in a Node's labels."""
     return Fabric(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
 
@@ -198,7 +167,7 @@ def build_inventory(
 
 def taints_of(
     health: Mapping[str, Health],
-    effects: HealthEffects,
+    effects: HealthTaints,
     releasing: Collection[str],
     names: Names,
     served_by_others: Mapping[str, str] | None = None,

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from driver.errors import LodeError, OperatorFault
 from driver.files import Files, SystemFiles
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_in
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -152,8 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--card-is-gone", action="store_true", help=gone)
     arguments = parser.parse_args(argv)
     try:
-        text = Path(arguments.settings).read_text() if arguments.settings else ""
-        settings = _below(arguments.root, settings_from(text, arguments.settings))
+        settings = _below(arguments.root, settings_in(arguments.settings))
     except (LodeError, OSError) as error:
         sys.stderr.write(f"lode release: {error}\n")
         return 2

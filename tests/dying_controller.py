@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, TypeVar
 
 from controller.__main__ import ControllerProcess, connections
@@ -18,7 +17,7 @@ from driver.clock import SystemClock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall
 from driver.kube.decorator import ApiDecorator
 from driver.observe import configure_logs, logger
-from driver.settings import settings_from
+from driver.settings_file import settings_in
 
 T = TypeVar("T")
 
@@ -51,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--settings", required=True)
     parser.add_argument("--kubeconfig", required=True)
     arguments = parser.parse_args(argv)
-    settings = settings_from(Path(arguments.settings).read_text(), arguments.settings)
+    settings = settings_in(arguments.settings)
     configure_logs(settings.log_level, settings.log_format)
     api = connections(arguments.kubeconfig, settings)
     dying = replace(api, writing=_DyingApi(api.writing, arguments.number))

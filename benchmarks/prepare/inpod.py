@@ -12,13 +12,13 @@ from pathlib import Path
 from driver.kube.access import in_cluster
 from driver.kube.client import KubeClient
 from driver.observe import configure_logs
-from driver.settings import settings_from
+from driver.settings_file import settings_in
 from kubeletplugin.__main__ import API_SECONDS, PluginProcess
 
 
 def main(settings_file: str, node_name: str, service_account: str) -> int:
     """Run the plugin until SIGTERM. ``service_account`` is the folder with the token and the CA."""
-    settings = settings_from(Path(settings_file).read_text(), settings_file)
+    settings = settings_in(settings_file)
     configure_logs(settings.log_level, settings.log_format)
     api = KubeClient(in_cluster(os.environ, Path(service_account)), call_seconds=API_SECONDS)
     process = PluginProcess(api, settings, node_name, "")

@@ -11,7 +11,7 @@ from controller.state import DecisionSettings
 from driver.errors import OperatorFault
 from driver.kube.api import NODES, VOLCANO_POD_GROUPS, Api, Resource
 from driver.names import CONTROLLER_NAMESPACE
-from driver.settings import settings_from
+from driver.settings_file import settings_from
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 _DEPLOYMENT: Final = "lode-controller"

@@ -3,7 +3,6 @@
 import argparse
 import json
 import time
-from pathlib import Path
 
 from cli.doctor.cluster_checks import check_cluster
 from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
@@ -16,7 +15,7 @@ from cli.live import fault_of_api_error
 from driver.kube.access import Access, from_environment
 from driver.kube.api import ApiError
 from driver.kube.client import KubeClient
-from driver.settings import Settings, settings_from
+from driver.settings_file import settings_in
 
 PASSED, NOT_PASSED = 0, 1
 _KUBELET_SECONDS = 10.0
@@ -30,8 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
-    path = arguments.settings
-    settings = settings_from(Path(path).read_text(), path) if path else Settings()
+    settings = settings_in(arguments.settings)
     if arguments.what == "node":
         node = look(settings, arguments.root, arguments.driver_root)
         return tuple(check_registrations(node.registrations)) if arguments.upgrade else check_node(node)

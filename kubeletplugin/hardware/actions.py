@@ -19,116 +19,88 @@ Handle = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class MigMode:
+class _OnCard:
+    """An object on a card, or about it."""
+
+    kind: ClassVar[str]
+    shared: ClassVar[bool] = False
+    named_by: ClassVar[tuple[str, ...]] = ("card",)
+    """The fields that name the object."""
+    card: str
+    """uuid of the card; of the first one if the object is for several. ``observe`` of that card reports the object."""
+
+    @property
+    def key(self) -> str:
+        """The kind and the fields that name the object: ``mig:<uuid>:<profile>:<start>``."""
+        return ":".join([self.kind, *(str(getattr(self, name)) for name in self.named_by)])
+
+
+@dataclass(frozen=True, slots=True)
+class MigMode(_OnCard):
     """MIG mode is on. Only for cards on which this program may turn it on and off."""
 
     kind: ClassVar[str] = "migmode"
     shared: ClassVar[bool] = True
-    card: str
-    """uuid of the card"""
-
-    @property
-    def key(self) -> str:
-        """``migmode:<uuid>``"""
-        return f"{self.kind}:{self.card}"
 
 
 @dataclass(frozen=True, slots=True)
-class MigInstance:
+class MigInstance(_OnCard):
     """A GPU instance with one compute instance that has all of it."""
 
     kind: ClassVar[str] = "mig"
-    shared: ClassVar[bool] = False
-    card: str
-    """uuid of the card"""
+    named_by: ClassVar[tuple[str, ...]] = ("card", "profile", "start")
     profile: str
     """``1g.5gb``"""
     start: int
     """The first memory slice."""
 
-    @property
-    def key(self) -> str:
-        """``mig:<uuid>:<profile>:<start>``"""
-        return f"{self.kind}:{self.card}:{self.profile}:{self.start}"
-
 
 @dataclass(frozen=True, slots=True)
-class VnpuInstance:
+class VnpuInstance(_OnCard):
     """A vNPU. Its id is chosen, and stored in the checkpoint, before it is created."""
 
     kind: ClassVar[str] = "vnpu"
-    shared: ClassVar[bool] = False
-    card: str
-    """uuid of the chip (its VDIE)"""
+    named_by: ClassVar[tuple[str, ...]] = ("card", "id")
     template: str
     """``vir02_1c``"""
     id: int
 
-    @property
-    def key(self) -> str:
-        """``vnpu:<die>:<id>``"""
-        return f"{self.kind}:{self.card}:{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
-class MpsDaemon:
+class MpsDaemon(_OnCard):
     """A control daemon of CUDA MPS that serves one card, and the card's compute mode that goes with it."""
 
     kind: ClassVar[str] = "mps"
     shared: ClassVar[bool] = True
-    card: str
-    """uuid of the card"""
-
-    @property
-    def key(self) -> str:
-        """``mps:<uuid>``"""
-        return f"{self.kind}:{self.card}"
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSlice:
+class TimeSlice(_OnCard):
     """The time slice of a card, for all processes on it."""
 
     kind: ClassVar[str] = "timeslice"
     shared: ClassVar[bool] = True
-    card: str
-    """uuid of the card"""
     interval: Interval
-
-    @property
-    def key(self) -> str:
-        """``timeslice:<uuid>``"""
-        return f"{self.kind}:{self.card}"
 
 
 @dataclass(frozen=True, slots=True)
-class HamiRegion:
+class HamiRegion(_OnCard):
     """The directory in which the processes of one claim account for their memory (HAMi-core)."""
 
     kind: ClassVar[str] = "hami"
-    shared: ClassVar[bool] = False
-    card: str
-    """uuid of the first card of the claim; ``observe`` of that card reports the region"""
+    named_by: ClassVar[tuple[str, ...]] = ("claim",)
     claim: str
     """uid of the claim"""
 
-    @property
-    def key(self) -> str:
-        """``hami:<claim>``"""
-        return f"{self.kind}:{self.claim}"
-
 
 @dataclass(frozen=True, slots=True)
-class PluginAllocation:
+class PluginAllocation(_OnCard):
     """The answer of a device plugin to the allocation of a claim's devices of one resource. The IDs are chosen, and
     stored in the checkpoint, before the device plugin is asked."""
 
     kind: ClassVar[str] = "deviceplugin"
-    shared: ClassVar[bool] = False
     variables: ClassVar[str] = "variables"
     """The entry of a handle that has the names of the variables that containers get."""
-    card: str
-    """uuid of the first card; ``observe`` of that card reports the answer"""
     claim: str
     """uid of the claim"""
     resource: str

@@ -5,7 +5,8 @@ from ipaddress import ip_address
 import pytest
 
 from driver.errors import InvalidInput
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_from
 
 
 def test_an_empty_file_means_the_defaults() -> None:

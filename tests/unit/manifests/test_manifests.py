@@ -13,7 +13,8 @@ from controller.state import OPTIONAL_RESOURCES
 from driver.kinds import SHARE_KINDS, WHOLE_KINDS, PartitionKind
 from driver.kube.api import Resource
 from driver.names import FINALIZER, Names
-from driver.settings import Settings, settings_from
+from driver.settings import Settings
+from driver.settings_file import settings_from
 from kubeletplugin.podresources import socket_paths
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"

@@ -9,7 +9,7 @@ import pytest
 from cli.doctor.node_checks import ObservedBridge, check_bridge
 from cli.doctor.node_look import look_at_bridge
 from driver.kube.codec import encode_object
-from driver.settings import settings_from
+from driver.settings_file import settings_from
 from kubeletplugin.hardware.deviceplugin.remembered import KnownResource
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from driver.errors import InvalidInput
-from driver.settings import settings_from
+from driver.settings_file import settings_from
 from kubeletplugin.hardware.left_out import LeftOut
 from kubeletplugin.hardware.simulated import load_profile
 from simulation.files import MemoryFiles
