@@ -20,6 +20,8 @@ CLUSTERS := .venv/bin/python -m testclusters
 
 export PATH := $(CURDIR)/.venv/bin:$(dir $(UV)):$(PATH)
 export LODE_KUBERNETES := $(KUBERNETES)
+# Tests start a few hundred processes; each would compile what it imports, which takes as long again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this list
@@ -33,13 +35,12 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 test: lint unit contract ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
 
 .PHONY: unit
-unit: $(VENV) ## unit and system tests only (ARGS for pytest)
-	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
-	$(CLUSTERS) control-plane --helm >/dev/null
+unit: $(VENV) ## unit and system tests only, which need nothing that has to be built (ARGS for pytest)
 	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
 
 .PHONY: contract
 contract: $(VENV) ## contract tests only (ARGS for pytest)
+	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
 	@# These wait more than they work; each process has control planes of its own.
 	pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
