@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from driver.cel.cost.budget import CostBudget
 from driver.cel.cost.call_costs import CostRule
@@ -13,6 +13,9 @@ from driver.cel.library.collections import in_list
 from driver.cel.values.runtime import Implementation, Optional, Overloads, equal, type_name
 from driver.semver import Semver
 
+Work = Callable[[CostBudget, Sequence[Any]], Any]
+"""What a call does with its arguments."""
+_TEXT: Final = (str, bytes)
 _TEXT_PER_ELEMENT = 16
 """Characters of the arguments of a call that count as a visit of one element."""
 
@@ -130,11 +133,26 @@ def in_constants(code: CompiledNode, values: Sequence[Any]) -> CompiledNode:
 def dispatched(name: str, table: Overloads, args: Sequence[CompiledNode]) -> CompiledNode:
     """Call the implementation for the run-time types of the arguments, without counting."""
 
+    work = by_types(name, table)
+
     def run(activation: Activation) -> Any:
-        values = [arg(activation) for arg in args]
-        return implementation(name, table, values)(activation[BUDGET], *values)
+        return work(activation[BUDGET], [arg(activation) for arg in args])
 
     return run
+
+
+def by_types(name: str, table: Overloads) -> Work:
+    """Code that calls the implementation for the run-time types of the values (``implementation``)."""
+    known: dict[tuple[type, ...], Implementation] = {}
+
+    def work(budget: CostBudget, values: Sequence[Any]) -> Any:
+        types = tuple(map(type, values))
+        found = known.get(types)
+        if found is None:
+            found = known[types] = implementation(name, table, values)
+        return found(budget, *values)
+
+    return work
 
 
 def implementation(name: str, table: Overloads, values: Sequence[Any]) -> Implementation:
@@ -208,12 +226,6 @@ def metered(
         budget = activation[BUDGET]
         budget.charge(1 if rule is None else rule(budget, values, result))
 
-    def read(budget: CostBudget, values: Sequence[Any]) -> None:
-        """Count what Kubernetes does not: a call that reads a long text may cost 1 there."""
-        budget.spend(
-            visits + sum(len(value) for value in values if isinstance(value, str | bytes)) // _TEXT_PER_ELEMENT
-        )
-
     def run(activation: Activation) -> Any:
         values, fault = _evaluated(activation, args, failed.all_args)
         if fault is not None:
@@ -224,7 +236,8 @@ def metered(
                     raise Cancelled(str(fault))
                 charge(activation, values, fault)
             raise fault
-        read(activation[BUDGET], values)
+        if steps := visits + _text_steps(values):
+            activation[BUDGET].spend(steps)
         if not after:
             charge(activation, values, None)
             return apply(activation, values)
@@ -239,6 +252,15 @@ def metered(
         return result
 
     return run
+
+
+def _text_steps(values: Sequence[Any]) -> int:
+    """What Kubernetes does not count: a call that reads a long text may cost 1 there."""
+    length = 0
+    for value in values:
+        if isinstance(value, _TEXT):
+            length += len(value)
+    return length // _TEXT_PER_ELEMENT
 
 
 def _evaluated(

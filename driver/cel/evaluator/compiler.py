@@ -62,6 +62,10 @@ _PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "d
 _COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
 """Functions that compare elements; the `_PAIRWISE` ones compare each element with each. Their cost does not contain the
 elements that they visit, so these are counted separately (`CostBudget.walk`)."""
+_EQUALITIES: Mapping[str, calls.Work] = {
+    "_==_": lambda _, values: equal(*values),
+    "_!=_": lambda _, values: calls.not_equal(*values),
+}
 _CHARGED_FAILED = frozenset({"_==_", "_!=_", "!_"})
 """Operators that always cost something although an operand failed."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
@@ -354,21 +358,19 @@ class CompiledExpression:
     def _apply(self, node: Call) -> Any:
         function, element_types = node.function, self._element_types(node)
         name, table = function.strip("_@") or function, self._functions.get(function, {})
+        comparing, pairwise = function in _COMPARING, function in _PAIRWISE
+        work = _EQUALITIES.get(function) or calls.by_types(name, table)
 
         def apply(activation: Activation, values: Sequence[Any]) -> Any:
             for i, type_ in element_types:
                 if not calls.accepts(type_, values[i]):
                     raise no_overload(name)
             budget = activation[BUDGET]
-            if function in _COMPARING:
-                times = len(values[-1]) if function in _PAIRWISE and isinstance(values[-1], list) else 1
+            if comparing:
+                times = len(values[-1]) if pairwise and isinstance(values[-1], list) else 1
                 for value in values:
                     budget.walk(value, times)
-            if function == "_==_":
-                return equal(*values)
-            if function == "_!=_":
-                return calls.not_equal(*values)
-            return calls.implementation(name, table, values)(budget, *values)
+            return work(budget, values)
 
         return apply
 

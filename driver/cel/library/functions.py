@@ -116,6 +116,8 @@ def _compare_nan(refuses_nan: bool) -> bool:
 
 def _comparison(holds: Callable[[Any, Any], bool], *, refuses_nan: bool) -> Overloads:
     def compare(_: CostBudget, a: Any, b: Any) -> bool:
+        if a.__class__ is int and b.__class__ is int:
+            return holds(a, b)
         if is_number(a) and is_number(b):
             if a != a or b != b:
                 return _compare_nan(refuses_nan)

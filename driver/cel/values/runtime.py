@@ -215,6 +215,9 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
 }
 
 
+_NUMBERS: Final = (int, float)
+
+
 def type_name(value: object) -> str:
     """The CEL name of the run-time type of ``value``."""
     return _TYPE_NAMES[type(value)]
@@ -222,7 +225,7 @@ def type_name(value: object) -> str:
 
 def is_number(value: object) -> bool:
     """Whether ``value`` is an int, uint or double (a bool is not)."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _NUMBERS) and value.__class__ is not bool
 
 
 def as_comparable(a: float, b: float) -> tuple[float, float]:
