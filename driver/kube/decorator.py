@@ -1,6 +1,7 @@
 """The base class of everything between a program and the API."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from driver.kube.api import Api, ApiCall, WatchEvent
@@ -20,9 +21,8 @@ class ApiDecorator(Api):
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``."""
-        if call.verb == "watch":
-            return self.around_watch(call, lambda: self._api.call(call))
-        return self.around(call, lambda: self._api.call(call))
+        proceed = partial(self._api.call, call)
+        return self.around_watch(call, proceed) if call.verb == "watch" else self.around(call, proceed)
 
     def before(self, call: ApiCall) -> None:
         """Called before each call is passed on; what it raises reaches the caller instead of an answer."""
