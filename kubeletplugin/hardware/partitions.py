@@ -12,6 +12,7 @@ the top therefore breaks the upper half first and keeps the lower half whole as 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from driver.kinds import PartitionKind
@@ -124,6 +125,7 @@ def _limit(profile: MigProfile) -> str:
     return f"instances-{_label(profile.name)}"
 
 
+@cache
 def _label(profile: str) -> str:
     # ``1g.24gb+me`` has media engines and ``1g.24gb-me`` has none: both can be on one card.
     return re.sub("[._+]", "-", profile.replace("-me", "-no-me"))

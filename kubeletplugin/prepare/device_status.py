@@ -73,6 +73,8 @@ class DeviceStatusWriter:
 
     def next_due(self) -> float | None:
         """Time of the next write, in seconds of ``Clock.monotonic``; None if there is none."""
+        if not self._noted:
+            return None
         with self._lock:
             due = min((noted.due for noted in self._noted.values()), default=None)
         return None if due is None else max(due, self._quiet_until)

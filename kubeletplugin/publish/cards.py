@@ -54,6 +54,8 @@ class CardMonitor:
         self._observed: dict[str, CardState | Unread] = {}
         """The last state of each card, by uuid. A card that does not answer is offered as before, or not at all if it
         never answered."""
+        self._read: tuple[object, ...] = ()
+        """What ``state`` follows from."""
         self.state = NodeCards()
 
     def refresh(self) -> bool:
@@ -70,13 +72,19 @@ class CardMonitor:
         # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
         recorded = replace(after, keys=before.keys | after.keys)
         self._observed = observed
+        releasing = frozenset(self._releasing(cards))
+        # Most of the time nothing has changed. To compare what was read takes much less than to work out the offers.
+        read = (cards, health, answers, observed, recorded, releasing)
+        if read == self._read:
+            return False
+        self._read = read
         offers = tuple(
             offer_of(card, _offered(observed[card.uuid], health.get(card.name, _HEALTHY)), recorded) for card in cards
         )
         state = NodeCards(
             offers,
             health | {card.name: _told(health.get(card.name, _HEALTHY), answers[card.uuid]) for card in cards},
-            frozenset(self._releasing(cards)),
+            releasing,
             tuple(known_card(card, _as_far_as_known(observed[card.uuid])) for card in cards),
         )
         if state == self.state:

@@ -153,10 +153,10 @@ class Publisher:
             self.published = self._complete = False
             self._schedule.again(LONGEST_RETRY_SECONDS)
             return False
-        actions = plan_writes(desired, published)
+        actions, digest = plan_writes(desired, published), desired.digest
         self._complete = not actions
         if actions:
-            wait = self._backoff.wait(desired.digest, self._clock.monotonic())
+            wait = self._backoff.wait(digest, self._clock.monotonic())
             if wait > 0:
                 self._schedule.again(wait)
                 return False
@@ -164,7 +164,7 @@ class Publisher:
                 self._schedule.again(0.0)
                 return True
             self._log.info("slices published", pool=desired.slices[0].pool, writes=len(actions))
-        self._backoff.confirmed = desired.digest
+        self._backoff.confirmed = digest
         self.published = self._complete = True
         self._schedule.succeeded()
         self._metrics.record(inventory, self._cards.state, self._view.generation())
