@@ -208,6 +208,13 @@ def find_device(
     return _DeviceBuilder(fabric, slots, names, counted, {}).offered(card, kind, partition)
 
 
+def counter_sets(cards: Iterable[Card]) -> tuple[CounterSet, ...]:
+    """The counter sets of cards that are offered in every way, and of which nobody else consumes anything."""
+    known = tuple(cards)
+    counted = _counted({card.name: _parts(card, EVERY_OFFER) for card in known})
+    return tuple(CounterSet(card.name, _left(card, {})) for card in known if card.name in counted)
+
+
 def has_device(device_name: str, cards: Iterable[Card]) -> bool:
     """Whether ``find_device`` finds the device."""
     return _find(device_name, cards) is not None

@@ -6,7 +6,6 @@ from functools import partial
 
 from driver.device_facts import device_statuses
 from driver.errors import SENSELESS, Fault, InvalidInput, OperatorFault, TransientFault
-from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, Object, nothing
 from driver.model import Allocation, Device, DeviceId, NodeRequirement, NodeSelector, NodeSelectorTerm, Result
 from driver.wire.fields import text_map
@@ -163,11 +162,11 @@ class NodeDevices:
         }
         if len(plan.results) == 1 and not any(results.values()):
             return frozenset()
-        # All kinds, because a claim may have been allocated before the operator narrowed the offer.
-        slots = self._settings.kubeletplugin.slots
-        contents = inventory.build_inventory(own, plan.fabric, EVERY_OFFER, slots, self._names)
-        devices = {device.name: device for device in contents.devices}
-        found = exclusion.by_devices(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
+        # Of all kinds, because a claim may have been allocated before the operator narrowed the offer.
+        named = wanted | {it.device.device for each in results.values() for it in each}
+        devices = {name: item.device for name, item in self._devices(named, plan.fabric, known).items()}
+        sets = inventory.counter_sets(own)
+        found = exclusion.by_devices(plan.ref.uid, plan.results, results, devices, sets)
         names = [result.device.device for result in plan.results if not result.admin_access]
         used = [card for card in own if any(is_on(name, card) for name in names)]
         return found | {
@@ -181,13 +180,20 @@ class NodeDevices:
         }
 
     def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
+        return self._devices(dict.fromkeys(result.device.device for result in plan.results), plan.fabric, cards)
+
+    def _devices(self, names: Iterable[str], fabric: Fabric, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
+        """The devices of these names that the cards have."""
         known, slots, last = tuple(cards), self._settings.kubeletplugin.slots, self._last
-        if (last.cards, last.fabric) != (known, plan.fabric):
-            last = self._last = _Found(known, plan.fabric)
-        for name in {result.device.device for result in plan.results} - last.devices.keys():
-            last.devices[name] = inventory.find_device(name, known, plan.fabric, slots, self._names)
-        found = {result.device.device: last.devices[result.device.device] for result in plan.results}
-        return {name: device for name, device in found.items() if device is not None}
+        if (last.cards, last.fabric) != (known, fabric):
+            last = self._last = _Found(known, fabric)
+        found: dict[str, OfferedDevice] = {}
+        for name in names:
+            if name not in last.devices:
+                last.devices[name] = inventory.find_device(name, known, fabric, slots, self._names)
+            if (device := last.devices[name]) is not None:
+                found[name] = device
+        return found
 
     def _has_device(self, name: str, cards: Iterable[Card]) -> bool:
         """Whether the node has the device. Raises TransientFault if that is not known."""
