@@ -1,5 +1,6 @@
 """Paths of the host without links, where the host's file system is mounted at another place."""
 
+import os
 import posixpath
 import stat
 from pathlib import Path
@@ -24,11 +25,11 @@ def resolved(root: str, path: str) -> str:
             done = done if part == "." else posixpath.dirname(done).rstrip("/")
             continue
         here = f"{done}/{part}"
-        seen = Path(f"{root}{here}")
-        if stat.S_ISLNK(seen.lstat().st_mode):
+        seen = f"{root}{here}"
+        if stat.S_ISLNK(os.lstat(seen).st_mode):
             if (links := links + 1) > MOST_LINKS:
                 raise FileNotFoundError(f"{path}: too many links")
-            target = str(seen.readlink())
+            target = str(Path(seen).readlink())
             left = [part for part in target.split("/") if part] + left
             done = "" if target.startswith("/") else done
         else:
