@@ -192,4 +192,5 @@ class MemoryFiles(Files):
 
 
 def _is_in(path: str, folder: str) -> bool:
-    return posixpath.dirname(path) == folder.rstrip("/")
+    folder = folder.rstrip("/")
+    return path.startswith(folder) and path.rfind("/") == len(folder)

@@ -91,11 +91,14 @@ class FakeComponent(ABC):
         self.clock = clock
         self.queue = WorkQueue(clock)
         self.reflectors: list[Reflector] = []
+        self._unsynced: list[Reflector] = []
 
     def watch(self, resource: Resource, changed: Callable[[Object], None], **options: Any) -> ObjectCache:
         """A cache that a reflector of this component keeps up to date."""
         cache = ObjectCache(changed)
-        self.reflectors.append(Reflector(self.api, resource, cache.apply, **options))
+        reflector = Reflector(self.api, resource, cache.apply, **options)
+        self.reflectors.append(reflector)
+        self._unsynced.append(reflector)
         return cache
 
     def step(self) -> bool:
@@ -117,7 +120,10 @@ class FakeComponent(ABC):
 
     @property
     def _synced(self) -> bool:
-        return all(reflector.synced for reflector in self.reflectors)
+        # Once a reflector is synced, it remains so.
+        if self._unsynced:
+            self._unsynced = [reflector for reflector in self._unsynced if not reflector.synced]
+        return not self._unsynced
 
     @abstractmethod
     def reconcile(self, key: WorkKey) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation.filters import CompiledSelectors
 from driver.clock import Clock, rfc3339
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
-from driver.model import Allocation
-from driver.names import FINALIZER
+from driver.model import Allocation, Slice
+from driver.names import DEFAULT_DRIVER, FINALIZER
 from driver.wire import allocation_to, claim_from, class_from, slice_from, taint_rule_from
 from simulation.kubernetes.component import mutable_copy
 
@@ -28,17 +29,33 @@ class OtherDrivers:
     def __init__(self, api: Api, clock: Clock):
         self._api = api
         self._clock = clock
+        self._selectors = CompiledSelectors(DEFAULT_DRIVER)
+        self._listed: list[Sequence[Object]] = []
+        """What ``_fleet`` was made of."""
+        self._fleet = Fleet()
+        self._slices: tuple[Sequence[Object], list[Slice]] = (), []
+        """The slices listed last, and what they mean."""
 
     def devices(self) -> Fleet:
         """All devices with their use, as the API has them now."""
-        fleet = Fleet()
-        for raw in self._api.list(DEVICE_CLASSES).items:
+        kinds = DEVICE_CLASSES, RESOURCE_SLICES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS
+        listed = [self._api.list(kind).items for kind in kinds]
+        if listed != self._listed:
+            self._fleet, self._listed = self._fleet_of(listed), listed
+        return self._fleet
+
+    def _fleet_of(self, listed: Sequence[Sequence[Object]]) -> Fleet:
+        classes, slices, rules, claims = listed
+        fleet = Fleet(selectors=self._selectors)
+        for raw in classes:
             fleet.upsert_class(class_from(raw))
-        for raw in self._api.list(RESOURCE_SLICES).items:
-            fleet.upsert_slice(slice_from(raw))
-        for raw in self._api.list(DEVICE_TAINT_RULES).items:
+        if slices != self._slices[0]:
+            self._slices = slices, [slice_from(raw) for raw in slices]
+        for part in self._slices[1]:
+            fleet.upsert_slice(part)
+        for raw in rules:
             fleet.upsert_taint_rule(taint_rule_from(raw))
-        for raw in self._api.list(RESOURCE_CLAIMS).items:
+        for raw in claims:
             fleet.upsert_claim(claim_from(raw))
         return fleet
 

@@ -85,7 +85,7 @@ class Access:
         removes_gate = role == "controller" and call.resource == PODS and call.verb == "patch" and not call.subresource
         if removes_gate and self.gates_stuck:
             raise Unavailable("failed calling webhook: no answer", status=500)
-        if Right(role, call.resource, call.is_write) in self._taken:
+        if self._taken and Right(role, call.resource, call.is_write) in self._taken:
             raise Forbidden(f"{call} is forbidden", status=403, reason="Forbidden")
         if not self.serves(call.resource):
             raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
@@ -102,6 +102,6 @@ class AccessApi(ApiDecorator):
     def call(self, call: ApiCall) -> Any:
         """See ``Api``; a call that is not possible now is refused."""
         self._access.check(self._role, call)
-        if not call.is_write:
-            call = replace(call, resource=STORED_AS.get(call.resource, call.resource))
+        if not call.is_write and call.resource in STORED_AS:
+            call = replace(call, resource=STORED_AS[call.resource])
         return super().call(call)

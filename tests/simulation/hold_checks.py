@@ -128,7 +128,8 @@ class HoldChecks:
             one.rank.pod: _Hold(one.rank.pod, one.rank, frozenset([one.node]), one.ends)
             for one in controller.held_nodes
         }
-        new = [one for name, one in (domains | pods).items() if name not in self._holds]
+        holds = domains | pods
+        new = [one for name, one in holds.items() if name not in self._holds]
         if new and not self._limits.enabled:
             self._found.append(f"nodes are held back for {new[0].who}, although that is turned off")
         for one in new:
@@ -136,14 +137,14 @@ class HoldChecks:
         if new:
             self._check_share(domains.values(), controller.most_held)
             self._check_share(pods.values(), controller.most_held)
-        due = controller.next_due()
-        for one in (domains | pods).values():
-            if one.ends < now and controller.decides and (due is None or due > now):
+        ended = [one for one in holds.values() if one.ends < now]
+        if ended and controller.decides and ((due := controller.next_due()) is None or due > now):
+            for one in ended:
                 self._found.append(f"{sorted(one.nodes)} are held back for {one.who} after {one.ends}, at {now}")
         for name, one in self._holds.items():
-            if name not in domains | pods and one.ends <= now and self._waits(name):
+            if name not in holds and one.ends <= now and self._waits(name):
                 self._ran_out |= dict.fromkeys(one.nodes, (now, one.rank.below))
-        self._holds = domains | pods
+        self._holds = holds
 
     def _check_new(self, hold: _Hold, now: float) -> None:
         state = self._controller().state

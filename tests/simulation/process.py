@@ -42,8 +42,11 @@ class Process:
             Crash: the process is dead; the code that still runs for it must end.
         """
         if self.alive:
-            with self._in_call():
+            self.calls += 1
+            try:
                 self._before(self)
+            finally:
+                self.calls -= 1
         if not self.alive:
             raise Crash(self.name)
 
@@ -53,18 +56,13 @@ class Process:
         Raises:
             Crash: the process is dead by now.
         """
-        with self._in_call():
-            self._after(self, call)
-        if not self.alive:
-            raise Crash(self.name)
-
-    @contextmanager
-    def _in_call(self) -> Iterator[None]:
         self.calls += 1
         try:
-            yield
+            self._after(self, call)
         finally:
             self.calls -= 1
+        if not self.alive:
+            raise Crash(self.name)
 
 
 class ProcessClock:

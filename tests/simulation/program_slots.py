@@ -1,8 +1,7 @@
 """The programs of a cluster, one call at a time: started, killed, stalled, interleaved, each from the seed alone."""
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
@@ -134,7 +133,7 @@ class ProgramSlots(dict[str, ProgramSlot]):
         if program is None:
             # What a process held is released when its last call has ended.
             return slot.process is None or slot.process.calls == 0
-        if self.has_unread_watches(slot, program):
+        if slot.nothing_new_at != self._log.all_writes and self.has_unread_watches(slot, program):
             return True
         due = program.next_due()
         return due is not None and due <= now
@@ -158,17 +157,21 @@ class ProgramSlots(dict[str, ProgramSlot]):
 
     def run(self, slot: ProgramSlot) -> None:
         """Start the program, or let it take in what is new and do one step."""
-        with self._running(slot):
-            try:
-                if slot.program is None:
-                    self._start(slot)
-                else:
-                    self._read_watches(slot, slot.program)
-                    slot.program.step()
-            except Crash as crash:
-                if slot.process and slot.process.alive:
-                    self.kill(slot.name, RESTART_SECONDS)
-                self._log.note(slot.name, f"ended: {crash}")
+        slot.running = True
+        self._depth += 1
+        try:
+            if slot.program is None:
+                self._start(slot)
+            else:
+                self._read_watches(slot, slot.program)
+                slot.program.step()
+        except Crash as crash:
+            if slot.process and slot.process.alive:
+                self.kill(slot.name, RESTART_SECONDS)
+            self._log.note(slot.name, f"ended: {crash}")
+        finally:
+            slot.running = False
+            self._depth -= 1
 
     def _start(self, slot: ProgramSlot) -> None:
         self._log.note(slot.name, "starts")
@@ -185,6 +188,8 @@ class ProgramSlots(dict[str, ProgramSlot]):
         if self.faults.network.lag and now >= slot.lags_since + LAG_SECONDS:
             slot.lags_since = now
             slot.forget_reading()
+        if slot.nothing_new_at == self._log.all_writes:
+            return
         for reflector in program.reflectors:
             writes = self._log.writes[reflector.resource]
             if slot.writes_read.get(reflector, -1) == writes or self._random.random() < self.faults.skip_watch:
@@ -237,13 +242,3 @@ class ProgramSlots(dict[str, ProgramSlot]):
         for _ in range(self._random.randint(0, STEPS_IN_A_SLOW_CALL)):
             if not self.run_any():
                 return
-
-    @contextmanager
-    def _running(self, slot: ProgramSlot) -> Iterator[None]:
-        slot.running = True
-        self._depth += 1
-        try:
-            yield
-        finally:
-            slot.running = False
-            self._depth -= 1

@@ -38,7 +38,7 @@ class PromiseChecks:
         promised = {
             (id(one), key): one.controller
             for one in controllers
-            if one.leads and one.controller.decides
+            if one.controller.state.claims.promised and one.leads and one.controller.decides
             for key in one.controller.state.claims.promised
             if key in one.controller.state.claims and not self._is_written(key)
         }

@@ -281,22 +281,26 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 
     Those that may be another driver's are said to be Unschedulable, too.
     """
-    section = cluster.settings.controller
-    settings, nothing_closes = section.autoscaling, section.model_copy(update={"closing_node_conditions": []})
-    # A new node has none of the conditions that the one has that it is like.
-    all_open = rebuilt_state(cluster.seen(), cluster.settings.model_copy(update={"controller": nothing_closes}))
-    new_nodes = NewNodes(all_open, unknown_kinds=settings.unknown_kinds)
+    new_nodes = _new_nodes(cluster) if cluster.settings.controller.autoscaling.enabled else None
     for pod in state.pods.values():
-        if not pod.gates or (state.gangs.of(pod.key) and settings.enabled):
+        if not pod.gates or (new_nodes is not None and state.gangs.of(pod.key)):
             continue
         decision = decide(state, pod.key, cluster.clock.now())
         wish = ""
-        if settings.enabled and isinstance(decision, Unallocatable):
+        if new_nodes is not None and isinstance(decision, Unallocatable):
             wish = wish_of(state, new_nodes, decision)
         if isinstance(decision, Wait):
             wish = decision.unschedulable
         if pod.wishes_node != bool(wish):
             yield f"pod {pod.key} {'asks' if pod.wishes_node else 'does not ask'} for a node; by {decision}"
+
+
+def _new_nodes(cluster: SimulatedCluster) -> NewNodes:
+    """A new node has none of the conditions that the one has that it is like."""
+    section = cluster.settings.controller
+    nothing_closes = section.model_copy(update={"closing_node_conditions": []})
+    all_open = rebuilt_state(cluster.seen(), cluster.settings.model_copy(update={"controller": nothing_closes}))
+    return NewNodes(all_open, unknown_kinds=section.autoscaling.unknown_kinds)
 
 
 def _protection_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
