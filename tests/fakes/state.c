@@ -12,12 +12,18 @@
 
 #define MOST_LINES 4096
 #define KEY_BYTES 128
+#define MOST_BYTES (MOST_LINES * (KEY_BYTES + VALUE_BYTES + 2))
 
 static struct {
     char key[KEY_BYTES];
     char value[VALUE_BYTES];
 } lines[MOST_LINES];
+/* Of the keys: a call asks for many, and each line is on another page of the processor's cache. */
+static unsigned hashes[MOST_LINES];
 static int count;
+/* What the lines were read from or written to: most of the time, nobody has changed the file since. */
+static char text[MOST_BYTES + 1];
+static size_t text_length;
 static int lock = -1;
 static pthread_mutex_t one_call = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30,38 +36,68 @@ static const char *path(void) {
     return configured;
 }
 
+static unsigned hash(const char *name) {
+    unsigned found = 5381;
+    while (*name)
+        found = found * 33 ^ (unsigned char)*name++;
+    return found;
+}
+
+static void keep(char *room, size_t size, const char *from, size_t length) {
+    length = length < size ? length : size - 1;
+    memcpy(room, from, length);
+    room[length] = 0;
+}
+
+static void parse(void) {
+    count = 0;
+    for (char *line = text; *line && count < MOST_LINES;) {
+        size_t length = strcspn(line, "\n");
+        char *end = line + length, *space = memchr(line, ' ', length);
+        if (space != NULL) {
+            keep(lines[count].key, KEY_BYTES, line, (size_t)(space - line));
+            keep(lines[count].value, VALUE_BYTES, space + 1, (size_t)(end - space - 1));
+            hashes[count] = hash(lines[count].key);
+            count++;
+        }
+        line = *end ? end + 1 : end;
+    }
+}
+
 static void load(void) {
-    char line[KEY_BYTES + VALUE_BYTES + 2];
+    static char read_now[MOST_BYTES + 1];
     char name[4096];
     pthread_mutex_lock(&one_call);
     snprintf(name, sizeof name, "%s.lock", path());
     lock = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
     flock(lock, LOCK_EX);
-    count = 0;
-    FILE *file = fopen(path(), "re");
-    if (file == NULL)
+    int file = open(path(), O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, read_now, MOST_BYTES);
+    if (length < 0)
+        abort();
+    if (file >= 0)
+        close(file);
+    if ((size_t)length == text_length && memcmp(read_now, text, text_length) == 0)
         return;
-    while (count < MOST_LINES && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *space = strchr(line, ' ');
-        if (space == NULL)
-            continue;
-        *space = 0;
-        snprintf(lines[count].key, KEY_BYTES, "%.*s", KEY_BYTES - 1, line);
-        snprintf(lines[count].value, VALUE_BYTES, "%.*s", VALUE_BYTES - 1, space + 1);
-        count++;
-    }
-    fclose(file);
+    text_length = (size_t)length;
+    memcpy(text, read_now, text_length);
+    text[text_length] = 0;
+    parse();
 }
 
 /* In place, not by a new file: file systems write a file that replaces another to the disk at once, which takes long. */
 static void store(void) {
-    static char text[MOST_LINES * (KEY_BYTES + VALUE_BYTES + 2)];
-    size_t length = 0;
-    for (int i = 0; i < count; i++)
-        length += (size_t)sprintf(text + length, "%s %s\n", lines[i].key, lines[i].value);
+    char *end = text;
+    for (int i = 0; i < count; i++) {
+        end = stpcpy(end, lines[i].key);
+        *end++ = ' ';
+        end = stpcpy(end, lines[i].value);
+        *end++ = '\n';
+    }
+    *end = 0;
+    text_length = (size_t)(end - text);
     int file = open(path(), O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-    if (file < 0 || pwrite(file, text, length, 0) != (ssize_t)length || ftruncate(file, (off_t)length) != 0)
+    if (file < 0 || pwrite(file, text, text_length, 0) != (ssize_t)text_length || ftruncate(file, (off_t)text_length) != 0)
         abort();
     close(file);
     close(lock);
@@ -70,8 +106,9 @@ static void store(void) {
 }
 
 static int find(const char *wanted) {
+    unsigned own = hash(wanted);
     for (int i = 0; i < count; i++)
-        if (strcmp(lines[i].key, wanted) == 0)
+        if (hashes[i] == own && strcmp(lines[i].key, wanted) == 0)
             return i;
     return -1;
 }
@@ -114,6 +151,7 @@ void set(const char *wanted, const char *format, ...) {
             abort();
         at = count++;
         snprintf(lines[at].key, KEY_BYTES, "%s", wanted);
+        hashes[at] = hash(lines[at].key);
     }
     va_list arguments;
     va_start(arguments, format);
@@ -126,8 +164,10 @@ void drop(const char *wanted) {
     int kept = 0;
     for (int i = 0; i < count; i++) {
         int below = strncmp(lines[i].key, wanted, length) == 0 && (lines[i].key[length] == 0 || lines[i].key[length] == '.');
-        if (!below)
+        if (!below) {
+            hashes[kept] = hashes[i];
             lines[kept++] = lines[i];
+        }
     }
     count = kept;
 }
