@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
-from tests.unit.kubeletplugin.unanswered import PAGE, rows_on_page
+from tests.unit.kubeletplugin.unanswered import PAGE, functions_with_rows
 
 _WITHOUT_A_CARD = frozenset({"nvmlErrorString"})
 """Functions that only put a number into words."""
@@ -34,7 +34,7 @@ def _calls_of_nvml_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", noted)
     yield
-    without = called - rows_on_page(PAGE.read_text(), "nvml").keys() - _WITHOUT_A_CARD if called else set()
+    without = called - functions_with_rows("nvml") - _WITHOUT_A_CARD
     assert not without, f"functions of NVML without a row in {PAGE.name}: {sorted(without)}"
 
 
@@ -50,5 +50,5 @@ def _calls_of_dcmi_have_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Dcmi, "call", noted)
     yield
-    without = called - rows_on_page(PAGE.read_text(), "dcmi").keys() if called else set()
+    without = called - functions_with_rows("dcmi")
     assert not without, f"functions of DCMI without a row in {PAGE.name}: {sorted(without)}"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,6 +100,12 @@ def rows_on_page(page: str, prefix: str) -> Mapping[str, Sequence[Row]]:
         if row.function.startswith(prefix):
             found.setdefault(row.function, []).append(row)
     return found
+
+
+@cache
+def functions_with_rows(prefix: str) -> frozenset[str]:
+    """The functions of a library that have rows on the page."""
+    return frozenset(rows_on_page(PAGE.read_text(), prefix))
 
 
 def measured(machine_of: Callable[[Path], VendorMachine], folder: Path, function: str) -> list[Row]:
