@@ -2,8 +2,9 @@
 
 It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions.
 
-controller         queue, reflectors and one step at a time
-contact            follows which kinds of objects are still kept up to date
+controller         the list of workers, and one step at a time
+contact            follows which kinds of objects are still kept up to date, and reads claims once more at a start
+| decisions        makes the decision that comes first in the queue
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
 gangholds          holds nodes back for gangs
@@ -11,24 +12,24 @@ gangholds          holds nodes back for gangs
 | fitchecks        answers the AdmissionChecks of Kueue
 fleetcopies        what claims hold, and a copy of the fleet for monitoring
 podwaits           the pods that wait: wakes them, and holds nodes back for them
-shared             the objects that all parts use
 preempting         evicts pods for others, and keeps what is freed
 | protecting       keeps autoscalers from nodes where devices are held behind our gate
 | templatesync     has templates made that pods name on demand, and removed
+| quotauses        has the use of quotas written in their status
+shared             the objects that all workers use
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
-nodewishes         finds the pods that ask autoscalers for a node
+worker             the protocol of everything above that has work of its own
+| nodewishes       finds the pods that ask autoscalers for a node
 | helps            the change that helps pods which wait, by what they wait for
 | inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
 | spared           pods that are no victims for a while, because their eviction was refused
 | reflectors       reads every kind of object that decisions need
-| ports            what a controller reaches the outside world by
-| queue            keys with due times
+| queue            keys with due times, and when a write that failed is made again
 | timeline         time stamps of objects, on the clock of this program
 """
 
-from controller.loop.controller import Controller
-from controller.loop.ports import Ports
+from controller.loop.controller import Controller, Ports
 
 __all__ = ["Controller", "Ports"]

@@ -1,7 +1,10 @@
 """Decides about one claim at a time: has allocations cleared that nobody uses."""
 
+from collections.abc import Iterable
+
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.shared import Shared
+from controller.loop.worker import Worker
 from controller.loop.writes_in_flight import SequenceState
 from controller.reconcile import (
     ORPHAN_SECONDS,
@@ -15,20 +18,21 @@ from controller.reconcile import (
     double_use,
     unhealthy_use,
 )
+from controller.reporting import Reporter
 from controller.state import Changes
-from controller.writing import WriteSequence
+from controller.writing import WriteResult, WriteSequence
 from controller.writing.sequences import claim_steps
 from driver.kube.api import RESOURCE_CLAIMS
 
 
-class ClaimSync:
+class ClaimSync(Worker):
     """Syncs claims, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    def __init__(self, shared: Shared):
+    def __init__(self, shared: Shared, reporter: Reporter):
         self._state = shared.state
         self._queue = shared.queue
         self._in_flight = shared.in_flight
-        self._reporter = shared.reporter
+        self._reporter = reporter
         self._clock = shared.clock
         self._metrics = shared.metrics
         self._log = shared.log
@@ -37,6 +41,19 @@ class ClaimSync:
         """The double uses that were reported, by the youngest claim."""
         self._unhealthy: dict[str, UnhealthyUse] = {}
         """The unhealthy devices in use that were reported, by claim."""
+
+    def restore(self) -> None:
+        """Look at all claims."""
+        self._look_at(self._state.claims)
+
+    def note(self, changes: Changes) -> None:
+        """Have the claims decided about that have changed."""
+        self._look_at(changes.claims)
+
+    def _look_at(self, claims: Iterable[str]) -> None:
+        now = self._clock.monotonic()
+        for key in claims:
+            self._queue.add(("claim", key), now)
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the claim ``key``, and have the decision carried out.
@@ -61,7 +78,7 @@ class ClaimSync:
             case FreeClaim(message):
                 self._log.info("clearing allocation", claim=key, reason=message)
                 steps = tuple(claim_steps(self._state, (Deallocate(key),)))
-                changes.add(self._in_flight.submit(WriteSequence(("claim", key), steps)))
+                changes.add(self._in_flight.submit(WriteSequence(("claim", key), steps, author=self)))
                 return None
             case Idle():
                 self._unused_since.pop(key, None)
@@ -97,12 +114,12 @@ class ClaimSync:
             self._log.warning("devices in use are unhealthy", claim=key, devices=found.devices, pods=found.pods)
             self._reporter.report_unhealthy(found, news)
 
-    def written(self, key: str, progress: SequenceState, error: Exception | None, changes: Changes) -> DecisionOutcome:
-        """Take in the result of the writes for the claim ``key``; return the outcome of the decision.
+    def written(self, result: WriteResult, changes: Changes) -> None:
+        """As ``Worker.written``; the changes lose the claim if it is tried again after a pause."""
+        progress, error = self._in_flight.on_result(result, changes)
+        self._metrics.decided(self._written(result.sequence.subject[1], progress, error, changes))
 
-        Args:
-            changes: loses the claim if it is tried again after a pause.
-        """
+    def _written(self, key: str, progress: SequenceState, error: Exception | None, changes: Changes) -> DecisionOutcome:
         if error is None:
             self._unused_since.pop(key, None)
             return DecisionOutcome.CLAIM_FREED

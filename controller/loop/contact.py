@@ -1,10 +1,14 @@
-"""Follows which kinds of objects are still kept up to date: nothing may be decided from those that are not."""
+"""Follows whether what is known of the cluster is up to date: nothing may be decided from anything else."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from controller.loop.metrics import ControllerMetrics
-from controller.state import DEVICE_TAINT_RULES_BETA
+from controller.loop.worker import Worker
+from controller.state import DEVICE_TAINT_RULES_BETA, Changes
+from controller.writing import WriteResult, Writes, WriteSequence
+from controller.writing.steps import ReadPage, Target
+from driver.clock import Clock
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -14,6 +18,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.reflector import Reflector
+from driver.observe import Logger
 
 _RULES: Final = frozenset({DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA})
 """Kinds that a cluster need not serve. But while they may not be read, devices could be handed out against them."""
@@ -28,6 +33,8 @@ LASTING_SECONDS: Final = 30.0
 
 A missing right is a matter for an operator at once.
 """
+_READ_AGAIN_SECONDS: Final = 1.0
+"""Pause before the claims are read anew at the start of a term, after a failure."""
 
 
 class Contact:
@@ -66,3 +73,49 @@ class Contact:
             self._metrics.out_of_contact(plural, seconds)
         self._told = [plural for plural, seconds in out_of_contact.items() if seconds]
         self.stale, self.lasting = "; ".join(stale), "; ".join(lasting)
+
+
+class ClaimReading(Worker):
+    """Reads the claims once more at the start of a term: watches may lag behind writes.
+
+    Attributes:
+        done: whether that has ended.
+    """
+
+    def __init__(self, writes: Writes, clock: Clock, log: Logger):
+        self._writes = writes
+        self._clock = clock
+        self._log = log
+        self._again_at: float | None = None
+        """When they are read anew, after a failure (monotonic seconds)."""
+        self.done = False
+
+    def restore(self) -> None:
+        """Begin to read."""
+        self._read("")
+
+    def next_due(self) -> float | None:
+        """As ``Worker.next_due``."""
+        return self._again_at
+
+    def work(self) -> bool:
+        """Begin anew if that is due."""
+        if self._again_at is None or self._again_at > self._clock.monotonic():
+            return False
+        self._again_at = None
+        self._read("")
+        return True
+
+    def written(self, result: WriteResult, _: Changes) -> None:
+        """Take in a page of claims, and read the next one."""
+        if result.error is not None:
+            self._log.warning("cannot read claims", error=str(result.error))
+            self._again_at = self._clock.monotonic() + _READ_AGAIN_SECONDS
+        elif result.next_page:
+            self._read(result.next_page)
+        else:
+            self.done = True
+
+    def _read(self, token: str) -> None:
+        step = ReadPage(Target(RESOURCE_CLAIMS, "", ""), token)
+        self._writes.submit(WriteSequence(("list", ""), (step,), author=self))

@@ -13,40 +13,42 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from controller.loop.podwaits import PodWaits
+from controller.loop.queue import KeyedQueue, RetryTimes
+from controller.loop.shared import Shared
+from controller.loop.worker import Worker
 from controller.reconcile import DoesNotFit, FitsNow, NotDecided, fits_now
-from controller.state import ACTIVE, PAUSED, PENDING, READY, RETRY, Changes, CheckState, QueuedWorkload, State
-from controller.writing import Lane, WriteResult, Writes, WriteSequence
+from controller.state import ACTIVE, PAUSED, PENDING, READY, RETRY, Changes, CheckState, QueuedWorkload
+from controller.writing import Lane, WriteResult, WriteSequence
 from controller.writing.steps import PatchStatus, Target
-from driver.clock import Clock, rfc3339
-from driver.kube.api import KUEUE_ADMISSION_CHECKS, KUEUE_WORKLOADS, ApiError, Forbidden, NotFound, Object, Resource
-from driver.observe import Logger
+from driver.clock import rfc3339
+from driver.kube.api import KUEUE_ADMISSION_CHECKS, KUEUE_WORKLOADS, NotFound, Object, Resource
 
 PAUSE_SECONDS: Final = 30
 """The first pause before Kueue tries a Workload again. Each further one is twice as long."""
 MOST_PAUSE_SECONDS: Final = 600
 PLACED_WITHIN_SECONDS: Final = 30.0
 """Time in which the pods of a Workload that was let go most likely have their devices."""
-_AFTER_CONFLICT_SECONDS: Final = 1.0
-"""By then, the watch has most likely told of the change."""
-_AFTER_FAILURE_SECONDS: Final = 60.0
+_AGAIN_SECONDS: Final = 1.0
+"""Pause after a write without an answer, or if the object has changed."""
 _ACTIVE_MESSAGE: Final = "the controller answers whether the pods of a Workload would get their devices now"
 
 
-class FitChecks:
+class FitChecks(Worker):
     """Answers Workloads, one at a time, and says of our AdmissionChecks that they are active.
 
     Args:
         waits: the pods that wait, for which nodes may be held back.
     """
 
-    def __init__(self, writes: Writes, clock: Clock, state: State, log: Logger, waits: PodWaits):
-        self._writes = writes
-        self._clock = clock
-        self._state = state
-        self._log = log
+    def __init__(self, shared: Shared, waits: PodWaits):
+        self._writes = shared.writes
+        self._clock = shared.clock
+        self._state = shared.state
+        self._log = shared.log
         self._waits = waits
-        self._due: dict[tuple[Resource, str], float] = {}
-        """Time at which a Workload, or one of our AdmissionChecks, is looked at (monotonic seconds)."""
+        self._asking: KeyedQueue[tuple[Resource, str]] = KeyedQueue()
+        """The Workloads, and those of our AdmissionChecks, that are looked at."""
+        self._retries: RetryTimes[tuple[Resource, str]] = RetryTimes(changed=_AGAIN_SECONDS, unanswered=_AGAIN_SECONDS)
         self._answers: dict[str, str] = {}
         """The answers that are being written, by Workload."""
 
@@ -62,19 +64,17 @@ class FitChecks:
 
     def _look_at(self, resource: Resource, keys: Iterable[str], after: float = 0.0) -> None:
         for key in keys:
-            self._due[resource, key] = self._clock.monotonic() + after
+            self._asking.add((resource, key), self._clock.monotonic() + after)
 
     def next_due(self) -> float | None:
-        """Return when ``answer`` has something to do (monotonic seconds); None if nothing has changed."""
-        return min(self._due.values(), default=None)
+        """As ``Worker.next_due``."""
+        return self._asking.next_due()
 
-    def answer(self) -> bool:
+    def work(self) -> bool:
         """Answer one Workload, or say that a check is active; return False if nothing is due."""
-        now = self._clock.monotonic()
-        found = next((one for one, due in self._due.items() if due <= now), None)
+        found = self._asking.pop(self._clock.monotonic())
         if found is None:
             return False
-        del self._due[found]
         resource, key = found
         if resource == KUEUE_ADMISSION_CHECKS:
             self._activate(key)
@@ -151,21 +151,20 @@ class FitChecks:
 
     def _write(self, resource: Resource, key: str, uid: str, status: Object) -> None:
         target = Target(resource, key if resource.namespaced else f"/{key}", uid, self._state.version_of(resource, key))
-        sequence = WriteSequence(("reported", key), (PatchStatus(target, status),), Lane.REPORTING)
+        sequence = WriteSequence(("reported", key), (PatchStatus(target, status),), Lane.REPORTING, author=self)
         self._writes.report(((resource, key), "status"), sequence)
 
-    def on_result(self, result: WriteResult) -> None:
+    def written(self, result: WriteResult, _: Changes) -> None:
         """Take in the result of a write; after a failure, the object is looked at once more."""
         (step,) = result.sequence.steps
-        key = result.sequence.subject[1]
+        key, error = result.sequence.subject[1], result.error
         self._answers.pop(key, None)
-        error = result.error
         if error is None or isinstance(error, NotFound):
             return
-        changed = isinstance(error, ApiError) and not isinstance(error, Forbidden)
-        if not changed:
+        asking = step.target.resource, key
+        if self._retries.end(asking, error, self._clock.monotonic()):
             self._log.warning("status not written", kind=step.target.resource.kind, key=key, error=str(error))
-        self._look_at(step.target.resource, [key], _AFTER_CONFLICT_SECONDS if changed else _AFTER_FAILURE_SECONDS)
+        self._asking.add(asking, self._retries.at(asking))
 
 
 def _pause(retries: int) -> int:

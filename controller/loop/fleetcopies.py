@@ -49,8 +49,10 @@ class FleetCopies:
         self._complete = True
 
     def begin(self) -> None:
-        """Begin the counters anew: those of another leader have counted until now."""
+        """Begin the counters anew, because those of another leader have counted until now, and look at all claims."""
         self._holdings.seconds.restart(self._clock.monotonic())
+        self._complete = False
+        self.note(Changes())
 
     def snapshot(self, waits: WaitSource) -> Snapshot:
         """Return a copy of what is counted."""

@@ -21,7 +21,7 @@ class GangHolds:
         self._state = shared.state
         self._queue = shared.queue
         self._clock = shared.clock
-        self._limits = shared.limits
+        self._limits = waits.limits
         self._waits = waits
         self._since: dict[str, float] = {}
         """Time from which each gang waits for room (monotonic seconds)."""

@@ -7,7 +7,9 @@ from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
+from controller.loop.preempting import Preempting
 from controller.loop.shared import Shared
+from controller.loop.worker import Worker
 from controller.reconcile import (
     ANY_NODE,
     Choose,
@@ -36,16 +38,16 @@ second.
 """
 
 
-class GangSync:
+class GangSync(Worker):
     """Syncs gangs, one decision at a time; each member's decision is carried out as for any pod."""
 
-    def __init__(self, shared: Shared, waits: PodWaits, pods: PodSync):
+    def __init__(self, shared: Shared, preempting: Preempting, waits: PodWaits, pods: PodSync):
         self._state = shared.state
         self._queue = shared.queue
         self._clock = shared.clock
-        self._max_wait = shared.max_wait
-        self._wishes = shared.wishes
-        self._preempting = shared.preempting
+        self._max_wait = shared.settings.max_retry_seconds
+        self._wishes = waits.wishes
+        self._preempting = preempting
         self._waits = waits
         self._pods = pods
         self._holds = GangHolds(shared, waits)
@@ -59,6 +61,12 @@ class GangSync:
         """Members of each gang that need no claim and have a place by the last decision."""
         self._taken_back: set[str] = set()
         """Gangs that were reported to have lost their devices, and that were not placed since."""
+
+    def note(self, changes: Changes) -> None:
+        """Have the gangs decided about that have changed; pods stand for theirs."""
+        now = self._clock.monotonic()
+        for gang in changes.gangs:
+            self._queue.add_changed(gang, now)
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the gang ``key``, and have the decision carried out.

@@ -6,8 +6,10 @@ from functools import partial
 
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podwaits import PodWaits
+from controller.loop.preempting import Preempting
 from controller.loop.shared import Shared
 from controller.loop.turns import objects_of
+from controller.loop.worker import Worker
 from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.reconcile import (
     NO_HISTORY,
@@ -32,7 +34,7 @@ from controller.reconcile import (
     wait_for_ends,
 )
 from controller.state import Changes, PodView
-from controller.writing import NotEvicted, Obstacle, WriteSequence
+from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.sequences import (
     admit_steps,
     claim_steps,
@@ -84,22 +86,35 @@ class _RetryState:
     """True if an Event reports devices that are taken back."""
 
 
-class PodSync:
+class PodSync(Worker):
     """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    def __init__(self, shared: Shared, waits: PodWaits):
+    def __init__(self, shared: Shared, preempting: Preempting, waits: PodWaits):
         self._state = shared.state
         self._queue = shared.queue
         self._in_flight = shared.in_flight
-        self._reporter = shared.reporter
+        self._reporter = waits.reporter
         self._memory = shared.memory
         self._clock = shared.clock
         self._metrics = shared.metrics
         self._log = shared.log
-        self._max_wait = shared.max_wait
-        self._preempting = shared.preempting
+        self._max_wait = shared.settings.max_retry_seconds
+        self._preempting = preempting
         self._waits = waits
         self._retries: dict[str, _RetryState] = {}
+
+    def restore(self) -> None:
+        """Look at all pods that ask for devices."""
+        self._look_at(pod.key for pod in self._state.pods.values() if pod.gates or pod.references)
+
+    def note(self, changes: Changes) -> None:
+        """Have the pods decided about that have changed."""
+        self._look_at(changes.pods)
+
+    def _look_at(self, pods: Iterable[str]) -> None:
+        now = self._clock.monotonic()
+        for key in pods:
+            self._queue.add(("pod", key), now)
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | Reason | None:
         """Decide about the pod ``key``, and have the decision carried out.
@@ -215,7 +230,7 @@ class PodSync:
         if not steps:
             self._carried_out(pod.key, retry, decision)
             return _OUTCOMES[type(decision)]
-        sequence = WriteSequence(("pod", pod.key), steps)
+        sequence = WriteSequence(("pod", pod.key), steps, author=self)
         if self._in_flight.is_busy(sequence.objects):
             # A claim that another member of the gang shares is being written; it is decided again afterwards.
             if isinstance(decision, MakeRoom):
@@ -247,14 +262,17 @@ class PodSync:
                 return (withdraw_step(pod),)
         return ()
 
-    def written(
+    def written(self, result: WriteResult, changes: Changes) -> None:
+        """As ``Worker.written``; the changes lose the pod if it is tried again after a pause."""
+        progress, error = self._in_flight.on_result(result, changes)
+        outcome = self._written(result.sequence.subject[1], progress, error, changes)
+        if outcome is not None:
+            self._metrics.decided(outcome)
+
+    def _written(
         self, key: str, progress: SequenceState, error: Exception | None, changes: Changes
     ) -> DecisionOutcome | None:
-        """Take in the result of the writes for the pod ``key``; return the outcome of the decision.
-
-        Args:
-            changes: loses the pod if it is tried again after a pause.
-        """
+        """Take in the result of the writes for the pod ``key``; return the outcome of the decision."""
         if error is not None:
             self._metrics.failed(error.answer if isinstance(error, NotEvicted) else error)
         if progress is SequenceState.IN_DOUBT:

@@ -1,12 +1,16 @@
 """The pods that wait: wakes them, has their reasons reported, and holds nodes back for them."""
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from controller.loop.helps import HELPS
+from controller.loop.nodewishes import NodeWishes
+from controller.loop.preempting import Preempting
 from controller.loop.shared import Shared
+from controller.loop.worker import Worker
+from controller.quotas import Quota
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
     NodeRestrictions,
@@ -19,14 +23,15 @@ from controller.reconcile import (
     latest_end_of_new,
     node_to_hold,
 )
-from controller.reporting import Explanations
-from controller.state import Changes, PodView, State
+from controller.reporting import Explanations, Reporter
+from controller.state import Changes, PodView, State, UnreadableObject
 from controller.waiting import (
     HeldDomain,
     HeldDomains,
     HeldNode,
     HeldNodes,
     Help,
+    HoldLimits,
     NodesBeingRetried,
     ParkedPods,
     Pauses,
@@ -34,10 +39,14 @@ from controller.waiting import (
     rank_of,
     rank_of_gang,
 )
+from controller.writing import WriteResult
 from driver.kube.api import Conflict
+from driver.settings import HoldSettings
 
 _REPORT_AGAIN_SECONDS: Final = 10.0
 _CHANGED_SECONDS: Final = 1.0  # by then, the watch has most likely told of the change that a report met
+_MOST_REPORTED: Final = 100
+"""Most unreadable objects, or quotas, that are reported on the object at once; metrics count all."""
 _TERMS: Final = "terms of other pods"
 """Stands beside names of nodes for a change of pods that affinity and spread look at."""
 _QUOTAS: Final = "quotas of the namespace"
@@ -60,23 +69,25 @@ class _Waiting:
     """``Nodes.generation`` for which the words were found."""
 
 
-class PodWaits:
+class PodWaits(Worker):
     """Pods that wait. None is tried again without a change, but for the last resort of pods that were refused."""
 
-    def __init__(self, shared: Shared):
+    def __init__(self, shared: Shared, preempting: Preempting, identity: str):
         self._state = shared.state
         self._queue = shared.queue
-        self._reporter = shared.reporter
         self._memory = shared.memory
         self._clock = shared.clock
         self._log = shared.log
-        self._limits = shared.limits
-        self._wishes = shared.wishes
+        self.reporter = self._reporter = Reporter(
+            shared.writes, shared.clock, shared.state, shared.log, author=self, identity=identity
+        )
+        self.limits = self._limits = limits_of(shared.settings.hold)
+        self.wishes = self._wishes = NodeWishes(shared.state, shared.settings.autoscaling)
         self._look_for_wishes = False
         """True if anything may have changed since the pods that ask for a node were looked at."""
         self._wishes_as_of: object = None
         """``NodeWishes.version`` then; None if a hold has ended since."""
-        self._preempting = shared.preempting
+        self._preempting = preempting
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, dict[str, None]] = {}
         """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
@@ -87,7 +98,7 @@ class PodWaits:
         """Pods for which no more nodes could be held back; they are tried again when a hold ends."""
         self._held = HeldNodes()
         self.domains = HeldDomains()
-        self.pauses = Pauses(shared.limits.pause)
+        self.pauses = Pauses(self._limits.pause)
         self._explanations = Explanations()
         self.retried = NodesBeingRetried()
 
@@ -161,15 +172,25 @@ class PodWaits:
         self._hold_node(pod, answer, now)
         return answer.reason
 
-    @property
-    def has_unexplained(self) -> bool:
-        """True if there is a pod for ``explain_next``, or there may be one."""
-        return bool(self._unexplained) or self._look_for_wishes
+    def next_due(self) -> float | None:
+        """As ``Worker.next_due``."""
+        return self._clock.monotonic() if self._unexplained or self._look_for_wishes else self._reporter.next_due()
 
-    def explain_next(self) -> bool:
+    def work(self) -> bool:
+        """Explain to one more pod why it waits, or repeat an Event; return False if nothing is due."""
+        return self._explain_next() or self._reporter.remind()
+
+    def written(self, result: WriteResult, _: Changes) -> None:
+        """Take in the result of a report."""
+        if not self._reporter.on_result(result):
+            key, error = result.sequence.subject[1], result.error
+            self._log.warning("condition or event not written", object=key, error=str(error))
+            self._report_again(key, error)
+
+    def _explain_next(self) -> bool:
         """Report to one more pod why no node takes it, or go on finding that; return False if there is no such pod.
 
-        Called when no decision is due. Namespaces take turns: finding the reasons may cost more than deciding.
+        Namespaces take turns: finding the reasons may cost more than deciding.
         """
         if self._look_for_wishes and not self._unexplained:
             self._look_for_wishes, before, self._wishes_as_of = False, self._wishes_as_of, self._wishes.version
@@ -222,7 +243,7 @@ class PodWaits:
         if reword is not None:
             self._queue.add(("pod", pod.key), reword)
 
-    def report_again(self, pod: str, error: Exception | None) -> None:
+    def _report_again(self, pod: str, error: Exception | None) -> None:
         """Look at the pod once more after a report could not be written; soon, if the pod was another one by then."""
         self._reporter.forget(pod)
         if pod in self._parked:
@@ -274,9 +295,14 @@ class PodWaits:
 
     # Waking
 
-    def wake(self, changes: Changes) -> None:
+    def restore(self) -> None:
+        """Report what cannot be understood, and look at all pods that ask for a node."""
+        self._report_faults(self._state.unreadable.of(), [*self._state.quotas.invalid])
+        self._look_for_wishes = self._wishes.enabled
+
+    def note(self, changes: Changes) -> None:
         """Have those pods tried that the changes can help, and those for which a changed node is held back."""
-        self._preempting.wake(changes)
+        self._report_faults(changes.unreadable, changes.invalid_quotas)
         self._wake_on([*changes.favoured, *([_TERMS] if changes.terms else [])])
         for namespace in changes.quotas:
             self._have_looked_at(self._parked.woken_by_quota(namespace), [_QUOTAS])
@@ -288,6 +314,12 @@ class PodWaits:
         for gang in self.domains.on({**changes.favoured, **changes.ends}):
             self._queue.add(("gang", gang), self._clock.monotonic())
 
+    def _report_faults(self, unreadable: Sequence[UnreadableObject], quotas: Sequence[Quota]) -> None:
+        for found in unreadable[:_MOST_REPORTED]:
+            self._reporter.report_unreadable(found)
+        for quota in quotas[:_MOST_REPORTED]:
+            self._reporter.report_invalid_quota(quota)
+
     def _wake_on(self, changed: Collection[str]) -> None:
         """Have the pods looked at that changes of these nodes may help, each in the turn of its namespace."""
         self._have_looked_at(self._parked.woken(changed), changed)
@@ -297,7 +329,7 @@ class PodWaits:
             self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
             self._queue.add(("wake", pod), self._clock.monotonic())
 
-    def look(self, pod: str) -> None:
+    def look(self, pod: str, _: Changes) -> None:
         """Have the pod tried if the changes since it was looked at last can help it."""
         changed = self._helping.pop(pod, {})
         if pod not in self._parked:
@@ -418,7 +450,9 @@ class PodWaits:
             self._pause(held.rank, [held.node], held.ends)
         self._wishes_as_of = None
         self._log.info("node held back no longer", pod=pod, node=held.node, placed=placed)
-        self.wake(Changes(favoured={held.node: None}))
+        opened = Changes(favoured={held.node: None})
+        self._preempting.note(opened)
+        self.note(opened)
         unheld, self._unheld = self._unheld, {}
         for other in unheld:
             self._try_soon(other)
@@ -426,6 +460,17 @@ class PodWaits:
     def _pause(self, rank: Rank, nodes: Collection[str], ends: float) -> None:
         now = self._clock.monotonic()
         self.pauses.ended(rank, nodes, now, 1 - (ends - now) / self._limits.longest)
+
+
+def limits_of(hold: HoldSettings) -> HoldLimits:
+    """Return the limits of holds that the settings say."""
+    return HoldLimits(
+        enabled=hold.enabled,
+        after=hold.after_seconds,
+        longest=hold.for_seconds,
+        pause=hold.pause_seconds,
+        share=hold.share,
+    )
 
 
 def _later_than(state: State, rank: Rank) -> Callable[[PodView], bool]:

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Final
 
 from controller.gangs import choose
+from controller.loop.shared import Shared
 from controller.loop.spared import SparedVictims
-from controller.loop.turns import Turns
+from controller.loop.worker import Worker
 from controller.preemption import Occupancy
 from controller.reconcile import (
     NO_HISTORY,
@@ -35,29 +36,26 @@ from controller.state import Changes, KeptRoom, PodView
 from controller.waiting import rank_of
 from controller.writing import NotEvicted, Obstacle
 from driver.bounded import BoundedCache
-from driver.clock import Clock
-from driver.observe import Logger
-from driver.settings import PreemptionSettings
 
 _MOST_IN_VAIN: Final = 1024
 _MOST_PAUSE_SECONDS: Final = 1.0
 """Longest pause before another pod is evicted in place of one whose eviction was refused."""
 
 
-class Preempting:
+class Preempting(Worker):
     """The pods and gangs for which others are evicted.
 
     Nothing of it outlives a term but the rooms that are recorded on pods: a room is a node that a pod is nominated for
     with our condition ``Preempting``.
     """
 
-    def __init__(self, occupants: Occupants, queue: Turns, clock: Clock, log: Logger, settings: PreemptionSettings):
-        self._state = occupants.state
+    def __init__(self, shared: Shared, occupants: Occupants):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._clock = shared.clock
+        self._log = shared.log
+        self._settings = shared.settings.preemption
         self._occupants = occupants
-        self._queue = queue
-        self._clock = clock
-        self._log = log
-        self._settings = settings
         self._spared = SparedVictims()
         self._paused_until = 0.0
         self._asked: dict[str, frozenset[str]] = {}
@@ -293,7 +291,7 @@ class Preempting:
             if pod != but:
                 self._queue.add(("pod", pod), self._clock.monotonic())
 
-    def wake(self, changes: Changes) -> None:
+    def note(self, changes: Changes) -> None:
         """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
         self.look_again(changes.favoured)
         if changes.favoured and (movable := self._state.rooms.movable()):

@@ -3,14 +3,20 @@ Pure."""
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar
+from math import inf
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from controller.waiting import Shares
+from driver.kube.api import AlreadyExists, Conflict, NotFound, Unavailable
 
 K = TypeVar("K")
-Key = tuple[Literal["pod", "claim", "gang", "wake", "template"], str]
-"""The kind of object and its key (``namespace/name``). "wake": look whether a change may help a pod that waits.
-"template": a ResourceClaimTemplate on demand."""
+Kind = Literal["pod", "claim", "gang", "wake", "template"]
+"""What is decided about. "wake": whether a change may help a pod that waits. "template": a ResourceClaimTemplate on
+demand."""
+Key = tuple[Kind, str]
+"""The kind of object and its key (``namespace/name``)."""
+AFTER_FAILURE_SECONDS: Final = 60.0
+"""Pause after a write that failed by something that somebody has to mend, such as a missing right."""
 
 _Ready = tuple[Any, float, int, K]
 
@@ -109,3 +115,43 @@ class KeyedQueue(Generic[K]):
                 heapq.heappop(heap)
             if not heap:
                 del self._ready[place]
+
+
+class RetryTimes(Generic[K]):
+    """When objects may be written again: not while a write of theirs is under way, and not for a while if it failed.
+
+    Times are monotonic seconds.
+
+    Args:
+        changed: seconds of pause if the object has changed meanwhile, exists already or is gone: by then, the watch has
+            most likely told of it.
+        unanswered: seconds of pause after a write without an answer.
+    """
+
+    def __init__(self, *, changed: float, unanswered: float) -> None:
+        self._changed = changed
+        self._unanswered = unanswered
+        self._times: dict[K, float] = {}
+
+    def at(self, key: K) -> float:
+        """Return from when on the object may be written; infinity while a write of it is under way."""
+        return self._times.get(key, -inf)
+
+    def begin(self, key: K) -> None:
+        """Note that a write of the object is under way."""
+        self._times[key] = inf
+
+    def end(self, key: K, error: Exception | None, now: float) -> bool:
+        """Note how the write ended, and begin the pause; return whether somebody has to mend what made it fail."""
+        self._times.pop(key, None)
+        if error is None:
+            return False
+        self._times = {other: time for other, time in self._times.items() if time > now}
+        if isinstance(error, Conflict | NotFound | AlreadyExists):
+            self._times[key] = now + self._changed
+        elif isinstance(error, Unavailable):
+            self._times[key] = now + self._unanswered
+        else:
+            self._times[key] = now + AFTER_FAILURE_SECONDS
+            return True
+        return False

@@ -1,53 +1,35 @@
-"""The objects that all parts of one controller use."""
+"""The objects that all workers use."""
 
 from dataclasses import dataclass
 
 from controller.loop.metrics import ControllerMetrics
-from controller.loop.nodewishes import NodeWishes
-from controller.loop.preempting import Preempting
 from controller.loop.turns import Turns
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import RefusalMemory
-from controller.reporting import Reporter
 from controller.state import State
-from controller.waiting import HoldLimits
+from controller.writing import Writes
 from driver.clock import Clock
 from driver.observe import Logger
-from driver.settings import HoldSettings
+from driver.settings import ControllerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The objects that all parts of one controller use; they are made anew for each term.
+    """The objects that all workers of a term of leadership use.
 
     Attributes:
+        queue: what is to be decided about.
+        writes: carries out reports, and whatever else gives no device to a claim.
+        in_flight: carries out decisions about pods and claims.
         memory: the nodes that refused pods.
-        max_wait: the longest back-off in seconds.
-        wishes: the pods that ask autoscalers for a node.
-        limits: how long, how often and how many nodes may be held back.
-        preempting: makes room for pods by evicting others.
     """
 
     state: State
     queue: Turns
+    writes: Writes
     in_flight: WritesInFlight
-    reporter: Reporter
     memory: RefusalMemory
     clock: Clock
     metrics: ControllerMetrics
     log: Logger
-    max_wait: float
-    limits: HoldLimits
-    wishes: NodeWishes
-    preempting: Preempting
-
-
-def limits_of(hold: HoldSettings) -> HoldLimits:
-    """Return the limits of holds that the settings say."""
-    return HoldLimits(
-        enabled=hold.enabled,
-        after=hold.after_seconds,
-        longest=hold.for_seconds,
-        pause=hold.pause_seconds,
-        share=hold.share,
-    )
+    settings: ControllerSettings

@@ -1,24 +1,23 @@
 """Has ResourceClaimTemplates made that pods name on demand, and removed when no pod names them any more."""
 
 from collections.abc import Collection
+from math import inf
 from typing import Final
 
-from controller.loop.turns import Turns
+from controller.loop.queue import AFTER_FAILURE_SECONDS, RetryTimes
+from controller.loop.shared import Shared
+from controller.loop.worker import Worker
 from controller.reconcile import MakeTemplate, RefuseTemplate, RemoveTemplate, decide_template
-from controller.state import Changes, State
-from controller.writing import Lane, WriteResult, Writes, WriteSequence
+from controller.state import Changes
+from controller.writing import Lane, WriteResult, WriteSequence
 from controller.writing.steps import CreateObject, DeleteObject, Target
-from driver.clock import Clock
-from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, AlreadyExists, Conflict, NotFound, Unavailable
-from driver.observe import Logger
-from driver.settings import TemplateSettings
+from driver.kube.api import RESOURCE_CLAIM_TEMPLATES
 
 _AGAIN_SECONDS: Final = 2.0
 """Pause after a write without an answer, or if others were quicker: by then, the watch has most likely told of it."""
-_AFTER_FAILURE_SECONDS: Final = 60.0
 
 
-class TemplateSync:
+class TemplateSync(Worker):
     """Syncs templates on demand, one decision at a time.
 
     Nothing of it outlives a term: what is missing and what nobody uses is found from the state, and the time after
@@ -26,20 +25,16 @@ class TemplateSync:
     namespace, and removed in the other one.
     """
 
-    def __init__(
-        self, writes: Writes, queue: Turns, clock: Clock, state: State, log: Logger, *, settings: TemplateSettings
-    ):
-        self._writes = writes
-        self._queue = queue
-        self._clock = clock
-        self._state = state
-        self._log = log
-        self._settings = settings
+    def __init__(self, shared: Shared):
+        self._writes = shared.writes
+        self._queue = shared.queue
+        self._clock = shared.clock
+        self._state = shared.state
+        self._log = shared.log
+        self._settings = shared.settings.templates
         self._making: dict[str, dict[str, None]] = {}
         """The templates that are being made or could not be made, by namespace: they count as made."""
-        self._under_way: set[str] = set()
-        self._paused: dict[str, float] = {}
-        """When a template is written again whose write failed (monotonic seconds)."""
+        self._retries: RetryTimes[str] = RetryTimes(changed=_AGAIN_SECONDS, unanswered=_AGAIN_SECONDS)
         self._unused: dict[str, float] = {}
         """Since when nobody has used a template that was made (monotonic seconds)."""
         self._crowded: dict[str, dict[str, None]] = {}
@@ -56,7 +51,8 @@ class TemplateSync:
 
     def sync(self, key: str, _: Changes) -> None:
         """Decide about the template ``key``, and have the decision carried out."""
-        if key in self._under_way:
+        if self._retries.at(key) == inf:
+            # It is looked at again when the write has ended.
             return
         namespace, now = _namespace_of(key), self._clock.monotonic()
         self._crowded.get(namespace, {}).pop(key, None)
@@ -69,14 +65,14 @@ class TemplateSync:
             case MakeTemplate(template):
                 if self._may_write(key, now):
                     self._making.setdefault(namespace, {})[key] = None
-                    self._under_way.add(key)
-                    target = Target(RESOURCE_CLAIM_TEMPLATES, key, "")
-                    self._writes.submit(WriteSequence(("template", key), (CreateObject(target, template),)))
+                    self._retries.begin(key)
+                    make = CreateObject(Target(RESOURCE_CLAIM_TEMPLATES, key, ""), template)
+                    self._writes.submit(WriteSequence(("template", key), (make,), author=self))
             case RemoveTemplate(uid, version):
                 if self._is_over(key, now) and self._may_write(key, now):
-                    self._under_way.add(key)
-                    target = Target(RESOURCE_CLAIM_TEMPLATES, key, uid, version)
-                    sequence = WriteSequence(("template", key), (DeleteObject(target),), Lane.REPORTING)
+                    self._retries.begin(key)
+                    remove = DeleteObject(Target(RESOURCE_CLAIM_TEMPLATES, key, uid, version))
+                    sequence = WriteSequence(("template", key), (remove,), Lane.REPORTING, author=self)
                     self._writes.report(((RESOURCE_CLAIM_TEMPLATES, key), "unused"), sequence)
             case RefuseTemplate(why):
                 first = namespace not in self._crowded
@@ -86,7 +82,7 @@ class TemplateSync:
                     # What nobody uses makes room at once.
                     self._look_at([one for one in self._state.on_demand.made_in(namespace) if one in self._unused])
             case None:
-                self._paused.pop(key, None)
+                self._retries.end(key, None, now)
                 self._refuse(key, "")
         self._look_for_room(namespace)
 
@@ -95,7 +91,7 @@ class TemplateSync:
         return len({*made, *self._making.get(namespace, ())} - {key}) if self._making.get(namespace) else len(made)
 
     def _may_write(self, key: str, now: float) -> bool:
-        due = self._paused.get(key, now)
+        due = self._retries.at(key)
         if due > now:
             self._queue.add(("template", key), due)
         return due <= now
@@ -141,22 +137,17 @@ class TemplateSync:
         for key in keys:
             self._queue.add(("template", key), self._clock.monotonic())
 
-    def on_result(self, result: WriteResult) -> None:
+    def written(self, result: WriteResult, _: Changes) -> None:
         """Take in the result of a write. Whoever was quicker, the template is looked at again."""
         [step] = result.sequence.steps
-        key, error, now = step.target.key, result.error, self._clock.monotonic()
-        self._under_way.discard(key)
-        makes = isinstance(step, CreateObject)
+        key, error, makes = step.target.key, result.error, isinstance(step, CreateObject)
+        lasting = self._retries.end(key, error, self._clock.monotonic())
         if error is None:
-            self._paused.pop(key, None)
             self._log.info("template made" if makes else "template removed", template=key)
-        elif isinstance(error, AlreadyExists | Conflict | NotFound | Unavailable):
-            self._paused[key] = now + _AGAIN_SECONDS
-        else:
-            self._paused[key] = now + _AFTER_FAILURE_SECONDS
+        elif lasting:
             self._log.warning("template not written", template=key, makes=makes, error=str(error))
             if makes:
-                self._refuse(key, f"{error}; it is tried again every {_AFTER_FAILURE_SECONDS:.0f} s")
+                self._refuse(key, f"{error}; it is tried again every {AFTER_FAILURE_SECONDS:.0f} s")
         self._look_at([key])
 
 

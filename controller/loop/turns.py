@@ -5,18 +5,21 @@ removed, its pods bound. A decision about a gang looks at all members, so one fo
 their number.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.state import PodView, State
+from controller.waiting import Rank, rank_of, rank_of_gang
 from controller.writing.steps import ObjectKey
 from driver.clock import Clock
 from driver.kube.api import PODS, RESOURCE_CLAIMS
 
 AT_ONCE: Final = 32
 """Size up to which gangs are decided at every change."""
+_CLAIMS_FIRST: Final = -(2**40)
+"""Level before every priority."""
 SECONDS_PER_MEMBER: Final = 0.001
 """Least time between two decisions about a larger gang because of changes of its members, for each member. A decision
 takes about a twentieth of that. Changes of nodes are never put off."""
@@ -25,20 +28,11 @@ takes about a twentieth of that. Changes of nodes are never put off."""
 class Turns(KeyedQueue[Key]):
     """The queue of the controller. A pod that is in a gang stands for the gang.
 
-    Args:
-        rank: as of ``KeyedQueue``.
-        level: as of ``KeyedQueue``.
+    Claims come first, because they may free devices; then pods and gangs in the order of service.
     """
 
-    def __init__(
-        self,
-        state: State,
-        in_flight: WritesInFlight,
-        clock: Clock,
-        rank: Callable[[Key], Any],
-        level: Callable[[Key], int],
-    ):
-        super().__init__(rank, level, _namespace_of)
+    def __init__(self, state: State, in_flight: WritesInFlight, clock: Clock):
+        super().__init__(self._rank_of, self._level_of, _namespace_of)
         self._state = state
         self._in_flight = in_flight
         self._clock = clock
@@ -92,6 +86,24 @@ class Turns(KeyedQueue[Key]):
             busy.pop()
         self._busy.pop(gang, None)
         return False
+
+    def _rank_of(self, key: Key) -> Rank:
+        """Return the place of the key in the order of service."""
+        kind, name = key
+        name = (self._state.gangs.of(name) or name) if kind == "wake" else name
+        if kind == "gang" or name != key[1]:
+            # A member is as urgent as its gang.
+            members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
+            return rank_of_gang(self._state, members) if members else Rank(0, "", name)
+        if kind == "template":
+            # It is as urgent as the first pod that waits for it, and comes before others of that priority.
+            waiting = self._state.pods.get(next(iter(self._state.on_demand.awaiting(name)), ""))
+            return Rank(-waiting.priority if waiting else 0, "", name)
+        pod = None if kind == "claim" else self._state.pods.get(name)
+        return rank_of(self._state, pod) if pod else Rank(0, "", name)
+
+    def _level_of(self, key: Key) -> int:
+        return _CLAIMS_FIRST if key[0] == "claim" else self._rank_of(key).below
 
 
 def _namespace_of(key: Key) -> str:

@@ -6,13 +6,14 @@ objects are read: they say what was made, and nothing else counts.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from controller.loop.queue import KeyedQueue
+from controller.loop.worker import Worker
 from controller.state import Changes, Promise, State
 from controller.writing import NotEvicted, Obstacle, Subject, WriteResult, Writes, WriteSequence
-from controller.writing.steps import EvictPod, ObjectKey, PatchClaimStatus, ReadObject, Step, only_reads
+from controller.writing.steps import EvictPod, ObjectKey, PatchClaimStatus, Step, only_reads
 from driver.backoff import delay
 from driver.clock import Clock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, NotFound, Unavailable
@@ -49,11 +50,10 @@ class SequenceState(Enum):
 class _Pending:
     """The sequence of one subject."""
 
+    sequence: WriteSequence
     objects: frozenset[ObjectKey]
     promised: tuple[str, ...]
     """Keys of the claims to which something is given."""
-    reads: tuple[ReadObject, ...]
-    """The steps that read its objects."""
     pod: str
     """UID of the pod that it is for; "" if it is for none."""
     tries: int
@@ -70,7 +70,7 @@ class _Pending:
     """The error that ends it as soon as the objects are read again. Nothing more is written then."""
 
 
-class WritesInFlight:
+class WritesInFlight(Worker):
     """The sequences that have no final result yet, by subject.
 
     Args:
@@ -118,7 +118,7 @@ class WritesInFlight:
         # A sequence for a pod may write its claims alone. Another pod of this name has other claims.
         objects = sequence.objects | {(PODS, name)} if kind == "pod" else sequence.objects
         pod = self._state.pods.get(name) if kind == "pod" else None
-        pending = _Pending(objects, tuple(promises or ()), sequence.reads, pod.uid if pod else "", tries)
+        pending = _Pending(sequence, objects, tuple(promises or ()), pod.uid if pod else "", tries)
         self._pending[sequence.subject] = pending
         self._busy |= objects
         self._writes.submit(sequence)
@@ -144,7 +144,7 @@ class WritesInFlight:
         self._end(subject, pending, changes)
         return (SequenceState.DONE if error is None else SequenceState.FAILED), error
 
-    def repeat_due(self) -> bool:
+    def work(self) -> bool:
         """Repeat the next sequence that is in doubt and due; return False if none is."""
         subject = self._repeats.pop(self._clock.monotonic())
         if subject is None:
@@ -154,11 +154,11 @@ class WritesInFlight:
             self._give_up(pending, NotFound(f"Pod {subject[1]}: gone", status=404, reason="NotFound"))
             self._repeats.add(subject, pending.doubt_ends)
         else:
-            self._writes.submit(WriteSequence(subject, pending.rest))
+            self._writes.submit(replace(pending.sequence, steps=pending.rest))
         return True
 
     def next_due(self) -> float | None:
-        """Return when ``repeat_due`` has something to do (monotonic seconds)."""
+        """As ``Worker.next_due``."""
         return self._repeats.next_due()
 
     def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
@@ -186,7 +186,7 @@ class WritesInFlight:
     @staticmethod
     def _give_up(pending: _Pending, error: Exception) -> None:
         """Write nothing more: the objects are read when nothing that was sent can take effect any more."""
-        pending.failure, pending.rest = error, pending.reads
+        pending.failure, pending.rest = error, pending.sequence.reads
 
     def _repeat_later(self, subject: Subject, pending: _Pending, error: Exception) -> None:
         pending.repeats += 1

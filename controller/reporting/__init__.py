@@ -1,7 +1,6 @@
 """Reports why pods wait: a condition on the pod, and one Event for each object and reason, counted up.
 
-quota_uses       has the use of quotas written in their status
-| reporter       has conditions and Events written in the reporting lane, if they are news
+reporter         has conditions and Events written in the reporting lane, if they are news
 reminders        repeats Events about waits that last
 events           Events as values
 | explanations   explains why no node takes a pod, once for all pods of a shape
@@ -9,7 +8,6 @@ events           Events as values
 """
 
 from controller.reporting.explanations import Explanations
-from controller.reporting.quota_uses import QuotaUses
 from controller.reporting.reporter import Reporter
 
-__all__ = ["Explanations", "QuotaUses", "Reporter"]
+__all__ = ["Explanations", "Reporter"]

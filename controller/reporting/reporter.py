@@ -10,7 +10,7 @@ from controller.reporting.events import Note, event_of
 from controller.reporting.last_reports import LastReports
 from controller.reporting.reminders import Reminders
 from controller.state import PodView, State, UnreadableObject
-from controller.writing import Lane, WriteResult, Writes, WriteSequence
+from controller.writing import Author, Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, is_about_wish, is_wish, no_wish, pod_target
 from controller.writing.sequences import wish as asking
 from controller.writing.steps import ObjectKey, PatchPodStatus, ReadObject, Step, Target
@@ -31,13 +31,15 @@ class Reporter:
     reason lasts, its Event is repeated before the API server forgets it (``Reminders``).
 
     Args:
+        author: is given the results of reports, and passes them on (``on_result``).
         identity: of this run of the program.
     """
 
-    def __init__(self, writes: Writes, clock: Clock, state: State, log: Logger, identity: str):
+    def __init__(self, writes: Writes, clock: Clock, state: State, log: Logger, *, author: Author, identity: str):
         self._writes = writes
         self._clock = clock
         self._state = state
+        self._author = author
         self._identity = identity
         self._last = LastReports()
         self._reminders = Reminders()
@@ -241,4 +243,5 @@ class Reporter:
         self._write((note.resource, note.key), note.reason, step)
 
     def _write(self, about: ObjectKey, what: str, step: Step) -> None:
-        self._writes.report((about, what), WriteSequence(("reported", about[1]), (step,), Lane.REPORTING))
+        sequence = WriteSequence(("reported", about[1]), (step,), Lane.REPORTING, author=self._author)
+        self._writes.report((about, what), sequence)

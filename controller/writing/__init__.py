@@ -13,12 +13,13 @@ metrics       metrics of writes
 
 from controller.writing.metrics import WritingMetrics
 from controller.writing.port import Channel, Deliver, Writes, WritesOfTerm
-from controller.writing.steps import Answer, Lane, NotEvicted, Obstacle, Subject, WriteResult, WriteSequence
+from controller.writing.steps import Answer, Author, Lane, NotEvicted, Obstacle, Subject, WriteResult, WriteSequence
 from controller.writing.terms import Terms
 from controller.writing.threaded import ThreadedWrites
 
 __all__ = [
     "Answer",
+    "Author",
     "Channel",
     "Deliver",
     "Lane",

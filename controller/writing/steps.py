@@ -1,10 +1,11 @@
 """Writes as values: sequences of steps, each of which changes one object. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Protocol
 
+from controller.state import Changes
 from driver.kube.api import ApiError, Object, Resource
 from driver.model import Allocation
 
@@ -227,6 +228,18 @@ def at_version(step: Step, versions: Mapping[ObjectKey, str]) -> Step:
     return replace(step, target=replace(target, version=version))
 
 
+class Author(Protocol):
+    """Has sequences carried out, and is given the result of each."""
+
+    def written(self, result: "WriteResult", changes: Changes) -> None:
+        """Take in the result of a sequence, once its answers are in the state.
+
+        Args:
+            changes: what these answers change; takes in the objects that have to be looked at again.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class WriteSequence:
     """Steps that are carried out in order, up to the first that fails.
@@ -239,6 +252,8 @@ class WriteSequence:
     lane: Lane = Lane.PLACING
     term: int = 0
     """The term in which it was decided; 0 for none. No step is made in another one."""
+    author: Author | None = field(default=None, compare=False, repr=False)
+    """Who is given its result; None if nobody asks for it."""
 
     @property
     def objects(self) -> frozenset[ObjectKey]:

@@ -1,11 +1,13 @@
-"""The queue gives each key once, when it is due, in order; the back-off grows and is bounded."""
+"""The queue gives each key once, when it is due, in order; the back-off grows and is bounded; writes are made again."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.loop.queue import KeyedQueue
+from controller.loop.queue import AFTER_FAILURE_SECONDS, KeyedQueue, RetryTimes
 from driver.backoff import delay
+from driver.errors import OperatorFault
+from driver.kube.api import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unavailable
 
 Times = st.integers(0, 20)
 Steps = st.lists(st.one_of(st.tuples(st.sampled_from("abcde"), Times), st.tuples(st.none(), Times)), max_size=60)
@@ -153,3 +155,42 @@ def test_whatever_decisions_cost_everything_comes_up_once(steps: list[tuple[str,
         queue.charge(popped, costs[popped])
         found.append(popped)
     assert sorted(found) == sorted(costs)
+
+
+# Writes that are made again
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "lasting"),
+    [
+        (Conflict("changed"), 2, False),
+        (NotFound("gone"), 2, False),
+        (AlreadyExists("made by others"), 2, False),
+        (Unavailable("no answer"), 5, False),
+        (Forbidden("no right"), AFTER_FAILURE_SECONDS, True),
+        (Invalid("refused"), AFTER_FAILURE_SECONDS, True),
+        (OperatorFault("fields are dropped"), AFTER_FAILURE_SECONDS, True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_pause_after_a_write_depends_on_who_has_to_act(error: Exception, seconds: float, lasting: bool) -> None:
+    retries: RetryTimes[str] = RetryTimes(changed=2, unanswered=5)
+    retries.begin("a")
+    assert (retries.end("a", error, now=10), retries.at("a")) == (lasting, 10 + seconds)
+
+
+def test_no_object_is_written_twice_at_a_time_and_one_that_was_written_may_be_at_once() -> None:
+    retries: RetryTimes[str] = RetryTimes(changed=2, unanswered=5)
+    retries.begin("a")
+    retries.begin("b")
+    retries.end("c", Conflict("changed"), now=10)
+    assert (retries.at("a"), retries.at("c"), retries.at("d")) == (float("inf"), 12, float("-inf"))
+    assert not retries.end("a", None, now=10)
+    assert (retries.at("a"), retries.at("b")) == (float("-inf"), float("inf"))
+
+
+def test_nothing_is_kept_of_a_pause_that_has_passed() -> None:
+    retries: RetryTimes[str] = RetryTimes(changed=2, unanswered=5)
+    retries.end("a", Conflict("changed"), now=10)
+    retries.end("b", Conflict("changed"), now=20)
+    assert (retries.at("a"), retries.at("b")) == (float("-inf"), 22)

@@ -1,0 +1,62 @@
+"""Makes one decision at a time, about whatever comes first in the queue."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from controller.loop.metrics import DecisionOutcome
+from controller.loop.queue import Kind
+from controller.loop.shared import Shared
+from controller.loop.worker import Worker
+from controller.reconcile import Reason
+from controller.state import Changes
+
+Decide = Callable[[str, Changes], DecisionOutcome | Reason | None]
+"""Decides about the object with this key and has that carried out; what has to be looked at again goes to the changes.
+Returns the outcome; None if nothing could be decided, or if the outcome is known later."""
+
+_GAUGE_SECONDS: Final = 5.0
+"""Least time between two updates of the gauge of allocated devices."""
+
+
+class Decisions(Worker):
+    """The decisions that are due, in the order of the queue.
+
+    Args:
+        decide: by kind of key.
+        note: has all workers note what a decision has changed.
+    """
+
+    def __init__(self, shared: Shared, decide: Mapping[Kind, Decide], note: Callable[[Changes], None]):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._clock = shared.clock
+        self._metrics = shared.metrics
+        self._decide = decide
+        self._note = note
+        self._gauge_at = 0.0
+
+    def next_due(self) -> float | None:
+        """As ``Worker.next_due``."""
+        return self._queue.next_due()
+
+    def work(self) -> bool:
+        """Make the decision that comes first among those that are due; return False if none is."""
+        now = self._clock.monotonic()
+        key = self._queue.pop(now)
+        if key is not None:
+            kind, name = key
+            changes = Changes()
+            outcome = self._decide[kind](name, changes)
+            self._note(changes)
+            took = self._clock.monotonic() - now
+            self._queue.charge(key, took)
+            self._metrics.took(took)
+            if outcome is not None:
+                self._metrics.decided(outcome)
+        self._measure(now)
+        return key is not None
+
+    def _measure(self, now: float) -> None:
+        if now >= self._gauge_at:
+            self._gauge_at = now + _GAUGE_SECONDS
+            self._metrics.allocated(self._state.allocated_by_kind())
