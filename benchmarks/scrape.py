@@ -103,7 +103,7 @@ class _Waits:
     """Stands for the pods that wait."""
 
     def waiting(self) -> Iterator[tuple[str, str, float]]:
-        """See ``PodWaits``."""
+        """See ``WaitingPods``."""
         return ((f"team-{number % 40}/waits-{number}", "Unallocatable", 0.0) for number in range(WAITING))
 
 

@@ -7,11 +7,12 @@ contact            follows which kinds of objects are still kept up to date, and
 | decisions        makes the decision that comes first in the queue
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
-gangholds          holds nodes back for gangs
-| podsync          decides about one pod, and has that carried out
+podsync            decides about one pod, and has that carried out
 | fitchecks        answers the AdmissionChecks of Kueue
-fleetcopies        what claims hold, and a copy of the fleet for monitoring
-podwaits           the pods that wait: wakes them, and holds nodes back for them
+| fleetcopies      what claims hold, and a copy of the fleet for monitoring
+reasons            why pods wait: what is said of it, and when
+holds              the nodes that are held back for pods and gangs
+waiting            the pods that wait: parks and wakes them
 preempting         evicts pods for others, and keeps what is freed
 | protecting       keeps autoscalers from nodes where devices are held behind our gate
 | templatesync     has templates made that pods name on demand, and removed
@@ -21,7 +22,6 @@ turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 worker             the protocol of everything above that has work of its own
 | nodewishes       finds the pods that ask autoscalers for a node
-| helps            the change that helps pods which wait, by what they wait for
 | inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
 | spared           pods that are no victims for a while, because their eviction was refused

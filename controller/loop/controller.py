@@ -17,22 +17,25 @@ from controller.census import Snapshot
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import ClaimReading, Contact
-from controller.loop.decisions import Decisions
+from controller.loop.decisions import Decide, Decisions
 from controller.loop.fitchecks import FitChecks
 from controller.loop.fleetcopies import FleetCopies
 from controller.loop.gangsync import GangSync
+from controller.loop.holds import Holds
 from controller.loop.inuse import devices_in_use
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
-from controller.loop.podwaits import PodWaits
 from controller.loop.preempting import Preempting
 from controller.loop.protecting import Protecting
+from controller.loop.queue import Kind
 from controller.loop.quotauses import QuotaUses
+from controller.loop.reasons import Reasons
 from controller.loop.reflectors import ages_of, reflectors_of
 from controller.loop.shared import Shared
 from controller.loop.templatesync import TemplateSync
 from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
+from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Worker
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import Occupants, RefusalMemory
@@ -122,8 +125,8 @@ class Controller:
         self._workers = self._make_workers()
         self._metrics.count(
             lambda: self._queue.due(self._clock.monotonic()),
-            lambda: len(self._waits.pods),
-            lambda: self._waits.held_nodes,
+            lambda: len(self._waiting),
+            lambda: self._holds.count,
         )
 
     def _make_workers(self) -> Sequence[Worker]:
@@ -150,34 +153,34 @@ class Controller:
         )
         preempting = Preempting(shared, self._occupants)
         templates = TemplateSync(shared)
-        self._waits = waits = PodWaits(shared, preempting, self._identity)
-        pods = PodSync(shared, preempting, waits)
-        gangs = GangSync(shared, preempting, waits, pods)
-        claims = ClaimSync(shared, waits.reporter)
-        decisions = Decisions(
-            shared,
-            {
-                "pod": pods.sync,
-                "gang": gangs.sync,
-                "claim": claims.sync,
-                "wake": waits.look,
-                "template": templates.sync,
-            },
-            self._note,
-        )
+        self._waiting = waiting = WaitingPods(shared, preempting, held_from=lambda pod: self._holds.from_pod(pod))
+        self._holds = holds = Holds(shared, preempting, waiting)
+        reasons = Reasons(shared, waiting, holds, self._identity)
+        pods = PodSync(shared, preempting=preempting, waiting=waiting, holds=holds, reasons=reasons)
+        gangs = GangSync(shared, preempting=preempting, waiting=waiting, holds=holds, wishes=reasons.wishes, pods=pods)
+        claims = ClaimSync(shared, reasons.reporter)
+        decide: Mapping[Kind, Decide] = {
+            "pod": pods.sync,
+            "gang": gangs.sync,
+            "claim": claims.sync,
+            "wake": waiting.look,
+            "template": templates.sync,
+        }
         return (
             self._in_flight,
             Protecting(shared),
-            # These have their work done by the decisions after them.
+            # What these have to do is in the queue, until the decision about it.
             preempting,
             templates,
             pods,
             gangs,
             claims,
-            decisions,
-            FitChecks(shared, waits),
+            waiting,
+            holds,
+            Decisions(shared, decide, self._note),
+            FitChecks(shared, holds),
             # Words come last: to find them may cost more than all decisions that are due.
-            waits,
+            reasons,
             QuotaUses(shared),
         )
 
@@ -302,17 +305,17 @@ class Controller:
     @property
     def held_nodes(self) -> Collection[HeldNode]:
         """The holds of nodes for single pods."""
-        return self._waits.held
+        return self._holds.nodes.held
 
     @property
     def most_held(self) -> int:
         """Most nodes that may be held back for gangs at a time, and as many for single pods."""
-        return self._waits.most_held
+        return self._holds.most
 
     @property
     def held_domains(self) -> Collection[HeldDomain]:
         """The holds of nodes for gangs."""
-        return self._waits.domains.held
+        return self._holds.domains.held
 
     def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
         """Return the devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
@@ -323,7 +326,7 @@ class Controller:
         if not self._deciding:
             return None
         began = self._clock.monotonic()
-        snapshot = self._fleet_copies.snapshot(self._waits)
+        snapshot = self._fleet_copies.snapshot(self._waiting)
         self._metrics.copied_fleet(self._clock.monotonic() - began)
         return snapshot
 

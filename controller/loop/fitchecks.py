@@ -9,10 +9,10 @@ their turn. So the pause is asked for after the eviction: ``Retry`` without a pa
 evicted, ``Retry`` with one, and ``Pending`` when Kueue has noted when it tries again.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.loop.podwaits import PodWaits
+from controller.loop.holds import Holds
 from controller.loop.queue import KeyedQueue, RetryTimes
 from controller.loop.shared import Shared
 from controller.loop.worker import Worker
@@ -37,15 +37,15 @@ class FitChecks(Worker):
     """Answers Workloads, one at a time, and says of our AdmissionChecks that they are active.
 
     Args:
-        waits: the pods that wait, for which nodes may be held back.
+        holds: the nodes that are held back for pods and gangs that wait: no Workload is let go to them.
     """
 
-    def __init__(self, shared: Shared, waits: PodWaits):
+    def __init__(self, shared: Shared, holds: Holds):
         self._writes = shared.writes
         self._clock = shared.clock
         self._state = shared.state
         self._log = shared.log
-        self._waits = waits
+        self._holds = holds
         self._asking: KeyedQueue[tuple[Resource, str]] = KeyedQueue()
         """The Workloads, and those of our AdmissionChecks, that are looked at."""
         self._retries: RetryTimes[tuple[Resource, str]] = RetryTimes(changed=_AGAIN_SECONDS, unanswered=_AGAIN_SECONDS)
@@ -104,7 +104,7 @@ class FitChecks(Worker):
         if pausing := queued.pausing(workload):
             self._write_checks(workload, [(one, PENDING, one.message, None) for one in pausing])
         elif given_back := queued.given_back(workload):
-            answer = fits_now(self._state, workload, (), self._closed())
+            answer = fits_now(self._state, workload, (), self._holds.closed)
             if isinstance(answer, DoesNotFit):
                 why = f"{PAUSED}{answer.why}"
                 self._write_checks(workload, [(one, RETRY, why, _pause(one.retries)) for one in given_back])
@@ -112,7 +112,7 @@ class FitChecks(Worker):
             self._judge(workload, workload.in_state(PENDING, queued.checks))
 
     def _judge(self, workload: QueuedWorkload, checks: Sequence[CheckState]) -> None:
-        match fits_now(self._state, workload, self._ahead(), self._closed()):
+        match fits_now(self._state, workload, self._ahead(), self._holds.closed):
             case NotDecided(why, after):
                 self._log.info("workload not answered yet", workload=workload.key, reason=why)
                 self._look_at(KUEUE_WORKLOADS, [workload.key], after)
@@ -123,11 +123,6 @@ class FitChecks(Worker):
             case DoesNotFit(why):
                 self._log.info("workload answered", workload=workload.key, answer=RETRY, reason=why)
                 self._write_checks(workload, [(one, RETRY, why, None) for one in checks])
-
-    def _closed(self) -> Collection[str]:
-        """Return the nodes that are held back for pods and gangs that wait."""
-        waits = self._waits
-        return {one.node for one in waits.held} | {node for one in waits.domains.held for node in one.nodes}
 
     def _ahead(self) -> list[QueuedWorkload]:
         """Return the Workloads that were let go so short a time ago that their pods may have no devices yet."""

@@ -14,7 +14,7 @@ from driver.clock import Clock
 
 
 class WaitSource(Protocol):
-    """The pods that wait (``PodWaits``)."""
+    """The pods that wait (``WaitingPods``)."""
 
     def waiting(self) -> Iterator[tuple[str, str, float]]:
         """Yield the key of each, what it waits for, and since when it does (monotonic seconds)."""

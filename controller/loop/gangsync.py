@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
-from controller.loop.gangholds import GangHolds
+from controller.loop.holds import GangHolds, Holds
 from controller.loop.metrics import DecisionOutcome
+from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
-from controller.loop.podwaits import PodWaits
 from controller.loop.preempting import Preempting
 from controller.loop.shared import Shared
+from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Worker
 from controller.reconcile import (
     ANY_NODE,
@@ -41,16 +42,25 @@ second.
 class GangSync(Worker):
     """Syncs gangs, one decision at a time; each member's decision is carried out as for any pod."""
 
-    def __init__(self, shared: Shared, preempting: Preempting, waits: PodWaits, pods: PodSync):
+    def __init__(
+        self,
+        shared: Shared,
+        *,
+        preempting: Preempting,
+        waiting: WaitingPods,
+        holds: Holds,
+        wishes: NodeWishes,
+        pods: PodSync,
+    ):
         self._state = shared.state
         self._queue = shared.queue
         self._clock = shared.clock
         self._max_wait = shared.settings.max_retry_seconds
-        self._wishes = waits.wishes
+        self._wishes = wishes
         self._preempting = preempting
-        self._waits = waits
+        self._waiting = waiting
+        self._holds = GangHolds(shared, holds)
         self._pods = pods
-        self._holds = GangHolds(shared, waits)
         self._memory = Memory()
         self._unfinished: dict[str, Unfinished] = {}
         """Searches that were not finished since members were placed last, by gang.
@@ -91,7 +101,7 @@ class GangSync(Worker):
             changes.add(freed)
             return DecisionOutcome.GANG_GONE
         self._queue.decided(key)
-        restrictions = self._waits.restrictions_of_gang(key)
+        restrictions = self._holds.restrictions(key)
         decision = self._decide_or_make_room(gang, restrictions)
         if not _is_pause(decision):
             others = [pod.key for pod in pods if not isinstance(decision.members.get(pod.key), MakeRoom)]
@@ -183,7 +193,7 @@ class GangSync(Worker):
             pod, wish = self._state.pods[name], wishes.get(name, "")
             self._pods.carry_out_decision(pod, one, changes, event=event, wish=wish)
         for answer in decision.lacking:
-            self._waits.wait_in_gang(answer)
+            self._waiting.wait_for_node(answer)
 
     def _try_again(self, key: str, decision: GangDecision) -> None:
         after = decision.after

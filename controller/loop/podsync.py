@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from controller.loop.holds import Holds
 from controller.loop.metrics import DecisionOutcome
-from controller.loop.podwaits import PodWaits
 from controller.loop.preempting import Preempting
+from controller.loop.reasons import Reasons
 from controller.loop.shared import Shared
 from controller.loop.turns import objects_of
+from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Worker
 from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.reconcile import (
@@ -21,6 +23,7 @@ from controller.reconcile import (
     Idle,
     LetGo,
     MakeRoom,
+    NodeRestrictions,
     PlacementHistory,
     PlacePod,
     Reason,
@@ -34,6 +37,7 @@ from controller.reconcile import (
     wait_for_ends,
 )
 from controller.state import Changes, PodView
+from controller.waiting import NodesBeingRetried
 from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.sequences import (
     admit_steps,
@@ -89,19 +93,22 @@ class _RetryState:
 class PodSync(Worker):
     """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    def __init__(self, shared: Shared, preempting: Preempting, waits: PodWaits):
+    def __init__(self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reasons: Reasons):
         self._state = shared.state
         self._queue = shared.queue
         self._in_flight = shared.in_flight
-        self._reporter = waits.reporter
         self._memory = shared.memory
         self._clock = shared.clock
         self._metrics = shared.metrics
         self._log = shared.log
         self._max_wait = shared.settings.max_retry_seconds
         self._preempting = preempting
-        self._waits = waits
+        self._waiting = waiting
+        self._holds = holds
+        self._reasons = reasons
+        self._reporter = reasons.reporter
         self._retries: dict[str, _RetryState] = {}
+        self._retried_nodes = NodesBeingRetried()
 
     def restore(self) -> None:
         """Look at all pods that ask for devices."""
@@ -129,7 +136,7 @@ class PodSync(Worker):
         if pod is None:
             self._retries.pop(key, None)
             self._preempting.end(key, changes)
-            self._waits.settle(key)
+            self._settle(key)
             return DecisionOutcome.POD_GONE
         if gang := self._state.gangs.of(key):
             self._queue.add_changed(gang, self._clock.monotonic())
@@ -145,7 +152,8 @@ class PodSync(Worker):
 
     def _decide(self, pod: PodView) -> Decision:
         now, history = self._clock.monotonic(), self.history_of(pod.key)
-        context = DecisionContext(self._waits.restrictions(pod), self._memory, self._max_wait)
+        restrictions = NodeRestrictions(self._holds.from_pod(pod), retried=self._retried_nodes.of_others(pod.key))
+        context = DecisionContext(restrictions, self._memory, self._max_wait)
         # What others were refused is no answer for a pod that sees more room than they do.
         restrictions = self._preempting.restrict(context.restrictions, [pod.key])
         with_rooms = replace(context, restrictions=restrictions, memory=NO_MEMORY)
@@ -192,20 +200,57 @@ class PodSync(Worker):
         if retry is None or retry.uid != pod.uid:
             retry = self._retries[pod.key] = _RetryState(pod.uid)
         if isinstance(decision, Unallocatable):
-            return self._waits.wait_for_node(pod, decision)
+            return self._wait_for_node(pod, decision)
         if isinstance(decision, Wait):
             retry.history = retry.history.after(decision, self._clock.monotonic())
-            return self._waits.wait(pod, decision, event=event, wish=wish)
+            return self._wait(pod, decision, event, wish)
         retry.event = event
-        self._waits.end(pod.key, placed=isinstance(decision, PlacePod))
+        self._end_wait(pod.key, placed=isinstance(decision, PlacePod))
         if isinstance(decision, Idle):
             if decision.after is not None:
                 self._queue.add(("pod", pod.key), self._clock.monotonic() + decision.after)
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
-                self._waits.settle(pod.key)
+                self._settle(pod.key)
             return DecisionOutcome.POD_IDLE
         return self._carry_out(pod, retry, decision, changes)
+
+    # Waiting
+
+    def _wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
+        """Let the pod wait until a node can take it. The reasons are costly to find, so they are found later."""
+        self._memory.remember(answer, self._state.nodes.generation)
+        self._waiting.wait_for_node(answer)
+        if answer.after is not None:
+            self._queue.add(("pod", pod.key), self._clock.monotonic() + answer.after)
+        self._reasons.explain_later(pod)
+        self._holds.hold_node(pod, answer)
+        return answer.reason
+
+    def _wait(self, pod: PodView, wait: Wait, event: bool, wish: str) -> Reason:
+        """Let the pod wait for something else than a node of its own."""
+        if wait.after is not None:
+            self._queue.add(("pod", pod.key), self._clock.monotonic() + wait.after)
+        if wait.report:
+            self._holds.end_node(pod.key)
+            self._waiting.wait(pod, wait)
+            self._reasons.report(pod, wait, event=event, wish=wish or wait.unschedulable)
+        else:
+            self._end_wait(pod.key)
+            if wait.reason is not Reason.EVALUATING:
+                self._reporter.set_wish(pod, "")
+        return wait.reason
+
+    def _end_wait(self, key: str, *, placed: bool = False) -> None:
+        self._reasons.end(key)
+        self._waiting.end(key)
+        self._holds.end(key, placed=placed)
+
+    def _settle(self, key: str) -> None:
+        """Forget that the pod waited, which is bound, has ended or is gone."""
+        self._end_wait(key)
+        self._reasons.settle(key)
+        self._retried_nodes.settled(key)
 
     # Carrying out
 
@@ -213,7 +258,7 @@ class PodSync(Worker):
         self, pod: PodView, retry: _RetryState, decision: Written, changes: Changes
     ) -> DecisionOutcome | None:
         if isinstance(decision, PlacePod) and decision.allocations:
-            self._waits.retried.placed(pod.key, decision.shape, decision.node)
+            self._retried_nodes.placed(pod.key, decision.shape, decision.node)
             self._preempting.look_again([decision.node], but=pod.key)
         if isinstance(decision, MakeRoom):
             self._preempting.keep(pod, decision, changes)
@@ -365,7 +410,7 @@ class PodSync(Worker):
             case TakeBack(_, node, message):
                 self._log.warning("allocation taken back", pod=key, node=node, reason=message)
                 if decision.unschedulable:
-                    self._waits.retried.refused(key)
+                    self._retried_nodes.refused(key)
                 # A refused write is reported as the reason why the pod waits.
                 if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
                     self._reporter.report_taken_back(pod, node, message)

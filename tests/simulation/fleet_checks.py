@@ -17,7 +17,7 @@ class _Nobody:
     """Stands for the pods that wait: these are checked elsewhere."""
 
     def waiting(self) -> Iterator[tuple[str, str, float]]:
-        """See ``PodWaits``."""
+        """See ``WaitingPods``."""
         return iter(())
 
 

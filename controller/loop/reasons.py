@@ -1,0 +1,173 @@
+"""The reasons why pods wait: which are found, and when they are said."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from controller.loop.holds import Holds
+from controller.loop.nodewishes import NodeWishes
+from controller.loop.shared import Shared
+from controller.loop.waiting import WaitingPods
+from controller.loop.worker import Worker
+from controller.quotas import Quota
+from controller.reconcile import Reason, Unallocatable, Wait
+from controller.reporting import Explanations, Reporter
+from controller.state import Changes, PodView, UnreadableObject
+from controller.writing import WriteResult
+from driver.kube.api import Conflict
+
+_REPORT_AGAIN_SECONDS: Final = 10.0
+_CHANGED_SECONDS: Final = 1.0  # by then, the watch has most likely told of the change that a report met
+_MOST_REPORTED: Final = 100
+"""Most unreadable objects, or quotas, that are reported on the object at once; metrics count all."""
+
+
+class Reasons(Worker):
+    """What is said about pods that wait, and about objects that cannot be understood.
+
+    To find why no node takes a pod may cost more than all decisions that are due. So it is done when none is, and
+    namespaces take turns.
+
+    Attributes:
+        reporter: writes conditions and Events; its author is this.
+        wishes: the pods that ask autoscalers for a node.
+    """
+
+    def __init__(self, shared: Shared, waiting: WaitingPods, holds: Holds, identity: str):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._memory = shared.memory
+        self._clock = shared.clock
+        self._log = shared.log
+        self._waiting = waiting
+        self._holds = holds
+        self.reporter = Reporter(shared.writes, shared.clock, shared.state, shared.log, author=self, identity=identity)
+        self.wishes = NodeWishes(shared.state, shared.settings.autoscaling)
+        self._look_for_wishes = False
+        """True if anything may have changed since the pods that ask for a node were looked at."""
+        self._wishes_as_of: object = None
+        """``_version_of_wishes`` then."""
+        self._explanations = Explanations()
+        self._unexplained: dict[str, dict[str, None]] = {}
+        """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
+        self._reported_at: dict[str, int] = {}
+        """``Nodes.generation`` for which the words were found, by pod."""
+
+    def restore(self) -> None:
+        """Report what cannot be understood."""
+        self._report_faults(self._state.unreadable.of(), [*self._state.quotas.invalid])
+        self._look_for_wishes = self.wishes.enabled
+
+    def note(self, changes: Changes) -> None:
+        """Report what cannot be understood; whoever asks for a node is looked at again."""
+        self._report_faults(changes.unreadable, changes.invalid_quotas)
+        self._look_for_wishes = self.wishes.enabled
+
+    def _report_faults(self, unreadable: Sequence[UnreadableObject], quotas: Sequence[Quota]) -> None:
+        for found in unreadable[:_MOST_REPORTED]:
+            self.reporter.report_unreadable(found)
+        for quota in quotas[:_MOST_REPORTED]:
+            self.reporter.report_invalid_quota(quota)
+
+    def next_due(self) -> float | None:
+        """As ``Worker.next_due``."""
+        return self._clock.monotonic() if self._unexplained or self._look_for_wishes else self.reporter.next_due()
+
+    def work(self) -> bool:
+        """Explain to one more pod why it waits, or repeat an Event; return False if nothing is due."""
+        return self._explain_next() or self.reporter.remind()
+
+    def written(self, result: WriteResult, _: Changes) -> None:
+        """Take in the result of a report. If it was not written, the pod is looked at once more."""
+        if self.reporter.on_result(result):
+            return
+        key, error = result.sequence.subject[1], result.error
+        self._log.warning("condition or event not written", object=key, error=str(error))
+        self.reporter.forget(key)
+        if key in self._waiting:
+            # If the pod was another one by then, the watch tells of it soon.
+            pause = _CHANGED_SECONDS if isinstance(error, Conflict) else _REPORT_AGAIN_SECONDS
+            self._queue.add(("pod", key), self._clock.monotonic() + pause)
+
+    # What is said
+
+    def report(self, pod: PodView, wait: Wait, *, event: bool, wish: str) -> None:
+        """Report why the pod waits; arguments as of ``Reporter.report_wait``."""
+        reword = self.reporter.report_wait(pod, wait, event=event, wish=wish)
+        if reword is not None:
+            self._queue.add(("pod", pod.key), reword)
+
+    def explain_later(self, pod: PodView) -> None:
+        """Report why no node takes the pod, which waits for one, when nothing is to be decided."""
+        self._unexplained.setdefault(pod.namespace, {})[pod.key] = None
+
+    def end(self, pod: str) -> None:
+        """Say nothing more about the wait of the pod (key)."""
+        self.reporter.stop_reminding(pod)
+        self._reported_at.pop(pod, None)
+        namespace = pod.partition("/")[0]
+        pods = self._unexplained.get(namespace, {})
+        pods.pop(pod, None)
+        if not pods:
+            self._unexplained.pop(namespace, None)
+
+    def settle(self, pod: str) -> None:
+        """Forget the pod, which is bound, has ended or is gone."""
+        self.reporter.forget(pod)
+        self.reporter.end_wish(pod)
+
+    def _explain_next(self) -> bool:
+        """Report to one more pod why no node takes it, or go on finding that; return False if there is no such pod."""
+        if self._look_for_wishes and not self._unexplained:
+            self._look_for_wishes, before, self._wishes_as_of = False, self._wishes_as_of, self._version_of_wishes
+            if self._wishes_as_of != before:
+                self._look_again()
+        if not self._unexplained:
+            return False
+        namespace, key = next((name, next(iter(pods))) for name, pods in self._unexplained.items())
+        answer, pod = self._waiting.answer(key), self._state.pods.get(key)
+        if pod is None or answer is None or self._explain(pod, answer, self._clock.monotonic()):
+            others = self._unexplained.pop(namespace)
+            del others[key]
+            if others:
+                self._unexplained[namespace] = others
+        return True
+
+    @property
+    def _version_of_wishes(self) -> object:
+        # Nobody asks for a new node who could use one that is held back no longer.
+        return self.wishes.version, self._holds.ended
+
+    def _look_again(self) -> None:
+        """Look at all pods that wait for a node again: others may ask for one, because nodes or devices changed."""
+        for key, _, _ in self._waiting.waiting():
+            if self._waiting.answer(key) is None:
+                continue
+            if gang := self._state.gangs.of(key):
+                self._queue.add(("gang", gang), self._clock.monotonic())
+            else:
+                self._unexplained.setdefault(key.partition("/")[0], {})[key] = None
+
+    def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
+        """Report why no node takes the pod, if that is news; return False if finding that takes further turns."""
+        generation, reported_at = self._state.nodes.generation, self._reported_at.get(pod.key)
+        shown = next(
+            (reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self.reporter.shows(pod, reason)), None
+        )
+        if shown and (reword := self.reporter.reword_at(pod, shown)) is not None and now < reword:
+            self.reporter.keep_said(pod, shown)
+            self.reporter.set_wish(pod, self._wish_of(pod, answer))
+            if reported_at != generation:
+                self._queue.add(("pod", pod.key), reword)
+            return True
+        found = self._explanations.wait(self._state, answer, self._memory, now)
+        if found is None:
+            return False
+        wait, self._reported_at[pod.key] = found
+        self.reporter.report_wait(pod, wait, wish=self._wish_of(pod, answer))
+        if found[1] != generation and (reword := self.reporter.reword_at(pod, wait.reason)) is not None:
+            self._queue.add(("pod", pod.key), reword)
+        return True
+
+    def _wish_of(self, pod: PodView, answer: Unallocatable) -> str:
+        return self.wishes.of(answer, partial(self._holds.from_pod, pod))
