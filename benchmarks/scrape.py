@@ -21,9 +21,8 @@ from benchmarks.allocation.table import lines
 from benchmarks.fleet import models, node, node_name, slices
 from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
-from controller.census import Detail, Snapshot, exposition
+from controller.census import Detail, FleetCopies, Snapshot, exposition
 from controller.fleetseries import FleetSeries
-from controller.loop.fleetcopies import FleetCopies
 from controller.state import Changes, State
 from driver.clock import SystemClock
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object, Resource
@@ -88,8 +87,8 @@ class World:
                 self._put(resource, obj)
         for resource in self.state.resources:
             self.state.apply(Synced(resource, frozenset(self._keys.get(resource, ())), str(self._version)))
-        self.view = FleetCopies(self.state, SystemClock(), shown=True)
-        self.view.note(Changes())
+        self.view = FleetCopies(self.state, shown=True)
+        self.view.note(Changes(), now=0)
         self.fleet.index()
 
     def _put(self, resource: Resource, obj: Object) -> None:
@@ -99,12 +98,9 @@ class World:
         self._keys.setdefault(resource, []).append(object_key(obj))
 
 
-class _Waits:
-    """Stands for the pods that wait."""
-
-    def waiting(self) -> Iterator[tuple[str, str, float]]:
-        """See ``WaitingPods``."""
-        return ((f"team-{number % 40}/waits-{number}", "Unallocatable", 0.0) for number in range(WAITING))
+def _waiting() -> Iterator[tuple[str, str, float]]:
+    """The pods that wait."""
+    return ((f"team-{number % 40}/waits-{number}", "Unallocatable", 0.0) for number in range(WAITING))
 
 
 def _work(number: int) -> Iterator[tuple[Resource, Object]]:
@@ -173,7 +169,7 @@ class _Deciding:
 
         def reply() -> None:
             began = time.thread_time()
-            found.append(world.view.snapshot(_Waits()))
+            found.append(world.view.snapshot(_waiting(), time.monotonic()))
             self.copied = max(self.copied, time.thread_time() - began)
             done.set()
 

@@ -9,10 +9,10 @@ election      leader election with one Lease
 | policies    checks that the admission policies are in force
 | reconcile   decides about one pod, gang or claim
 | waiting     the pods that wait, and the order in which they are served
+| census      what the fleet has, who holds it and who waits, for monitoring
 | settings    reads the part of the settings that decisions depend on
 state         the state of the cluster, indexed
 | preemption  which pods have to go so that a pod of higher priority has a place
-| census      what the fleet has, who holds it and who waits, for monitoring
 gangs         pods that start together, in one domain of the topology
 placement     a plan: the node of each pod of a group
 allocation    devices of a node for claims, or the reasons why not

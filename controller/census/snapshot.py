@@ -1,14 +1,18 @@
-"""A copy of what is counted. Pure."""
+"""A copy of what is counted, made in the thread that decides. Pure.
 
-from collections.abc import Collection, Mapping, Sequence
+So a snapshot is of one moment. It copies references only: some milliseconds for 40,000 cards.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.allocation import PublishedPool
 from controller.census.card_seconds import CountedUse
-from controller.census.holdings import CountedHolding
+from controller.census.holdings import CountedHolding, Holdings
 from controller.gangs import Membership
 from controller.quotas import QuotaUse
+from controller.state import Changes, State
 
 
 class CountedPod(NamedTuple):
@@ -47,3 +51,65 @@ class Snapshot:
     members: Mapping[str, Membership] = field(default_factory=dict)
     placed: Mapping[str, str] = field(default_factory=dict)
     quotas: Sequence[QuotaUse] = ()
+
+
+class FleetCopies:
+    """Follows what claims hold, and copies what is known of the fleet. Times are monotonic seconds.
+
+    Args:
+        shown: whether anybody is shown it; if not, nothing is followed.
+        with_quotas: whether the quotas of namespaces are copied, too.
+    """
+
+    def __init__(self, state: State, *, shown: bool, with_quotas: bool = False):
+        self._state = state
+        self._shown = shown
+        self._with_quotas = with_quotas
+        self._holdings = Holdings(state.names, state.devices.published_and_part)
+        self._complete = False
+        """True if all claims were noted once. Before, their devices may not have been listed yet."""
+
+    def note(self, changes: Changes, now: float, *, listed: bool = False) -> None:
+        """Take in the claims that have changed, once everything has been listed, or ``listed`` says so."""
+        if not (self._shown and (listed or self._state.complete)):
+            return
+        claims = self._state.claims
+        for key in changes.claims if self._complete else (*claims, *changes.claims):
+            record = claims.get(key)
+            self._holdings.note(key, record.claim if record else None, now)
+        self._complete = True
+
+    def begin(self, now: float) -> None:
+        """Begin the counters anew, because those of another leader have counted until now, and look at all claims."""
+        self._holdings.seconds.restart(now)
+        self._complete = False
+        self.note(Changes(), now)
+
+    def snapshot(self, waiting: Iterable[tuple[str, str, float]], now: float) -> Snapshot:
+        """Return a copy of what is counted.
+
+        Args:
+            waiting: the pods that wait (keys), each with what it waits for and since when it does.
+        """
+        state = self._state
+        return Snapshot(
+            pools=state.devices.published_pools(state.names.driver),
+            open=state.nodes.open_nodes(),
+            holdings=self._holdings.copy(),
+            card_seconds=self._holdings.seconds.totals(now),
+            waiting=tuple(self._counted(*one, now) for one in waiting),
+            members=state.gangs.memberships(),
+            placed=state.nodes.placements(),
+            quotas=tuple(self._quotas()),
+        )
+
+    def _quotas(self) -> Iterator[QuotaUse]:
+        ledger = self._state.quotas
+        for namespace in ledger.namespaces if self._with_quotas else ():
+            yield from ledger.uses(namespace)
+
+    def _counted(self, key: str, reason: str, since: float, now: float) -> CountedPod:
+        pod = self._state.pods.get(key)
+        said = pod.allocated if pod is not None else None
+        told = said.since if said and said.status == "False" else ""
+        return CountedPod(key.partition("/")[0], reason, told, now - since)

@@ -3,13 +3,12 @@
 It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions.
 
 controller         the list of workers, and one step at a time
-contact            follows which kinds of objects are still kept up to date, and reads claims once more at a start
+contact            reads every kind of object that decisions need, and follows whether it is up to date
 | decisions        makes the decision that comes first in the queue
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
 podsync            decides about one pod, and has that carried out
 | fitchecks        answers the AdmissionChecks of Kueue
-| fleetcopies      what claims hold, and a copy of the fleet for monitoring
 reasons            why pods wait: what is said of it, and when
 holds              the nodes that are held back for pods and gangs
 waiting            the pods that wait: parks and wakes them
@@ -21,13 +20,9 @@ shared             the objects that all workers use
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
 worker             the protocol of everything above that has work of its own
-| nodewishes       finds the pods that ask autoscalers for a node
-| inuse            the devices of ours that are in use, and by whom
 | metrics          the controller's metrics
 | spared           pods that are no victims for a while, because their eviction was refused
-| reflectors       reads every kind of object that decisions need
 | queue            keys with due times, and when a write that failed is made again
-| timeline         time stamps of objects, on the clock of this program
 """
 
 from controller.loop.controller import Controller, Ports

@@ -13,16 +13,14 @@ from typing import Final
 
 from controller.allocation import DeviceUse, Fleet
 from controller.allocation.metering import TURN_STEPS
-from controller.census import Snapshot
+from controller.census import FleetCopies, Snapshot
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
-from controller.loop.contact import ClaimReading, Contact
+from controller.loop.contact import ClaimReading, Contact, ages_of, reflectors_of
 from controller.loop.decisions import Decide, Decisions
 from controller.loop.fitchecks import FitChecks
-from controller.loop.fleetcopies import FleetCopies
 from controller.loop.gangsync import GangSync
 from controller.loop.holds import Holds
-from controller.loop.inuse import devices_in_use
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.preempting import Preempting
@@ -30,17 +28,15 @@ from controller.loop.protecting import Protecting
 from controller.loop.queue import Kind
 from controller.loop.quotauses import QuotaUses
 from controller.loop.reasons import Reasons
-from controller.loop.reflectors import ages_of, reflectors_of
 from controller.loop.shared import Shared
 from controller.loop.templatesync import TemplateSync
-from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Worker
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import Occupants, RefusalMemory
 from controller.settings import decision_settings
-from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta, Timeline
 from controller.waiting import HeldDomain, HeldNode
 from controller.writing import WriteResult, Writes, WritesOfTerm
 from driver.clock import Clock
@@ -101,7 +97,7 @@ class Controller:
             self._fleet,
             settings.names,
             decision_settings(settings.controller),
-            at=Timeline(ports.clock).at,
+            at=Timeline(ports.clock.now, ports.clock.monotonic).at,
             now=ports.clock.monotonic,
         )
         self._occupants = Occupants(self._state, follow=settings.controller.preemption.enabled)
@@ -109,7 +105,6 @@ class Controller:
             self._state.follow_queues()
         self._fleet_copies = FleetCopies(
             self._state,
-            ports.clock,
             shown=settings.controller.fleet_metrics != "none",
             with_quotas="hami" in settings.controller.peer_metrics,
         )
@@ -204,7 +199,7 @@ class Controller:
         if self._deciding or not (self._reading.done and self._state.complete):
             return
         self._deciding = True
-        self._fleet_copies.begin()
+        self._fleet_copies.begin(self._clock.monotonic())
         for worker in self._workers:
             worker.restore()
 
@@ -238,7 +233,7 @@ class Controller:
 
     def _note(self, changes: Changes) -> None:
         """Have everybody take in what has changed."""
-        self._fleet_copies.note(changes)
+        self._fleet_copies.note(changes, self._clock.monotonic())
         for found in changes.unreadable:
             if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
                 self._log.error(
@@ -326,10 +321,10 @@ class Controller:
         if not self._deciding:
             return None
         began = self._clock.monotonic()
-        snapshot = self._fleet_copies.snapshot(self._waiting)
+        snapshot = self._fleet_copies.snapshot(self._waiting.waiting(), began)
         self._metrics.copied_fleet(self._clock.monotonic() - began)
         return snapshot
 
     def in_use(self) -> dict[str, str]:
-        """Return the devices of ours in use, and who holds them, as ``devices_in_use``."""
-        return devices_in_use(self._state)
+        """Return the devices of ours in use, and who holds them: ``State.devices_in_use()``."""
+        return self._state.devices_in_use()

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
 from controller.loop.holds import GangHolds, Holds
 from controller.loop.metrics import DecisionOutcome
-from controller.loop.nodewishes import NodeWishes
 from controller.loop.podsync import PodSync
 from controller.loop.preempting import Preempting
 from controller.loop.shared import Shared
@@ -19,6 +18,7 @@ from controller.reconcile import (
     KnownGang,
     MakeRoom,
     NodeRestrictions,
+    NodeWishes,
     Reason,
     TakeBack,
     Wait,

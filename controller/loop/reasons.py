@@ -5,12 +5,11 @@ from functools import partial
 from typing import Final
 
 from controller.loop.holds import Holds
-from controller.loop.nodewishes import NodeWishes
 from controller.loop.shared import Shared
 from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Worker
 from controller.quotas import Quota
-from controller.reconcile import Reason, Unallocatable, Wait
+from controller.reconcile import NodeWishes, Reason, Unallocatable, Wait
 from controller.reporting import Explanations, Reporter
 from controller.state import Changes, PodView, UnreadableObject
 from controller.writing import WriteResult
@@ -42,7 +41,8 @@ class Reasons(Worker):
         self._waiting = waiting
         self._holds = holds
         self.reporter = Reporter(shared.writes, shared.clock, shared.state, shared.log, author=self, identity=identity)
-        self.wishes = NodeWishes(shared.state, shared.settings.autoscaling)
+        asking = shared.settings.autoscaling
+        self.wishes = NodeWishes(shared.state, enabled=asking.enabled, unknown_kinds=asking.unknown_kinds)
         self._look_for_wishes = False
         """True if anything may have changed since the pods that ask for a node were looked at."""
         self._wishes_as_of: object = None

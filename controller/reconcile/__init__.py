@@ -78,7 +78,7 @@ from controller.reconcile.makingroom import (
     wait_for_ends,
 )
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
-from controller.reconcile.newnodes import NewNodes, wish_of, wishes_of_gang
+from controller.reconcile.newnodes import NewNodes, NodeWishes, wish_of
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
 from controller.reconcile.occupancy import VictimLimits, occupancy_of, overdue_at
 from controller.reconcile.occupants import Occupants
@@ -150,6 +150,7 @@ __all__ = [
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",
+    "NodeWishes",
     "NotDecided",
     "Occupants",
     "PlacePod",
@@ -208,5 +209,4 @@ __all__ = [
     "wait_for_ends",
     "wait_for_template",
     "wish_of",
-    "wishes_of_gang",
 ]

@@ -159,6 +159,61 @@ class NewNodes:
         return _Helper("", ()) if self._unknown_kinds and not answer.faults and not published else None
 
 
+class NodeWishes:
+    """The wishes of pods, by the new nodes that there could be now.
+
+    What a new node would take is found anew when a node or a pool has changed, or what holds for all nodes, such as a
+    class.
+
+    Args:
+        enabled: whether pods may ask for nodes at all.
+        unknown_kinds: as of ``NewNodes``.
+    """
+
+    def __init__(self, state: State, *, enabled: bool, unknown_kinds: bool):
+        self._state = state
+        self._unknown_kinds = unknown_kinds
+        self._new_nodes: tuple[Hashable, NewNodes] | None = None
+        self.enabled = enabled
+
+    def of(self, answer: Unallocatable, held: Callable[[], Mapping[str, str]]) -> str:
+        """Return the wish of a pod for which this was decided; "" if it has none.
+
+        Args:
+            held: returns the nodes that are held back from the pod now, which the answer may not know.
+        """
+        if not self.enabled:
+            return ""
+        return wish_of(self._state, self._known(), replace(answer, held={**answer.held, **held()}))
+
+    def of_gang(self, gang: KnownGang, decision: GangDecision, fits_unheld: Callable[[], bool]) -> Mapping[str, str]:
+        """Return the wishes of the members of a gang for which this was decided, by pod.
+
+        Args:
+            fits_unheld: returns whether the gang would have its places if no nodes were held back.
+        """
+        if not self.enabled:
+            return {}
+        return _wishes_of_gang(self._state, self._known(), gang, decision, fits_unheld)
+
+    @property
+    def version(self) -> object:
+        """A version that changes whenever another pod may ask for a node because of others than itself."""
+        quotas = self._state.quotas
+        return self._kinds_version, [quotas.uses(namespace) for namespace in quotas.namespaces]
+
+    @property
+    def _kinds_version(self) -> Hashable:
+        nodes = self._state.nodes
+        return nodes.described, nodes.common_version, self._state.devices.published
+
+    def _known(self) -> NewNodes:
+        version = self._kinds_version
+        if self._new_nodes is None or self._new_nodes[0] != version:
+            self._new_nodes = version, NewNodes(self._state, unknown_kinds=self._unknown_kinds)
+        return self._new_nodes[1]
+
+
 def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
     """Return the wish of a pod for which this was decided; "" if it has none."""
     pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
@@ -170,7 +225,7 @@ def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
     return _message(found.like, records)
 
 
-def wishes_of_gang(
+def _wishes_of_gang(
     state: State, new_nodes: NewNodes, gang: KnownGang, decision: GangDecision, fits_unheld: Callable[[], bool]
 ) -> Mapping[str, str]:
     """Return the wishes of the members of a gang that could not start, by pod: those of all that wait, or none.

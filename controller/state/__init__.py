@@ -29,7 +29,7 @@ podview        the part of a pod that decisions depend on
 | changes      collects what has to be looked at again after a change
 | revisions    counts the changes of each node by others than this controller
 | settings     the part of the controller's settings that decisions depend on
-| times        reads time stamps of objects
+| times        time stamps of objects, and on the clock of this program
 unreadable     the objects that cannot be decoded
 """
 
@@ -59,7 +59,7 @@ from controller.state.rooms import KeptRoom
 from controller.state.settings import DecisionSettings
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.templates import is_made_on_demand, template_from
-from controller.state.times import NEVER, epoch_seconds
+from controller.state.times import NEVER, Timeline, epoch_seconds
 from controller.state.unreadable import UnreadableObject
 
 __all__ = [
@@ -100,6 +100,7 @@ __all__ = [
     "Revision",
     "State",
     "StateDelta",
+    "Timeline",
     "Touched",
     "UnreadableObject",
     "ending_protection",

@@ -405,6 +405,22 @@ class State:
         """Return whether the claim's allocation contains a device of our driver."""
         return holds_devices_of(claim, self.names.driver)
 
+    def devices_in_use(self) -> dict[str, str]:
+        """Return ``pool/device/shareID`` of every device of ours in use, with the key of the claim that holds it.
+
+        A holder that no known claim confirms appears by its uid, without shareID.
+        """
+        driver, snapshot = self.names.driver, self.devices.usage_snapshot()
+        held = {(device, uid) for device, use in snapshot.items() if device.driver == driver for uid in use.holders}
+        unconfirmed, devices = set(held), {}
+        for record in self.claims.values():
+            for result in record.claim.allocation.results if record.claim.allocation else ():
+                holding = (result.device, record.claim.uid)
+                if holding in held or (result.admin_access and result.device.driver == driver):
+                    devices[f"{result.device.pool}/{result.device.device}/{result.share_id}"] = record.claim.key
+                    unconfirmed.discard(holding)
+        return devices | {f"{device.pool}/{device.device}/": uid for device, uid in unconfirmed}
+
     def allocated_by_kind(self) -> Mapping[str, int]:
         """Return the number of allocations of our devices, by the devices' ``kind``."""
         allocations = (record.claim.allocation for record in self.claims.values())

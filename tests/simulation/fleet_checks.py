@@ -4,21 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import CARD
-from controller.census import CountedHolding, CountedUse, Detail, KnownCards, Snapshot, count, exposition
+from controller.census import CountedHolding, CountedUse, Detail, FleetCopies, KnownCards, Snapshot, count, exposition
 from controller.loop import Controller
-from controller.loop.fleetcopies import FleetCopies
 from controller.state import Changes, State
 from driver.device_facts import card_of
 from driver.model import DeviceId
-from tests.simulation.clock import VirtualClock
-
-
-class _Nobody:
-    """Stands for the pods that wait: these are checked elsewhere."""
-
-    def waiting(self) -> Iterator[tuple[str, str, float]]:
-        """See ``WaitingPods``."""
-        return iter(())
 
 
 def fleet_differences(controller: Controller, restarted: State) -> Iterator[str]:
@@ -26,9 +16,10 @@ def fleet_differences(controller: Controller, restarted: State) -> Iterator[str]
     shown = controller.fleet_snapshot()
     if shown is None:
         return
-    view = FleetCopies(restarted, VirtualClock(), shown=True)
-    view.note(Changes(claims=dict.fromkeys(restarted.claims)), listed=True)
-    right = view.snapshot(_Nobody())
+    view = FleetCopies(restarted, shown=True)
+    view.note(Changes(claims=dict.fromkeys(restarted.claims)), now=0, listed=True)
+    # The pods that wait are checked elsewhere.
+    right = view.snapshot((), now=0)
     known = _published(shown, restarted)
     if known != (expected := _published(right, restarted)):
         keys = [key for key in {**known, **expected} if known.get(key) != expected.get(key)]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.loop.timeline import Timeline
 from controller.reconcile import ORPHAN_SECONDS
+from controller.state import Timeline
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Invalid
 from tests.simulation.clock import VirtualClock
@@ -93,7 +93,7 @@ def test_a_gang_that_may_start_with_fewer_members_starts_in_time(seconds: float)
 
 def test_a_time_stamp_counts_from_when_it_was_seen_first() -> None:
     clock = VirtualClock()
-    timeline = Timeline(clock)
+    timeline = Timeline(clock.now, clock.monotonic)
     past, future = rfc3339(clock.now() - 10), rfc3339(clock.now() + 1000)
     assert [timeline.at(past), timeline.at(future)] == [-10, 0]
     clock.advance(5)
