@@ -4,7 +4,7 @@ It has no threads and calls no API: reflectors feed it, and ``controller.writing
 
 controller         the list of workers, and one step at a time
 contact            reads every kind of object that decisions need, and follows whether it is up to date
-| decisions        makes the decision that comes first in the queue
+| decisions        makes the decision that comes first in the queue, and repeats writes
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
 podsync            decides about one pod, and has that carried out
@@ -16,11 +16,10 @@ preempting         evicts pods for others, and keeps what is freed
 | protecting       keeps autoscalers from nodes where devices are held behind our gate
 | templatesync     has templates made that pods name on demand, and removed
 | quotauses        has the use of quotas written in their status
-shared             the objects that all workers use
+worker             the protocol of everything above, and the objects that all of it uses
 turns              the queue, in which a pod stands for its gang
 writes_in_flight   the decisions that are being written
-worker             the protocol of everything above that has work of its own
-| metrics          the controller's metrics
+metrics          the controller's metrics
 | spared           pods that are no victims for a while, because their eviction was refused
 | queue            keys with due times, and when a write that failed is made again
 """

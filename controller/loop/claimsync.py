@@ -1,10 +1,7 @@
 """Decides about one claim at a time: has allocations cleared that nobody uses."""
 
-from collections.abc import Iterable
-
 from controller.loop.metrics import DecisionOutcome
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.loop.writes_in_flight import SequenceState
 from controller.reconcile import (
     ORPHAN_SECONDS,
@@ -29,13 +26,8 @@ class ClaimSync(Worker):
     """Syncs claims, one decision at a time; adds each to the queue for the time when it is due again."""
 
     def __init__(self, shared: Shared, reporter: Reporter):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._in_flight = shared.in_flight
+        super().__init__(shared)
         self._reporter = reporter
-        self._clock = shared.clock
-        self._metrics = shared.metrics
-        self._log = shared.log
         self._unused_since: dict[str, float] = {}
         self._double_uses: dict[str, DoubleUse] = {}
         """The double uses that were reported, by the youngest claim."""
@@ -44,16 +36,11 @@ class ClaimSync(Worker):
 
     def restore(self) -> None:
         """Look at all claims."""
-        self._look_at(self._state.claims)
+        self._queue.soon("claim", self._state.claims)
 
     def note(self, changes: Changes) -> None:
         """Have the claims decided about that have changed."""
-        self._look_at(changes.claims)
-
-    def _look_at(self, claims: Iterable[str]) -> None:
-        now = self._clock.monotonic()
-        for key in claims:
-            self._queue.add(("claim", key), now)
+        self._queue.soon("claim", changes.claims)
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the claim ``key``, and have the decision carried out.
@@ -73,7 +60,7 @@ class ClaimSync(Worker):
         match decision:
             case Wait(after=after):
                 self._unused_since.setdefault(key, self._clock.monotonic())
-                self._queue.add(("claim", key), self._clock.monotonic() + (after or ORPHAN_SECONDS))
+                self._queue.soon("claim", [key], after or ORPHAN_SECONDS)
                 return DecisionOutcome.CLAIM_WAITS
             case FreeClaim(message):
                 self._log.info("clearing allocation", claim=key, reason=message)
@@ -90,7 +77,7 @@ class ClaimSync(Worker):
         for claim in dict.fromkeys((key, *concerned)):
             found, known = double_use(self._state, claim), self._double_uses.get(claim)
             if found is not None and (remaining := found.settled_at - self._clock.monotonic()) > 0:
-                self._queue.add(("claim", claim), self._clock.monotonic() + remaining)
+                self._queue.soon("claim", [claim], remaining)
             elif found is None and known is not None:
                 del self._double_uses[claim]
                 self._log.info("double use ended", claim=claim)
@@ -129,5 +116,5 @@ class ClaimSync(Worker):
         self._log.info("retrying claim", claim=key, error=str(error))
         changes.claims.pop(key, None)
         self._queue.discard(("claim", key))
-        self._queue.add(("claim", key), self._clock.monotonic() + ORPHAN_SECONDS)
+        self._queue.soon("claim", [key], ORPHAN_SECONDS)
         return DecisionOutcome.CONFLICT

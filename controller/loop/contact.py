@@ -5,11 +5,10 @@ from functools import partial
 from typing import Final
 
 from controller.loop.metrics import ControllerMetrics
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
-from controller.writing import WriteResult, Writes, WriteSequence
+from controller.writing import WriteResult, WriteSequence
 from controller.writing.steps import ReadPage, Target
-from driver.clock import Clock
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -24,7 +23,6 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.reflector import PAGE_SIZE, Reflector
-from driver.observe import Logger
 
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
 """A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
@@ -85,8 +83,9 @@ def ages_of(reflectors: Iterable[Reflector], now: Callable[[], float]) -> Mappin
 class Contact:
     """Follows the reflectors' errors."""
 
-    def __init__(self, metrics: ControllerMetrics):
+    def __init__(self, metrics: ControllerMetrics, state: State):
         self._metrics = metrics
+        self._state = state
         self._since: dict[Resource, float] = {}
         self._told: list[str] = []
         """Plurals of the kinds that were out of contact at the last check."""
@@ -119,6 +118,15 @@ class Contact:
         self._told = [plural for plural, seconds in out_of_contact.items() if seconds]
         self.stale, self.lasting = "; ".join(stale), "; ".join(lasting)
 
+    @property
+    def unreadable_rule(self) -> str:
+        """The taint rule that cannot be decoded, against which devices could be handed out; "" if there is none."""
+        unreadable = self._state.unreadable
+        if not unreadable.count(DEVICE_TAINT_RULES.plural):
+            return ""
+        [rule, *_] = unreadable.of(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+        return f"{rule}; write it anew, or delete it"
+
 
 class ClaimReading(Worker):
     """Reads the claims once more at the start of a term: watches may lag behind writes.
@@ -127,10 +135,8 @@ class ClaimReading(Worker):
         done: whether that has ended.
     """
 
-    def __init__(self, writes: Writes, clock: Clock, log: Logger):
-        self._writes = writes
-        self._clock = clock
-        self._log = log
+    def __init__(self, shared: Shared):
+        super().__init__(shared)
         self._again_at: float | None = None
         """When they are read anew, after a failure (monotonic seconds)."""
         self.done = False

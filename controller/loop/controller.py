@@ -17,7 +17,7 @@ from controller.census import FleetCopies, Snapshot
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import ClaimReading, Contact, ages_of, reflectors_of
-from controller.loop.decisions import Decide, Decisions
+from controller.loop.decisions import Decide, Decisions, Repeats
 from controller.loop.fitchecks import FitChecks
 from controller.loop.gangsync import GangSync
 from controller.loop.holds import Holds
@@ -28,19 +28,18 @@ from controller.loop.protecting import Protecting
 from controller.loop.queue import Kind
 from controller.loop.quotauses import QuotaUses
 from controller.loop.reasons import Reasons
-from controller.loop.shared import Shared
 from controller.loop.templatesync import TemplateSync
 from controller.loop.turns import Turns
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.reconcile import Occupants, RefusalMemory
 from controller.settings import decision_settings
-from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta, Timeline
+from controller.state import Changes, State, StateDelta, Timeline
 from controller.waiting import HeldDomain, HeldNode
 from controller.writing import WriteResult, Writes, WritesOfTerm
 from driver.clock import Clock
-from driver.kube.api import DEVICE_TAINT_RULES, EVENTS, Api
+from driver.kube.api import EVENTS, Api
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
@@ -110,7 +109,7 @@ class Controller:
         )
         self._identity = identity
         self._unsafe = unsafe
-        self._contact = Contact(self._metrics)
+        self._contact = Contact(self._metrics, self._state)
         self._term: int | None = None
         self._metrics.count_unreadable(
             {resource.plural for resource in self._state.resources}, self._state.unreadable.count
@@ -132,7 +131,6 @@ class Controller:
         """
         self._deciding = False
         state, clock, log, settings = self._state, self._clock, self._log, self._settings
-        self._reading = ClaimReading(self._writes, clock, log)
         self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
         self._queue = Turns(state, self._in_flight, clock)
         shared = Shared(
@@ -146,6 +144,7 @@ class Controller:
             log=log,
             settings=settings,
         )
+        self._reading = ClaimReading(shared)
         preempting = Preempting(shared, self._occupants)
         templates = TemplateSync(shared)
         self._waiting = waiting = WaitingPods(shared, preempting, held_from=lambda pod: self._holds.from_pod(pod))
@@ -162,7 +161,7 @@ class Controller:
             "template": templates.sync,
         }
         return (
-            self._in_flight,
+            Repeats(shared),
             Protecting(shared),
             # What these have to do is in the queue, until the decision about it.
             preempting,
@@ -264,7 +263,7 @@ class Controller:
     @property
     def decides(self) -> bool:
         """True if something may be decided now."""
-        return self._deciding and not (self._contact.stale or self._unsafe() or self._unreadable_rules())
+        return self._deciding and not (self._contact.stale or self._unsafe() or self._contact.unreadable_rule)
 
     @property
     def in_doubt(self) -> bool:
@@ -280,15 +279,7 @@ class Controller:
     def unready(self) -> str:
         """Reason why this program cannot do its work, and an operator may have to act; "" if it can."""
         listing = "" if self._state.complete else "not all objects have been listed yet"
-        return self._contact.lasting or self._unsafe() or self._unreadable_rules() or listing
-
-    def _unreadable_rules(self) -> str:
-        """Return the taint rule that cannot be decoded, against which devices could be handed out; "" if none."""
-        unreadable = self._state.unreadable
-        if not unreadable.count(DEVICE_TAINT_RULES.plural):
-            return ""
-        [rule, *_] = unreadable.of(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
-        return f"{rule}; write it anew, or delete it"
+        return self._contact.lasting or self._unsafe() or self._contact.unreadable_rule or listing
 
     # The state
 

@@ -1,12 +1,11 @@
-"""Makes one decision at a time, about whatever comes first in the queue."""
+"""Makes one decision at a time, about what comes first in the queue, and repeats writes that are in doubt."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.queue import Kind
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import Reason
 from controller.state import Changes
 
@@ -18,6 +17,18 @@ _GAUGE_SECONDS: Final = 5.0
 """Least time between two updates of the gauge of allocated devices."""
 
 
+class Repeats(Worker):
+    """The writes of decisions that are made again, because nobody knows whether they were made."""
+
+    def next_due(self) -> float | None:
+        """As ``Worker.next_due``."""
+        return self._in_flight.next_due()
+
+    def work(self) -> bool:
+        """Repeat the next sequence that is due; return False if none is."""
+        return self._in_flight.repeat_due()
+
+
 class Decisions(Worker):
     """The decisions that are due, in the order of the queue.
 
@@ -27,10 +38,7 @@ class Decisions(Worker):
     """
 
     def __init__(self, shared: Shared, decide: Mapping[Kind, Decide], note: Callable[[Changes], None]):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._clock = shared.clock
-        self._metrics = shared.metrics
+        super().__init__(shared)
         self._decide = decide
         self._note = note
         self._gauge_at = 0.0

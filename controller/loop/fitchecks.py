@@ -14,8 +14,7 @@ from typing import Final
 
 from controller.loop.holds import Holds
 from controller.loop.queue import KeyedQueue, RetryTimes
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import DoesNotFit, FitsNow, NotDecided, fits_now
 from controller.state import ACTIVE, PAUSED, PENDING, READY, RETRY, Changes, CheckState, QueuedWorkload
 from controller.writing import Lane, WriteResult, WriteSequence
@@ -41,10 +40,7 @@ class FitChecks(Worker):
     """
 
     def __init__(self, shared: Shared, holds: Holds):
-        self._writes = shared.writes
-        self._clock = shared.clock
-        self._state = shared.state
-        self._log = shared.log
+        super().__init__(shared)
         self._holds = holds
         self._asking: KeyedQueue[tuple[Resource, str]] = KeyedQueue()
         """The Workloads, and those of our AdmissionChecks, that are looked at."""

@@ -7,9 +7,8 @@ from controller.loop.holds import GangHolds, Holds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
 from controller.loop.preempting import Preempting
-from controller.loop.shared import Shared
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import (
     ANY_NODE,
     Choose,
@@ -52,9 +51,7 @@ class GangSync(Worker):
         wishes: NodeWishes,
         pods: PodSync,
     ):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._clock = shared.clock
+        super().__init__(shared)
         self._max_wait = shared.settings.max_retry_seconds
         self._wishes = wishes
         self._preempting = preempting
@@ -205,7 +202,7 @@ class GangSync(Worker):
             pause = delay(unfinished.tries, bound=self._max_wait)
             after = pause if after is None else min(after, pause)
         if after is not None:
-            self._queue.add(("gang", key), self._clock.monotonic() + after)
+            self._queue.soon("gang", [key], after)
 
 
 def _is_pause(decision: GangDecision) -> bool:

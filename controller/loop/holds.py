@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from controller.gangs import GangPlan
 from controller.loop.preempting import Preempting
-from controller.loop.shared import Shared
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import (
     GangDecision,
     NodeRestrictions,
@@ -49,10 +48,7 @@ class Holds(Worker):
     """
 
     def __init__(self, shared: Shared, preempting: Preempting, waiting: WaitingPods):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._clock = shared.clock
-        self._log = shared.log
+        super().__init__(shared)
         self._preempting = preempting
         self._waiting = waiting
         self.limits = _limits_of(shared.settings.hold)
@@ -69,8 +65,7 @@ class Holds(Worker):
             for pod in self.nodes.holders(node):
                 if not self._serves(pod):
                     self._waiting.try_soon(pod)
-        for gang in self.domains.on({**changes.favoured, **changes.ends}):
-            self._queue.add(("gang", gang), self._clock.monotonic())
+        self._queue.soon("gang", self.domains.on({**changes.favoured, **changes.ends}))
 
     @property
     def count(self) -> int:

@@ -8,10 +8,9 @@ from controller.loop.holds import Holds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.preempting import Preempting
 from controller.loop.reasons import Reasons
-from controller.loop.shared import Shared
 from controller.loop.turns import objects_of
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.reconcile import (
     NO_HISTORY,
@@ -94,13 +93,8 @@ class PodSync(Worker):
     """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
     def __init__(self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reasons: Reasons):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._in_flight = shared.in_flight
+        super().__init__(shared)
         self._memory = shared.memory
-        self._clock = shared.clock
-        self._metrics = shared.metrics
-        self._log = shared.log
         self._max_wait = shared.settings.max_retry_seconds
         self._preempting = preempting
         self._waiting = waiting
@@ -112,16 +106,11 @@ class PodSync(Worker):
 
     def restore(self) -> None:
         """Look at all pods that ask for devices."""
-        self._look_at(pod.key for pod in self._state.pods.values() if pod.gates or pod.references)
+        self._queue.soon("pod", [pod.key for pod in self._state.pods.values() if pod.gates or pod.references])
 
     def note(self, changes: Changes) -> None:
         """Have the pods decided about that have changed."""
-        self._look_at(changes.pods)
-
-    def _look_at(self, pods: Iterable[str]) -> None:
-        now = self._clock.monotonic()
-        for key in pods:
-            self._queue.add(("pod", key), now)
+        self._queue.soon("pod", changes.pods)
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | Reason | None:
         """Decide about the pod ``key``, and have the decision carried out.
@@ -208,7 +197,7 @@ class PodSync(Worker):
         self._end_wait(pod.key, placed=isinstance(decision, PlacePod))
         if isinstance(decision, Idle):
             if decision.after is not None:
-                self._queue.add(("pod", pod.key), self._clock.monotonic() + decision.after)
+                self._queue.soon("pod", [pod.key], decision.after)
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
                 self._settle(pod.key)
@@ -222,7 +211,7 @@ class PodSync(Worker):
         self._memory.remember(answer, self._state.nodes.generation)
         self._waiting.wait_for_node(answer)
         if answer.after is not None:
-            self._queue.add(("pod", pod.key), self._clock.monotonic() + answer.after)
+            self._queue.soon("pod", [pod.key], answer.after)
         self._reasons.explain_later(pod)
         self._holds.hold_node(pod, answer)
         return answer.reason
@@ -230,7 +219,7 @@ class PodSync(Worker):
     def _wait(self, pod: PodView, wait: Wait, event: bool, wish: str) -> Reason:
         """Let the pod wait for something else than a node of its own."""
         if wait.after is not None:
-            self._queue.add(("pod", pod.key), self._clock.monotonic() + wait.after)
+            self._queue.soon("pod", [pod.key], wait.after)
         if wait.report:
             self._holds.end_node(pod.key)
             self._waiting.wait(pod, wait)
@@ -279,7 +268,7 @@ class PodSync(Worker):
         if self._in_flight.is_busy(sequence.objects):
             # A claim that another member of the gang shares is being written; it is decided again afterwards.
             if isinstance(decision, MakeRoom):
-                self._queue.add(("pod", pod.key), self._clock.monotonic() + _BUSY_SECONDS)
+                self._queue.soon("pod", [pod.key], _BUSY_SECONDS)
             return None
         retry.carrying_out = decision
         tries = 1 if retry.given_up else MOST_TRIES
@@ -363,7 +352,7 @@ class PodSync(Worker):
         self._log.info("not evicted", pod=error.victim.key, preemptor=key, error=str(error))
         pause = self._preempting.refused(error, delay(retry.attempts + 1))
         if error.why is Obstacle.BUDGET:
-            self._queue.add(("pod", key), self._clock.monotonic())
+            self._queue.soon("pod", [key])
             return DecisionOutcome.OVER_BUDGET
         self._retry(key, retry, error, pause, changes)
         return DecisionOutcome.REFUSED
@@ -403,10 +392,10 @@ class PodSync(Worker):
                 self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
                 if pod := self._state.pods.get(key):
                     self._reporter.report_eviction(victim, pod, room.node)
-                self._queue.add(("pod", key), now)
+                self._queue.soon("pod", [key])
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)
-                self._queue.add(("pod", key), now + RELEASE_SECONDS)
+                self._queue.soon("pod", [key], RELEASE_SECONDS)
             case TakeBack(_, node, message):
                 self._log.warning("allocation taken back", pod=key, node=node, reason=message)
                 if decision.unschedulable:
@@ -414,7 +403,7 @@ class PodSync(Worker):
                 # A refused write is reported as the reason why the pod waits.
                 if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
                     self._reporter.report_taken_back(pod, node, message)
-                self._queue.add(("pod", key), now)
+                self._queue.soon("pod", [key])
 
     def _asked_at(self, pod: PodView) -> float:
         """Return from when on the pod could have been placed (monotonic seconds)."""
@@ -427,7 +416,7 @@ class PodSync(Worker):
         # The failed write may have woken the pod through its own effects; the back-off holds nevertheless.
         changes.pods.pop(key, None)
         self._queue.discard(("pod", key))
-        self._queue.add(("pod", key), self._clock.monotonic() + pause)
+        self._queue.soon("pod", [key], pause)
 
 
 def _ends_the_wait(decision: Written) -> bool:

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Final
 
 from controller.gangs import choose
-from controller.loop.shared import Shared
 from controller.loop.spared import SparedVictims
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.preemption import Occupancy
 from controller.reconcile import (
     NO_HISTORY,
@@ -50,10 +49,7 @@ class Preempting(Worker):
     """
 
     def __init__(self, shared: Shared, occupants: Occupants):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._clock = shared.clock
-        self._log = shared.log
+        super().__init__(shared)
         self._settings = shared.settings.preemption
         self._occupants = occupants
         self._spared = SparedVictims()
@@ -282,14 +278,11 @@ class Preempting(Worker):
     def _try_those_behind(self) -> None:
         """Have those decided again for which others may be evicted now that a room is given back."""
         behind, self._behind = self._behind, {}
-        for pod in behind:
-            self._queue.add(("pod", pod), self._clock.monotonic())
+        self._queue.soon("pod", behind)
 
     def look_again(self, nodes: Collection[str], but: str = "") -> None:
         """Have those pods decided again for which room is kept on one of these nodes, except for one."""
-        for pod in self._state.rooms.on(nodes):
-            if pod != but:
-                self._queue.add(("pod", pod), self._clock.monotonic())
+        self._queue.soon("pod", [pod for pod in self._state.rooms.on(nodes) if pod != but])
 
     def note(self, changes: Changes) -> None:
         """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
@@ -298,24 +291,21 @@ class Preempting(Worker):
             # One for each node is enough: if it leaves its room, that is a change, too.
             known = [one for key in movable if (one := self._state.pods.get(key)) is not None]
             first = sorted(known, key=partial(rank_of, self._state))[: len(changes.favoured)]
-            for owner in first:
-                self._queue.add(("pod", owner.key), self._clock.monotonic())
+            self._queue.soon("pod", [owner.key for owner in first])
         if changes.favoured and self._unpublished:
             self._try_unpublished()
         if not changes.bound:
             return
         self._bindings += 1
         waiting, self._unbound = self._unbound, {}
-        for pod in waiting:
-            self._queue.add(("pod", pod), self._clock.monotonic())
+        self._queue.soon("pod", waiting)
 
     def _try_unpublished(self) -> None:
         """Have those decided again that wait for devices of others, if anything was published since."""
         version = self._state.devices.published
         waiting = {pod: known for pod, known in self._unpublished.items() if pod in self._state.pods}
         self._unpublished = {pod: known for pod, known in waiting.items() if known == version}
-        for pod in (pod for pod in waiting if pod not in self._unpublished):
-            self._queue.add(("pod", pod), self._clock.monotonic())
+        self._queue.soon("pod", [pod for pod in waiting if pod not in self._unpublished])
 
     # Refusals
 

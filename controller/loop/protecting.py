@@ -3,8 +3,7 @@
 from typing import Final
 
 from controller.loop.queue import RetryTimes
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import ProtectNode, awaited_nodes, protection_changes
 from controller.state import DO_NOT_DISRUPT, Changes
 from controller.writing import Lane, WriteResult, WriteSequence
@@ -28,10 +27,7 @@ class Protecting(Worker):
     """
 
     def __init__(self, shared: Shared):
-        self._writes = shared.writes
-        self._clock = shared.clock
-        self._state = shared.state
-        self._log = shared.log
+        super().__init__(shared)
         self._enabled = shared.settings.autoscaling.enabled
         self._look_at = 0.0
         self._since: dict[str, float] = {}

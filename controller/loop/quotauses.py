@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.loop.queue import AFTER_FAILURE_SECONDS, KeyedQueue, RetryTimes
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.state import Changes
 from controller.writing import Lane, WriteResult, WriteSequence
 from controller.writing.steps import PatchStatus, Target
@@ -19,9 +18,7 @@ class QuotaUses(Worker):
     """Has the use of quotas written in the reporting lane, a namespace at a time, and only where it differs."""
 
     def __init__(self, shared: Shared):
-        self._writes = shared.writes
-        self._clock = shared.clock
-        self._state = shared.state
+        super().__init__(shared)
         self._namespaces: KeyedQueue[str] = KeyedQueue()
         """The namespaces whose quotas are looked at."""
         self._retries: RetryTimes[str] = RetryTimes(changed=AFTER_FAILURE_SECONDS, unanswered=AFTER_FAILURE_SECONDS)

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Final
 
 from controller.loop.holds import Holds
-from controller.loop.shared import Shared
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.quotas import Quota
 from controller.reconcile import NodeWishes, Reason, Unallocatable, Wait
 from controller.reporting import Explanations, Reporter
@@ -33,11 +32,8 @@ class Reasons(Worker):
     """
 
     def __init__(self, shared: Shared, waiting: WaitingPods, holds: Holds, identity: str):
-        self._state = shared.state
-        self._queue = shared.queue
+        super().__init__(shared)
         self._memory = shared.memory
-        self._clock = shared.clock
-        self._log = shared.log
         self._waiting = waiting
         self._holds = holds
         self.reporter = Reporter(shared.writes, shared.clock, shared.state, shared.log, author=self, identity=identity)
@@ -87,7 +83,7 @@ class Reasons(Worker):
         if key in self._waiting:
             # If the pod was another one by then, the watch tells of it soon.
             pause = _CHANGED_SECONDS if isinstance(error, Conflict) else _REPORT_AGAIN_SECONDS
-            self._queue.add(("pod", key), self._clock.monotonic() + pause)
+            self._queue.soon("pod", [key], pause)
 
     # What is said
 
@@ -144,7 +140,7 @@ class Reasons(Worker):
             if self._waiting.answer(key) is None:
                 continue
             if gang := self._state.gangs.of(key):
-                self._queue.add(("gang", gang), self._clock.monotonic())
+                self._queue.soon("gang", [gang])
             else:
                 self._unexplained.setdefault(key.partition("/")[0], {})[key] = None
 

@@ -1,12 +1,10 @@
 """Has ResourceClaimTemplates made that pods name on demand, and removed when no pod names them any more."""
 
-from collections.abc import Collection
 from math import inf
 from typing import Final
 
 from controller.loop.queue import AFTER_FAILURE_SECONDS, RetryTimes
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import MakeTemplate, RefuseTemplate, RemoveTemplate, decide_template
 from controller.state import Changes
 from controller.writing import Lane, WriteResult, WriteSequence
@@ -26,11 +24,7 @@ class TemplateSync(Worker):
     """
 
     def __init__(self, shared: Shared):
-        self._writes = shared.writes
-        self._queue = shared.queue
-        self._clock = shared.clock
-        self._state = shared.state
-        self._log = shared.log
+        super().__init__(shared)
         self._settings = shared.settings.templates
         self._making: dict[str, dict[str, None]] = {}
         """The templates that are being made or could not be made, by namespace: they count as made."""
@@ -43,11 +37,11 @@ class TemplateSync(Worker):
     def restore(self) -> None:
         """Look at all templates on demand, at the start of a term."""
         self._state.on_demand.refused.clear()
-        self._look_at([*self._state.on_demand])
+        self._queue.soon("template", [*self._state.on_demand])
 
     def note(self, changes: Changes) -> None:
         """Note the templates for which anything has changed."""
-        self._look_at(changes.templates)
+        self._queue.soon("template", changes.templates)
 
     def sync(self, key: str, _: Changes) -> None:
         """Decide about the template ``key``, and have the decision carried out."""
@@ -80,7 +74,8 @@ class TemplateSync(Worker):
                 self._refuse(key, why)
                 if first:
                     # What nobody uses makes room at once.
-                    self._look_at([one for one in self._state.on_demand.made_in(namespace) if one in self._unused])
+                    made = self._state.on_demand.made_in(namespace)
+                    self._queue.soon("template", [one for one in made if one in self._unused])
             case None:
                 self._retries.end(key, None, now)
                 self._refuse(key, "")
@@ -110,7 +105,7 @@ class TemplateSync(Worker):
         if crowded is None:
             return
         if crowded and self._others(namespace, "") < self._settings.per_namespace:
-            self._look_at([next(iter(crowded))])
+            self._queue.soon("template", [next(iter(crowded))])
         elif not crowded:
             del self._crowded[namespace]
 
@@ -123,8 +118,7 @@ class TemplateSync(Worker):
             refused[key] = why
         else:
             del refused[key]
-        for pod in self._state.on_demand.awaiting(key):
-            self._queue.add(("pod", pod), self._clock.monotonic())
+        self._queue.soon("pod", self._state.on_demand.awaiting(key))
 
     def _end_making(self, key: str) -> None:
         namespace = _namespace_of(key)
@@ -132,10 +126,6 @@ class TemplateSync(Worker):
             making.pop(key, None)
             if not making:
                 del self._making[namespace]
-
-    def _look_at(self, keys: Collection[str]) -> None:
-        for key in keys:
-            self._queue.add(("template", key), self._clock.monotonic())
 
     def written(self, result: WriteResult, _: Changes) -> None:
         """Take in the result of a write. Whoever was quicker, the template is looked at again."""
@@ -148,7 +138,7 @@ class TemplateSync(Worker):
             self._log.warning("template not written", template=key, makes=makes, error=str(error))
             if makes:
                 self._refuse(key, f"{error}; it is tried again every {AFTER_FAILURE_SECONDS:.0f} s")
-        self._look_at([key])
+        self._queue.soon("template", [key])
 
 
 def _namespace_of(key: str) -> str:

@@ -8,7 +8,7 @@ their number.
 from collections.abc import Iterable
 from typing import Final
 
-from controller.loop.queue import Key, KeyedQueue
+from controller.loop.queue import Key, KeyedQueue, Kind
 from controller.loop.writes_in_flight import WritesInFlight
 from controller.state import PodView, State
 from controller.waiting import Rank, rank_of, rank_of_gang
@@ -51,6 +51,12 @@ class Turns(KeyedQueue[Key]):
             self.add_changed(gang, due)
         elif kind != "gang" or not self._is_known_busy(name):
             super().add(key, due)
+
+    def soon(self, kind: Kind, keys: Iterable[str], after: float = 0.0) -> None:
+        """Make objects of one kind due in so many seconds, each unless it is due sooner already."""
+        due = self._clock.monotonic() + after
+        for key in keys:
+            self.add((kind, key), due)
 
     def add_changed(self, gang: str, due: float) -> None:
         """Make ``gang`` due because of its members: a large one not before some time after its last decision."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.loop.preempting import Preempting
-from controller.loop.shared import Shared
-from controller.loop.worker import Worker
+from controller.loop.worker import Shared, Worker
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
     Reason,
@@ -58,9 +57,7 @@ class WaitingPods(Worker):
     """
 
     def __init__(self, shared: Shared, preempting: Preempting, held_from: Callable[[PodView], Collection[str]]):
-        self._state = shared.state
-        self._queue = shared.queue
-        self._clock = shared.clock
+        super().__init__(shared)
         self._preempting = preempting
         self._held_from = held_from
         self._waiting: dict[str, _Waiting] = {}
@@ -99,9 +96,7 @@ class WaitingPods(Worker):
         helps = _HELPS.get(wait.reason, Help.OWN)
         self._park(pod, wait.reason, None, helps, wait.group)
         if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
-            gang = self._state.gangs.of(pod.key)
-            due = self._clock.monotonic() + _OTHER_DEVICES_SECONDS
-            self._queue.add(("gang", gang) if gang else ("pod", pod.key), due)
+            self.try_soon(pod.key, _OTHER_DEVICES_SECONDS)
 
     def wait_for_node(self, answer: Unallocatable) -> None:
         """Let the pod wait until a node can take it, if it exists. If it is in a gang, that is woken then."""
@@ -123,12 +118,12 @@ class WaitingPods(Worker):
         self._helping.pop(pod, None)
         self.try_soon(self._parked.leave(pod))
 
-    def try_soon(self, pod: str | None) -> None:
-        """Have the pod decided about, if there is one."""
+    def try_soon(self, pod: str | None, after: float = 0.0) -> None:
+        """Have the pod decided about in so many seconds, if there is one."""
         if pod is not None:
             # A member is as urgent as its gang.
             gang = self._state.gangs.of(pod)
-            self._queue.add(("gang", gang) if gang else ("pod", pod), self._clock.monotonic())
+            self._queue.soon("gang" if gang else "pod", [gang or pod], after)
 
     # Waking
 
@@ -145,7 +140,7 @@ class WaitingPods(Worker):
     def _have_looked_at(self, pods: Collection[str], changed: Collection[str]) -> None:
         for pod in pods:
             self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
-            self._queue.add(("wake", pod), self._clock.monotonic())
+        self._queue.soon("wake", pods)
 
     def look(self, pod: str, _: Changes) -> None:
         """Have the pod tried if the changes since it was looked at last can help it."""

@@ -1,7 +1,38 @@
-"""The protocol of everything that the loop of the controller runs."""
+"""The protocol of everything that the loop of the controller runs, and what all of it uses."""
 
-from controller.state import Changes
-from controller.writing import WriteResult
+from dataclasses import dataclass
+
+from controller.loop.metrics import ControllerMetrics
+from controller.loop.turns import Turns
+from controller.loop.writes_in_flight import WritesInFlight
+from controller.reconcile import RefusalMemory
+from controller.state import Changes, State
+from controller.writing import WriteResult, Writes
+from driver.clock import Clock
+from driver.observe import Logger
+from driver.settings import ControllerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The objects that all workers of a term of leadership use.
+
+    Attributes:
+        queue: what is to be decided about.
+        writes: carries out reports, and whatever else gives no device to a claim.
+        in_flight: carries out decisions about pods and claims.
+        memory: the nodes that refused pods.
+    """
+
+    state: State
+    queue: Turns
+    writes: Writes
+    in_flight: WritesInFlight
+    memory: RefusalMemory
+    clock: Clock
+    metrics: ControllerMetrics
+    log: Logger
+    settings: ControllerSettings
 
 
 class Worker:
@@ -10,6 +41,15 @@ class Worker:
     Workers are made anew for each term of leadership. The controller asks them one after the other, in the order of its
     list, and does one piece of work at a time. What a worker does not define here, it does not need.
     """
+
+    def __init__(self, shared: Shared):
+        self._state = shared.state
+        self._queue = shared.queue
+        self._writes = shared.writes
+        self._in_flight = shared.in_flight
+        self._clock = shared.clock
+        self._metrics = shared.metrics
+        self._log = shared.log
 
     def restore(self) -> None:
         """Find what there is to do, at the start of a term."""

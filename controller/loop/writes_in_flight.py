@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from controller.loop.queue import KeyedQueue
-from controller.loop.worker import Worker
 from controller.state import Changes, Promise, State
 from controller.writing import NotEvicted, Obstacle, Subject, WriteResult, Writes, WriteSequence
 from controller.writing.steps import EvictPod, ObjectKey, PatchClaimStatus, Step, only_reads
@@ -70,7 +69,7 @@ class _Pending:
     """The error that ends it as soon as the objects are read again. Nothing more is written then."""
 
 
-class WritesInFlight(Worker):
+class WritesInFlight:
     """The sequences that have no final result yet, by subject.
 
     Args:
@@ -144,7 +143,7 @@ class WritesInFlight(Worker):
         self._end(subject, pending, changes)
         return (SequenceState.DONE if error is None else SequenceState.FAILED), error
 
-    def work(self) -> bool:
+    def repeat_due(self) -> bool:
         """Repeat the next sequence that is in doubt and due; return False if none is."""
         subject = self._repeats.pop(self._clock.monotonic())
         if subject is None:
@@ -158,7 +157,7 @@ class WritesInFlight(Worker):
         return True
 
     def next_due(self) -> float | None:
-        """As ``Worker.next_due``."""
+        """Return when ``repeat_due`` has something to do (monotonic seconds)."""
         return self._repeats.next_due()
 
     def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
