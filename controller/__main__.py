@@ -301,7 +301,7 @@ class ControllerProcess:
         return self._controller.unready or lease or self._unhealthy()
 
     def _usage(self) -> str:
-        return json.dumps(self._ask(self._controller.in_use, _STUCK_SECONDS), sort_keys=True)
+        return json.dumps(self._ask(self._controller.state.devices_in_use, _STUCK_SECONDS), sort_keys=True)
 
     def _fleet(self) -> Snapshot | None:
         return self._ask(self._controller.fleet_snapshot, _BUSY_SECONDS)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import DeviceUse, Fleet
+from controller.allocation import Fleet
 from controller.allocation.metering import TURN_STEPS
 from controller.census import FleetCopies, Snapshot
 from controller.election import Deposed
@@ -40,7 +40,6 @@ from controller.waiting import HeldDomain, HeldNode
 from controller.writing import WriteResult, Writes, WritesOfTerm
 from driver.clock import Clock
 from driver.kube.api import EVENTS, Api
-from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 
@@ -303,10 +302,6 @@ class Controller:
         """The holds of nodes for gangs."""
         return self._holds.domains.held
 
-    def usage_snapshot(self) -> Mapping[DeviceId, DeviceUse]:
-        """Return the devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""
-        return self._fleet.usage_snapshot()
-
     def fleet_snapshot(self) -> Snapshot | None:
         """Return a copy of what is known of the fleet; None if this controller does not decide."""
         if not self._deciding:
@@ -315,7 +310,3 @@ class Controller:
         snapshot = self._fleet_copies.snapshot(self._waiting.waiting(), began)
         self._metrics.copied_fleet(self._clock.monotonic() - began)
         return snapshot
-
-    def in_use(self) -> dict[str, str]:
-        """Return the devices of ours in use, and who holds them: ``State.devices_in_use()``."""
-        return self._state.devices_in_use()

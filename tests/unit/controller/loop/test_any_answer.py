@@ -61,7 +61,7 @@ class AnsweredWorld(PreemptingWorld):
         super().observe()
         claims = {f"default/{one['metadata']['name']}": one for one in self.api.list(RESOURCE_CLAIMS).items}
         # What is kept for a preemptor has an object that says so: the pod.
-        holders = {key for key in self.controller.in_use().values() if not key.startswith("what is kept")}
+        holders = {key for key in self.controller.state.devices_in_use().values() if not key.startswith("what is kept")}
         promised = {key for key in holders if not (claims.get(key, {}).get("status") or {}).get("allocation")}
         now = self.clock.monotonic()
         self._since = {key: self._since.get(key, now) for key in promised}

@@ -198,11 +198,11 @@ def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
         world.add_claim(name)
     world.add_pod("p", "a")
     world.settle()
-    counted = world.controller.usage_snapshot()
+    counted = world.controller.state.devices.usage_snapshot()
     world.start()
     world.add_pod("q", "b")
     world.observe()
-    assert world.controller.usage_snapshot() == counted
+    assert world.controller.state.devices.usage_snapshot() == counted
     world.settle()
     assert world.devices("b") == ["n1/gpu-1"]
 
@@ -219,11 +219,11 @@ def test_what_is_in_use_is_shown_by_claim_also_while_the_answer_to_its_write_is_
     world.meddler.before = lose
     world.settle(1)
     assert world.devices("a") == []
-    assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
+    assert world.controller.state.devices_in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
     assert world.controller.in_doubt
     world.meddler.before = None
     world.settle(10)
-    assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
+    assert world.controller.state.devices_in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
     assert not world.controller.in_doubt
 
 

@@ -102,7 +102,7 @@ def test_what_a_claim_held_goes_on_counting_when_its_status_cannot_be_read_any_m
     stored["status"]["allocation"] = {"devices": {"results": [5]}}
     world.arrives(RESOURCE_CLAIMS, stored)
     assert world.counted(RESOURCE_CLAIMS) == 1
-    assert list(world.controller.in_use()) == ["n1/lode.dev/gpu-0/"]
+    assert list(world.controller.state.devices_in_use()) == ["n1/lode.dev/gpu-0/"]
 
 
 def test_a_pod_with_an_unreadable_claim_waits_with_the_reason_and_is_served_when_it_is_mended() -> None:

@@ -87,7 +87,7 @@ def test_devices_are_in_use_from_the_decision_on() -> None:
     world = with_pods("a-slow", "b-fast", cards=1)
     world.latency = slow("a-slow")
     world.settle(1)
-    assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": "default/a-slow"}
+    assert world.controller.state.devices_in_use() == {"n1/lode.dev/gpu-0/": "default/a-slow"}
     assert world.devices("b-fast") == []
 
 
@@ -120,7 +120,7 @@ def test_what_is_taken_back_is_in_use_until_it_is_written() -> None:
     world.add_claim("b")
     world.add_pod("q", "b")
     world.settle(2)
-    assert (world.devices("b"), len(world.controller.in_use())) == ([], 1)
+    assert (world.devices("b"), len(world.controller.state.devices_in_use())) == ([], 1)
     world.settle(2 * SLOW_SECONDS)
     assert world.devices("b") == ["n1/gpu-0"]
     world.check()
