@@ -27,7 +27,7 @@ from controller.loop.preempting import Preempting
 from controller.loop.protecting import Protecting
 from controller.loop.queue import Kind
 from controller.loop.quotauses import QuotaUses
-from controller.loop.reasons import Reasons
+from controller.loop.reasons import WaitReports
 from controller.loop.templatesync import TemplateSync
 from controller.loop.turns import Turns
 from controller.loop.waiting import WaitingPods
@@ -148,10 +148,10 @@ class Controller:
         templates = TemplateSync(shared)
         self._waiting = waiting = WaitingPods(shared, preempting, held_from=lambda pod: self._holds.from_pod(pod))
         self._holds = holds = Holds(shared, preempting, waiting)
-        reasons = Reasons(shared, waiting, holds, self._identity)
-        pods = PodSync(shared, preempting=preempting, waiting=waiting, holds=holds, reasons=reasons)
-        gangs = GangSync(shared, preempting=preempting, waiting=waiting, holds=holds, wishes=reasons.wishes, pods=pods)
-        claims = ClaimSync(shared, reasons.reporter)
+        reports = WaitReports(shared, waiting, holds, self._identity)
+        pods = PodSync(shared, preempting=preempting, waiting=waiting, holds=holds, reports=reports)
+        gangs = GangSync(shared, preempting=preempting, waiting=waiting, holds=holds, wishes=reports.wishes, pods=pods)
+        claims = ClaimSync(shared, reports.reporter)
         decide: Mapping[Kind, Decide] = {
             "pod": pods.sync,
             "gang": gangs.sync,
@@ -173,7 +173,7 @@ class Controller:
             Decisions(shared, decide, self._note),
             FitChecks(shared, holds),
             # Words come last: to find them may cost more than all decisions that are due.
-            reasons,
+            reports,
             QuotaUses(shared),
         )
 

@@ -7,7 +7,7 @@ from functools import partial
 from controller.loop.holds import Holds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.preempting import Preempting
-from controller.loop.reasons import Reasons
+from controller.loop.reasons import WaitReports
 from controller.loop.turns import objects_of
 from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Shared, Worker
@@ -92,15 +92,17 @@ class _RetryState:
 class PodSync(Worker):
     """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
-    def __init__(self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reasons: Reasons):
+    def __init__(
+        self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reports: WaitReports
+    ):
         super().__init__(shared)
         self._memory = shared.memory
         self._max_wait = shared.settings.max_retry_seconds
         self._preempting = preempting
         self._waiting = waiting
         self._holds = holds
-        self._reasons = reasons
-        self._reporter = reasons.reporter
+        self._reports = reports
+        self._reporter = reports.reporter
         self._retries: dict[str, _RetryState] = {}
         self._retried_nodes = NodesBeingRetried()
 
@@ -212,7 +214,7 @@ class PodSync(Worker):
         self._waiting.wait_for_node(answer)
         if answer.after is not None:
             self._queue.soon("pod", [pod.key], answer.after)
-        self._reasons.explain_later(pod)
+        self._reports.explain_later(pod)
         self._holds.hold_node(pod, answer)
         return answer.reason
 
@@ -223,7 +225,7 @@ class PodSync(Worker):
         if wait.report:
             self._holds.end_node(pod.key)
             self._waiting.wait(pod, wait)
-            self._reasons.report(pod, wait, event=event, wish=wish or wait.unschedulable)
+            self._reports.report(pod, wait, event=event, wish=wish or wait.unschedulable)
         else:
             self._end_wait(pod.key)
             if wait.reason is not Reason.EVALUATING:
@@ -231,14 +233,14 @@ class PodSync(Worker):
         return wait.reason
 
     def _end_wait(self, key: str, *, placed: bool = False) -> None:
-        self._reasons.end(key)
+        self._reports.end(key)
         self._waiting.end(key)
         self._holds.end(key, placed=placed)
 
     def _settle(self, key: str) -> None:
         """Forget that the pod waited, which is bound, has ended or is gone."""
         self._end_wait(key)
-        self._reasons.settle(key)
+        self._reports.settle(key)
         self._retried_nodes.settled(key)
 
     # Carrying out

@@ -20,8 +20,8 @@ _MOST_REPORTED: Final = 100
 """Most unreadable objects, or quotas, that are reported on the object at once; metrics count all."""
 
 
-class Reasons(Worker):
-    """What is said about pods that wait, and about objects that cannot be understood.
+class WaitReports(Worker):
+    """Says why pods wait, and which objects cannot be understood.
 
     To find why no node takes a pod may cost more than all decisions that are due. So it is done when none is, and
     namespaces take turns.
