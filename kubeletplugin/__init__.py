@@ -12,7 +12,6 @@ prepare           prepares claims: a plan, a checkpoint, actions on the hardware
 finding           finds the backends for the node's cards
 | inventory       devices and counter sets from cards and the fabric
 | offers          the present offers of a card
-boot_memory       keeps lost and failed cards over restarts of the program
 node_context      the facts and ports of the node that all parts share
 nvidia_names      the attributes of a device in the names of NVIDIA's DRA driver
 hardware          the cards behind two ports, and the backends

@@ -23,7 +23,6 @@ from driver.settings import Settings
 from driver.settings_file import settings_in
 from driver.threads import start_thread
 from driver.wire.fields import text_map
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.choosing import CombinedHardware
@@ -169,7 +168,7 @@ class PluginProcess:
             hardware=HardwarePorts(guarded, guarded),
             log=log,
         )
-        cards = with_memory_of_boot(node, plugin_directory(settings), guarded.finds)
+        cards = node.remembered_cards(plugin_directory(settings), guarded.finds)
         node = replace(node, hardware=HardwarePorts(cards, guarded))
         release, unwritten = threading.Event(), threading.Event()
         device_status = DeviceStatusWriter(node, wake=unwritten.set)

@@ -3,8 +3,7 @@
 guarded             bounds the time of calls to hardware that may be missing, fail or hang
 | infiniband        adds to cards which fabric and rail they are attached to
 | simulated         the backend of simulated cards
-| debounced_health  health that does not flap
-| sticky_cards      keeps lost cards, with fatal health
+| remembered_cards  keeps lost cards, with fatal health, and health that does not flap
 left_out            cards that the settings leave to other uses than claims
 choosing            chooses the node's backends, by the setting or by the hardware that is there
 | ascend            the backend of Ascend NPUs

@@ -124,7 +124,7 @@ class CardSource(Protocol):
         """Health of every card, by ``Card.name``, and of partitions with faults of their own, by ``Card.part_name``.
 
         A fault that only an event reports is in every later answer until the backend knows that it has passed, or in at
-        least one answer if it cannot know. The caller decides when a fault is over (``DebouncedHealth``).
+        least one answer if it cannot know. The caller decides when a fault is over (``RememberedCards``).
         """
         ...
 

@@ -17,7 +17,6 @@ from driver.kube.reflector import Reflector
 from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.node_context import NodeContext
@@ -169,7 +168,7 @@ class SimulatedPlugin:
     def __init__(self, node: NodeContext, kubelet_claims: Callable[[], Collection[KubeletClaim]]):
         metrics = Metrics()
         self._clock = node.clock
-        cards = with_memory_of_boot(node, plugin_directory(node.settings))
+        cards = node.remembered_cards(plugin_directory(node.settings))
         node = replace(node, hardware=HardwarePorts(cards, node.hardware.control))
         self.device_status = DeviceStatusWriter(node)
         self.preparer = Preparer(node, metrics, kubelet_claims=kubelet_claims, device_status=self.device_status)

@@ -8,8 +8,8 @@ from typing import Final
 from driver.deviceplugins import DevicePluginSettings, ResourceSettings
 from driver.kube.api import Object
 from kubeletplugin.hardware.actions import PluginAllocation
-from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS
 from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS
+from kubeletplugin.hardware.remembered_cards import LONGEST_RECOVERY_SECONDS
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.invariants import Violation

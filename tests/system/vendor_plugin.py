@@ -10,7 +10,6 @@ from driver.files import Files
 from driver.kube.api import NODES
 from driver.observe import Logger, Metrics
 from driver.threads import Threads
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, HardwarePorts, Health, Use
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
@@ -117,7 +116,7 @@ class VendorPlugin:
 
         guarded = GuardedHardware(found, rig.clock, 0, 0, threads=_AtOnce())
         context = replace(rig.context(files=files), hardware=HardwarePorts(guarded, guarded), log=log)
-        self._cards = with_memory_of_boot(context, plugin_directory(rig.settings), guarded.finds)
+        self._cards = context.remembered_cards(plugin_directory(rig.settings), guarded.finds)
         context = replace(context, hardware=HardwarePorts(self._cards, guarded))
         metrics = Metrics()
         self.preparer = Preparer(context, metrics)

@@ -76,7 +76,7 @@ def with_import(importer: str, imported: str) -> grimp.ImportGraph:
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("kubeletplugin.hardware.debounced_health", "pynvml"),
+        ("kubeletplugin.hardware.remembered_cards", "pynvml"),
         ("kubeletplugin.inventory", "pynvml"),
         ("driver.settings", "structlog"),
         ("controller.election", "kubernetes"),

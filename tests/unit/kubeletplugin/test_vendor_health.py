@@ -10,7 +10,6 @@ import pytest
 from driver.kube.api import NODES, RESOURCE_SLICES
 from driver.observe import Metrics, logger
 from driver.settings import KubeletPluginSettings, Settings
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.health import HealthFeed
@@ -48,7 +47,7 @@ class Running:
             hardware=HardwarePorts(backend, backend),
             log=logger("test"),
         )
-        self._cards = with_memory_of_boot(node, "/plugin")
+        self._cards = node.remembered_cards("/plugin")
         self._publisher = Publisher(
             replace(node, hardware=HardwarePorts(self._cards, backend)),
             PublishingMetrics(Metrics()),

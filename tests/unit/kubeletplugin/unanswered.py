@@ -22,9 +22,8 @@ from structlog.testing import capture_logs
 
 from driver.errors import LodeError
 from driver.observe import Metrics
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Hardware, HardwarePorts
-from kubeletplugin.hardware.debounced_health import DebouncedHealth
+from kubeletplugin.hardware.remembered_cards import RememberedCards
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.publish.cards import CardMonitor
 from tests.fakes.state import FakeState
@@ -181,7 +180,7 @@ class _ErringNode:
     def start(self) -> None:
         self.hardware = self.machine.start(self.rig.clock)
         node = self.rig.context(hardware=self.hardware)
-        self.cards: DebouncedHealth = with_memory_of_boot(node, PLUGIN)
+        self.cards: RememberedCards = node.remembered_cards(PLUGIN)
         context = replace(node, hardware=HardwarePorts(self.cards, self.hardware))
         self.plugin = Preparer(context, Metrics())
         self.monitor = CardMonitor(context.hardware, node.log, lambda _: (), self.plugin.recorded)

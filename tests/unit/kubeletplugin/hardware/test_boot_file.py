@@ -9,9 +9,8 @@ import pytest
 from driver.observe import logger
 from kubeletplugin.hardware import Card, CardSource, Hardware, HardwarePorts
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
+from kubeletplugin.hardware.remembered_cards import CardMemory, Failures, RememberedCards
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.hardware.sticky_cards import StickyCards
 from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
 
@@ -34,12 +33,18 @@ class SlowDisk:
         return BootFile(self.files, FILE, "boot-1", kind, logger("test"))
 
 
+def remembered(backend: Hardware, memory: CardMemory) -> CardSource:
+    return RememberedCards(HardwarePorts(backend, backend), VirtualClock(), 10, memory)
+
+
 def sticky(backend: Hardware, disk: SlowDisk) -> CardSource:
-    return StickyCards(HardwarePorts(backend, backend), disk.file(list[Card]))
+    elsewhere = BootFile(MemoryFiles(), FILE, "boot-1", Failures, logger("test"))
+    return remembered(backend, CardMemory(disk.file(list[Card]), elsewhere))
 
 
 def debounced(backend: Hardware, disk: SlowDisk) -> CardSource:
-    return DebouncedHealth(backend, VirtualClock(), 10, disk.file(Failures))
+    elsewhere = BootFile(MemoryFiles(), FILE, "boot-1", list[Card], logger("test"))
+    return remembered(backend, CardMemory(elsewhere, disk.file(Failures)))
 
 
 @pytest.mark.parametrize("made", [sticky, debounced])

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.observe import logger
-from kubeletplugin.hardware import Health
+from kubeletplugin.hardware import Card, Hardware, HardwarePorts, Health
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS, DebouncedHealth, Failures, after_report
+from kubeletplugin.hardware.remembered_cards import (
+    LONGEST_RECOVERY_SECONDS,
+    CardMemory,
+    Failures,
+    RememberedCards,
+    after_report,
+)
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
@@ -36,6 +42,11 @@ def full(operation: str, _path: str) -> None:
         raise OSError("no space left on device")
 
 
+def remembered(backend: Hardware, clock: VirtualClock, file: BootFile[Failures]) -> RememberedCards:
+    failed = BootFile(MemoryFiles(), FILE, "boot-1", list[Card], logger("test"))
+    return RememberedCards(HardwarePorts(backend, backend), clock, RECOVERY, CardMemory(failed, file))
+
+
 class FailingCards:
     """A node with two cards, of which ``gpu-1`` can fail."""
 
@@ -47,7 +58,7 @@ class FailingCards:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        self.debounced = DebouncedHealth(self.backend, self.clock, RECOVERY, self.file(boot_id))
+        self.debounced = remembered(self.backend, self.clock, self.file(boot_id))
 
     def file(self, boot_id: str = "boot-1") -> BootFile[Failures]:
         return BootFile(self.files, FILE, boot_id, Failures, logger("test"))
@@ -125,7 +136,7 @@ AWAY = Health("fatal", "its device plugin is not connected", away=True)
 def test_a_card_is_healthy_as_soon_as_who_speaks_for_it_is_back() -> None:
     scene = FailingCards()
     backend = Parted(scene.backend)
-    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    scene.debounced = remembered(backend, scene.clock, scene.file())
     for _ in range(8):
         backend.faults = {"gpu-1": AWAY}
         assert scene.health()["gpu-1"] == AWAY
@@ -137,7 +148,7 @@ def test_a_card_is_healthy_as_soon_as_who_speaks_for_it_is_back() -> None:
 def test_a_card_that_has_failed_stays_so_while_who_speaks_for_it_is_away() -> None:
     scene = FailingCards()
     backend = Parted(scene.backend)
-    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    scene.debounced = remembered(backend, scene.clock, scene.file())
     scene.fail()
     scene.health()
     backend.faults = {"gpu-1": AWAY}
@@ -205,7 +216,7 @@ def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
 def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
     scene = FailingCards()
     file = BootFile(MemoryFiles(full), FILE, "b", Failures, logger("test"))
-    scene.debounced = DebouncedHealth(scene.backend, scene.clock, RECOVERY, file)
+    scene.debounced = remembered(scene.backend, scene.clock, file)
     scene.fail()
     assert not scene.health()["gpu-1"].healthy
     scene.work()
@@ -260,7 +271,7 @@ def test_a_partition_that_is_gone_leaves_nothing() -> None:
     scene, failed = FailingCards(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"
     backend = Parted(scene.backend)
-    scene.debounced = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
+    scene.debounced = remembered(backend, scene.clock, scene.file())
     backend.faults = {part: failed}
     assert scene.health()[part] == failed
     backend.faults = {}

@@ -9,10 +9,11 @@ from driver.errors import TransientFault
 from driver.observe import logger
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwarePorts, Health
 from kubeletplugin.hardware.boot_file import BootFile
+from kubeletplugin.hardware.remembered_cards import CardMemory, Failures, RememberedCards
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
-from kubeletplugin.hardware.sticky_cards import StickyCards
 from simulation.files import MemoryFiles
+from tests.simulation.clock import VirtualClock
 from tests.simulation.hardware_decorator import HardwareDecorator
 
 FILE = "/plugin/failed-cards.json"
@@ -30,7 +31,9 @@ class Node:
     def start(self, boot_id: str = "boot-1", left_out: tuple[Card, ...] = ()) -> None:
         """Start the program anew."""
         file = BootFile(self.files, FILE, boot_id, list[Card], logger("test"))
-        self.hardware = StickyCards(HardwarePorts(self.before, self.before), file, left_out=left_out)
+        failures = BootFile(self.files, "/health/health.json", boot_id, Failures, logger("test"))
+        ports, memory = HardwarePorts(self.before, self.before), CardMemory(file, failures)
+        self.hardware = RememberedCards(ports, VirtualClock(), 0, memory, left_out=left_out)
 
     def ask(self) -> tuple[Card, ...]:
         """Ask for the cards and their health, as publishing does."""

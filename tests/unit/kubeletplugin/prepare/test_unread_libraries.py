@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from driver.observe import Metrics
-from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import HardwarePorts
-from kubeletplugin.hardware.debounced_health import DebouncedHealth
+from kubeletplugin.hardware.remembered_cards import RememberedCards
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.publish.cards import CardMonitor
 from tests.fakes.nvml.models import H100
@@ -41,7 +40,7 @@ class Machine:
         """A new plugin, put together as the program does it."""
         hardware = self.bench.start()
         node = self.node.context(hardware=hardware)
-        self.cards: DebouncedHealth = with_memory_of_boot(node, PLUGIN)
+        self.cards: RememberedCards = node.remembered_cards(PLUGIN)
         context = replace(node, hardware=HardwarePorts(self.cards, hardware))
         self.plugin = Preparer(context, Metrics())
         self.monitor = CardMonitor(context.hardware, node.log, lambda _: (), self.plugin.recorded)

@@ -6,9 +6,10 @@ import pytest
 
 from driver.kube.api import NODES, RESOURCE_SLICES, Unavailable
 from driver.observe import logger
+from kubeletplugin.hardware import Card, HardwarePorts
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
+from kubeletplugin.hardware.remembered_cards import CardMemory, Failures, RememberedCards
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
 from tests.unit.kubeletplugin.publish.publishing_node import NODE, WRITES, PublishingNode, failing, running
@@ -302,7 +303,9 @@ def test_a_label_that_is_not_valid_is_said_once_and_the_setting_counts(label: st
 def test_a_card_that_toggles_does_not_have_the_slices_written_again_and_again() -> None:
     rig = PublishingNode("h100x8")
     file = BootFile(rig.files, "/plugin/health.json", "boot", Failures, logger("test"))
-    rig.cards = DebouncedHealth(rig.hardware, rig.clock, 60, file)
+    failed = BootFile(rig.files, "/plugin/failed-cards.json", "boot", list[Card], logger("test"))
+    ports = HardwarePorts(rig.hardware, rig.hardware)
+    rig.cards = RememberedCards(ports, rig.clock, 60, CardMemory(failed, file))
     rig.node()
     one = rig.start()
     one.run(1)
