@@ -4,7 +4,6 @@ __main__          ``lode kubeletplugin``: puts the plugin together, with its thr
 | release         ``lode release``: gives up a claim that the kubelet has forgotten
 server            the gRPC servers: claims and health on one socket, registration on the other
 health            the stream of devices' health for the kubelet
-| registration    registration with the kubelet
 | share_usage     what containers use of their shares, as metrics
 | card_metrics    what cards measure of themselves, as metrics
 prepare           prepares claims: a plan, a checkpoint, actions on the hardware, files for containers

@@ -22,7 +22,7 @@ from driver.kube.client import KubeClient
 from driver.kube.codec import encode_object
 from driver.observe import logger
 from kubeletplugin.proto import dra_v1_pb2, dra_v1_pb2_grpc, pluginregistration_v1_pb2_grpc
-from kubeletplugin.registration import RegistrationService
+from kubeletplugin.server import RegistrationService
 from kubeletplugin.sockets import socket_paths
 
 _WORKERS = 32

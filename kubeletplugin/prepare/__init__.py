@@ -18,8 +18,7 @@ cdi              CDI specs as values and as JSON
 | metadata       files in which containers read about their devices
 | uses           the use of the hardware by each device of a plan
 plan             the devices of a claim on this node
-calls            a call of the kubelet, and its errors
-claims           references to claims, and results, for the kubelet
+claims           calls of the kubelet: references to claims, results, and errors
 """
 
 from kubeletplugin.prepare.claim_metrics import NamedClaim

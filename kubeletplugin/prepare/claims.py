@@ -1,8 +1,11 @@
-"""The kubelet's references to claims, and the results for the kubelet. Pure."""
+"""Calls of the kubelet: its references to claims, the results, and the errors that are not faults of a claim. Pure."""
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from driver.errors import LodeError
 
 _UID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
@@ -57,3 +60,59 @@ class PrepareError:
 
     reason: FailureReason
     message: str
+
+
+class DeviceHeldError(LodeError):
+    """Another claim holds a device. The messages are for people who may read ``ref``, the claim that wants it."""
+
+    @classmethod
+    def by_allocated(cls, ref: ClaimRef, holders: Iterable[ClaimRef], reasons: Collection[str]) -> "DeviceHeldError":
+        """Held by allocated claims. ``reasons`` say why they exclude the claim if they do not hold its devices."""
+        because = f": {'; '.join(reasons)}" if reasons else ""
+        return cls(
+            f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
+            f"{_names(holders, ref)}{because}; delete the pods of one of them"
+        )
+
+    @classmethod
+    def by_ended(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
+        """Held by claims that are no longer allocated, but whose containers may run."""
+        return cls(
+            f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
+            f"{_names(holders, ref)}; their containers may still run, and the kubelet retries; if it has forgotten "
+            "these claims, give them up with `lode release`"
+        )
+
+    @classmethod
+    def by_unknown(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
+        """Possibly held by claims whose devices are not known."""
+        return cls(
+            f"{ref}: the records of claims that are prepared on this node are lost, so each may hold its devices: "
+            f"{_names(holders, ref)}; the plugin asks the kubelet and the API what they hold, and the kubelet "
+            "retries; if their containers have ended, give them up with `lode release`"
+        )
+
+
+class CallWithdrawnError(LodeError):
+    """The kubelet has withdrawn the call. Nothing may be prepared, because nobody would unprepare it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareCall:
+    """One call of the kubelet: its deadline for retries, and whether the kubelet still waits."""
+
+    deadline: float
+    wanted: Callable[[], bool]
+
+    def check(self, ref: ClaimRef) -> None:
+        """Raises CallWithdrawnError if the kubelet does not wait any more."""
+        if not self.wanted():
+            raise CallWithdrawnError(f"{ref}: the kubelet withdrew the call; it calls again if it needs the claim")
+
+
+def _names(claims: Iterable[ClaimRef], reader: ClaimRef) -> str:
+    """The names of claims in a message about a claim; claims of other namespaces are not named."""
+    return ", ".join(
+        str(ref) if ref.namespace in (reader.namespace, "") else f"a claim of another namespace (uid {ref.uid})"
+        for ref in claims
+    )

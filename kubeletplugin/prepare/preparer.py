@@ -19,11 +19,18 @@ from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare import exclusion
 from kubeletplugin.prepare.assessor import Assessor, Blocked
-from kubeletplugin.prepare.calls import CallWithdrawnError, DeviceHeldError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_metrics import ClaimMetrics, NamedClaim
 from kubeletplugin.prepare.claim_usage import containers_with, is_allocated, pods_that_forbid_unprepare
-from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
+from kubeletplugin.prepare.claims import (
+    CallWithdrawnError,
+    ClaimRef,
+    DeviceHeldError,
+    FailureReason,
+    PrepareCall,
+    PrepareError,
+    PrepareResult,
+)
 from kubeletplugin.prepare.container import prepare_result
 from kubeletplugin.prepare.device_status import DeviceStatusWriter
 from kubeletplugin.prepare.node_devices import NodeDevices

@@ -16,9 +16,8 @@ from driver.errors import InvalidInput
 from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, excludable, not_carried_out
-from kubeletplugin.prepare.calls import CallWithdrawnError, PrepareCall
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
-from kubeletplugin.prepare.claims import ClaimRef, PrepareResult
+from kubeletplugin.prepare.claims import CallWithdrawnError, ClaimRef, PrepareCall, PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
 from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan

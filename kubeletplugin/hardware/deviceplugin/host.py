@@ -9,6 +9,7 @@ and a second stream would take reports of faults from the first. During a rollin
 
 import os
 import secrets
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -25,17 +26,83 @@ from driver.errors import OperatorFault, TransientFault
 from driver.limits import MAX_SOCKET_PATH, bounded
 from driver.observe import Logger
 from driver.threads import start_thread
-from kubeletplugin.hardware.deviceplugin.answers import PluginAnswer
+from kubeletplugin.hardware.deviceplugin.answers import AnsweredDevice, AnsweredMount, PluginAnswer
 from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
-from kubeletplugin.hardware.deviceplugin.connections import DevicePluginConnection, RefusedError
-from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
-from kubeletplugin.hardware.deviceplugin.hostfolder import make_folder
+from kubeletplugin.hardware.deviceplugin.metrics import RefusalReason
 from kubeletplugin.hardware.deviceplugin.refusals import looks_for_its_pod, refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import MOST_RESOURCES, Registration, Registry
+from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2_grpc as stubs
 from kubeletplugin.sockets import channel_to, has_listener, is_socket
+
+_LABEL: Final = "security.selinux"
+_SHARED: Final = b"system_u:object_r:container_file_t:s0\0"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, or correct its rights: only root and what it gives the folder to may enter it.
+
+    Raises:
+        OperatorFault, OSError: there is something else at its path.
+    """
+    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise OperatorFault(f"{folder}: is no folder; remove it, or set kubeletplugin.deviceplugin.folder")
+    if status.st_uid != os.geteuid():
+        raise OperatorFault(f"{folder}: belongs to user {status.st_uid}; remove it: its owner could pretend to be one")
+    if stat.S_IMODE(status.st_mode) != 0o750:
+        folder.chmod(0o750)
+    with suppress(OSError):  # there is no SELinux
+        if os.getxattr(folder, _LABEL) != _SHARED:
+            os.setxattr(folder, _LABEL, _SHARED)
+
+
+_HEALTHY: Final = "Healthy"
+
+
+def reported_in(answer: messages.ListAndWatchResponse) -> Iterator[Reported]:
+    """The devices of a list."""
+    for device in answer.devices:
+        nodes = [node.ID for node in device.topology.nodes if node.ID >= 0]
+        yield Reported(device.ID, device.health == _HEALTHY, min(nodes) if nodes else None)
+
+
+def answer_from(raw: messages.ContainerAllocateResponse) -> PluginAnswer:
+    """The answer for one container."""
+    return PluginAnswer(
+        env=dict(raw.envs),
+        mounts=tuple(AnsweredMount(it.container_path, it.host_path, it.read_only) for it in raw.mounts),
+        devices=tuple(AnsweredDevice(it.container_path, it.host_path, it.permissions) for it in raw.devices),
+        annotations=dict(raw.annotations),
+        cdi_devices=tuple(device.name for device in raw.cdi_devices),
+    )
+
+
+class RefusedError(Exception):
+    """The error that a registration is answered with. Its code says by default that the request is invalid."""
+
+    def __init__(self, reason: RefusalReason, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT):
+        super().__init__(message)
+        self.reason = reason
+        self.code = code
+
+
+class DevicePluginConnection:
+    """A connection to a device plugin."""
+
+    def __init__(self, registration: Registration, channel: grpc.Channel, stub: Any, began: float):
+        self.registration = registration
+        self.began = began
+        """When it was reached (``Clock.monotonic``)."""
+        self.has_listed = False
+        self.channel = channel
+        self.stub = stub
+        self.turn = threading.Lock()
+        """Held while it is asked: the kubelet asks one question after another."""
+
 
 VERSION: Final = "v1beta1"
 SOCKET: Final = "kubelet.sock"

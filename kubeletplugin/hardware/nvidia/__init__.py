@@ -11,8 +11,7 @@ devices         device nodes of cards and MIG instances
 | sharing       how containers share a card: time slicing, MPS, HAMi-core
 discovery       cards from what NVML and the kernel say
 schemes         MIG schemes of cards
-| services      services of the host, which outlive the plugin and its pod
-commands        runs programs of the driver and of the host
+commands        runs programs of the driver and of the host, and services, which outlive the plugin and its pod
 | nvml          NVML as values
 | root          the driver's files on the host
 | runfolder     folders that a reboot empties

@@ -7,7 +7,7 @@ from driver.errors import TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Parts, Sharing
-from kubeletplugin.hardware.nvidia.commands import Commands
+from kubeletplugin.hardware.nvidia.commands import Commands, SystemdServices
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles, Linker
 from kubeletplugin.hardware.nvidia.found import Finder
@@ -15,7 +15,6 @@ from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
-from kubeletplugin.hardware.nvidia.services import SystemdServices
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices

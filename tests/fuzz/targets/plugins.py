@@ -12,7 +12,7 @@ from driver.observe import logger
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.answers import edits_from, from_text, to_text
 from kubeletplugin.hardware.deviceplugin.cdispecs import edits_of
-from kubeletplugin.hardware.deviceplugin.decoded import answer_from, reported_in
+from kubeletplugin.hardware.deviceplugin.host import answer_from, reported_in
 from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
 from kubeletplugin.hardware.deviceplugin.refusals import refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import Registry

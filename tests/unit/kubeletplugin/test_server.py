@@ -13,8 +13,7 @@ import grpc
 import pytest
 
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
-from kubeletplugin.registration import SUPPORTED_VERSIONS
-from kubeletplugin.server import PREPARE_WORKERS
+from kubeletplugin.server import PREPARE_WORKERS, SUPPORTED_VERSIONS
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
 from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.kubeletplugin.plugin_node import DRIVER, POOL, SHARE_A, result, share

@@ -3,8 +3,7 @@
 events        reads events of cards, and conditions that stay
 | measuring   reads what a card measures of itself
 | instances   reads, creates and destroys instances of MIG
-| modes       sets modes of a card
 | reading     reads what NVML says about the system and its cards
 facts         what NVML says, as values
-| library     loads NVML and calls it
+| library     loads NVML and calls it; sets the compute mode of a card
 """

@@ -1,4 +1,7 @@
-"""Loads NVML and calls it. Each function is looked up when it is called, so a driver may lack any of them."""
+"""Loads NVML and calls it. Each function is looked up when it is called, so a driver may lack any of them.
+
+Sets the compute mode of a card.
+"""
 
 import ctypes
 import threading
@@ -11,6 +14,7 @@ import pynvml
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.answer import LACKS, Answer, Lack, Unread
+from kubeletplugin.hardware.port import Unsupported
 
 
 class NvmlCode(IntEnum):
@@ -148,3 +152,27 @@ class Nvml:
                 raise NvmlError("nvmlInit", error.value, str(error)) from error
             self.loads += 1
             self._open = True
+
+
+def set_exclusive(nvml: Nvml, card: str, *, on: bool) -> None:
+    """Let one process only (the MPS server), or any number of them, use a card.
+
+    A card without compute modes is not exclusive.
+
+    Raises:
+        Unsupported: the card has no compute modes, and is to be exclusive.
+        NvmlError: another error.
+    """
+    handle = nvml.device(card)
+    mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS if on else pynvml.NVML_COMPUTEMODE_DEFAULT
+    if nvml.need("nvmlDeviceGetComputeMode", handle) == mode:
+        return
+    try:
+        nvml.call("nvmlDeviceSetComputeMode", handle, mode)
+    except NvmlError as error:
+        if error.code != NvmlCode.NOT_SUPPORTED:
+            raise
+        if on:
+            raise Unsupported(
+                f"card {card} cannot change its compute mode, which sharing mps needs; use another sharing"
+            ) from error

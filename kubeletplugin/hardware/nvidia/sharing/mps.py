@@ -8,11 +8,10 @@ container that changes its environment escapes them.
 from driver.errors import TransientFault
 from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.hardware.edits import Edits, Mount
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml
-from kubeletplugin.hardware.nvidia.nvml.modes import set_exclusive
+from kubeletplugin.hardware.nvidia.commands import Services
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, set_exclusive
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
-from kubeletplugin.hardware.nvidia.services import Services
 from kubeletplugin.hardware.port import FoundObject, Unsupported
 from kubeletplugin.hardware.use import Share
 
