@@ -44,7 +44,7 @@ class Holds(Worker):
         nodes: the holds for single pods.
         domains: the holds for gangs.
         pauses: the nodes and namespaces for which nothing is held back for a while.
-        ended: the number of holds that have ended.
+        opened: how often a hold has ended, or a node that is held back may have become free for others.
     """
 
     def __init__(self, shared: Shared, preempting: Preempting, waiting: WaitingPods):
@@ -55,17 +55,19 @@ class Holds(Worker):
         self.nodes = HeldNodes()
         self.domains = HeldDomains()
         self.pauses = Pauses(self.limits.pause)
-        self.ended = 0
+        self.opened = 0
         self._unheld: dict[str, None] = {}
         """Pods for which no more nodes could be held back; they are tried again when a hold ends."""
 
     def note(self, changes: Changes) -> None:
         """Have those tried whose holds the changes concern."""
-        for node in changes.favoured:
-            for pod in self.nodes.holders(node):
-                if not self._serves(pod):
-                    self._waiting.try_soon(pod)
-        self._queue.soon("gang", self.domains.on({**changes.favoured, **changes.ends}))
+        holders = [pod for node in changes.favoured for pod in self.nodes.holders(node)]
+        for pod in holders:
+            if not self._serves(pod):
+                self._waiting.try_soon(pod)
+        gangs = self.domains.on({**changes.favoured, **changes.ends})
+        self._queue.soon("gang", gangs)
+        self.opened += bool(holders or gangs)
 
     @property
     def count(self) -> int:
@@ -153,7 +155,7 @@ class Holds(Worker):
         self.nodes.end(pod)
         if not placed:
             self._pause(held.rank, [held.node], held.ends)
-        self.ended += 1
+        self.opened += 1
         self._log.info("node held back no longer", pod=pod, node=held.node, placed=placed)
         opened = Changes(favoured={held.node: None})
         for worker in (self._preempting, self._waiting, self):
@@ -194,7 +196,7 @@ class Holds(Worker):
         self.domains.end(gang)
         if not placed:
             self._pause(held.rank, held.nodes, held.ends)
-        self.ended += 1
+        self.opened += 1
         self._log.info("nodes held back no longer", gang=gang, nodes=sorted(held.nodes), placed=placed)
         self._waiting.wake(held.nodes)
 

@@ -131,8 +131,8 @@ class WaitReports(Worker):
 
     @property
     def _version_of_wishes(self) -> object:
-        # Nobody asks for a new node who could use one that is held back no longer.
-        return self.wishes.version, self._holds.ended
+        # Nobody asks for a new node who could use one that is held back, or is held back no longer.
+        return self.wishes.version, self._holds.opened
 
     def _look_again(self) -> None:
         """Look at all pods that wait for a node again: others may ask for one, because nodes or devices changed."""

@@ -95,6 +95,23 @@ def test_a_pod_asks_when_whoever_a_node_was_held_back_for_has_taken_it(of_gang: 
     assert asks(full, "small")
 
 
+def test_a_pod_asks_no_more_when_only_a_hold_keeps_it_from_a_node() -> None:
+    full = world(cards=2, hold={"after_seconds": 10, "share": 1})
+    for name in ("first", "second"):
+        add(full, name)
+    full.settle()
+    full.add_claim("big", 2)
+    full.add_pod("big", "big", priority=1)
+    full.settle(30)
+    add(full, "small")
+    full.settle()
+    assert asks(full, "small")
+    full.remove_pod("first")
+    full.settle()
+    assert full.gates("small") == [GATE], "the card that is free is held back for the first one"
+    assert not asks(full, "small")
+
+
 def test_nothing_is_written_unless_the_operator_wants_it() -> None:
     full = ControllerWorld(cards=1)
     add(full, "first")
