@@ -14,7 +14,8 @@ election      leader election with one Lease
 state         the state of the cluster, indexed
 | preemption  which pods have to go so that a pod of higher priority has a place
 gangs         pods that start together, in one domain of the topology
-placement     a plan: the node of each pod of a group
-allocation    devices of a node for claims, or the reasons why not
+cluster       devices, nodes and quotas, and what would be if some were gone, or others were there
+placement     a node for a pod
 | quotas      limits of namespaces in memory and cores of cards
+allocation    devices of a node for claims, or the reasons why not
 """

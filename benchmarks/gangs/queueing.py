@@ -16,6 +16,7 @@ from typing import Final
 from benchmarks.allocation.hardware import DRIVER
 from benchmarks.allocation.table import lines
 from controller.allocation import Fleet
+from controller.cluster import Cluster as WholeCluster
 from controller.gangs import (
     DomainScore,
     Figures,
@@ -118,6 +119,7 @@ class Cluster:
     def __init__(self, shape: Shape, scoring: Scoring):
         self._shape, self._scoring = shape, scoring
         self._fleet, self._nodes, self._memory = Fleet(), Nodes(), Memory()
+        self._whole = WholeCluster.unlimited(self._fleet, self._nodes)
         self._fleet.upsert_class(DeviceClass("gpu", (f'device.driver == "{DRIVER}"',)))
         for facts in shape.nodes():
             devices = tuple(Device(f"gpu-{number}", {}) for number in range(shape.cards))
@@ -136,7 +138,7 @@ class Cluster:
         """Where the members of the gang run from now on; nowhere if it does not fit."""
         members = tuple(Member(self._demand(f"{one.name}-{number}"), number) for number in range(one.size))
         gang = Gang(one.name, one.name, members, minimum=one.size, levels=self._shape.levels)
-        answer = choose(gang, self._fleet, self._nodes, SearchOptions(memory=self._memory, scoring=self._scoring))
+        answer = choose(gang, self._whole, SearchOptions(memory=self._memory, scoring=self._scoring))
         if not isinstance(answer, GangPlan):
             return ()
         for placement in answer.placements:

@@ -19,6 +19,7 @@ from benchmarks.allocation.workloads import request, spec
 from benchmarks.gangs.scenario import node
 from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.placement import Needs, Nodes, PodDemand, facts_of
 from controller.preemption import Holder, Occupancy, Preemption, preempt, prepare
 from driver.names import Names
@@ -110,7 +111,7 @@ def measure(question: Question, folder: Path) -> Row:
         needs = Needs({"cpu": Quantity.parse("4").nanos}, priority=10, preempts=True)
         pod = PodDemand(f"bench/important-{number}", needs, (replace(wanted, uid=f"important-{number}"),))
         began = time.process_time()
-        answer = preempt(pod, occupancy, fleet, nodes)
+        answer = preempt(pod, occupancy, Cluster.unlimited(fleet, nodes))
         times.append(1000 * (time.process_time() - began))
     victims = len(answer.victims) if isinstance(answer, Preemption) else 0
     proven = answer.least if isinstance(answer, Preemption) else answer.decided
@@ -130,7 +131,7 @@ def _loaded(file: Path, question: Question) -> tuple[Fleet, Nodes, Occupancy]:
         holders.append(Holder(claim.key, claim.uid, where, priority, created=float(number), claims=(claim,)))
     fleet.index()
     occupancy = Occupancy(holders, driver=DRIVER)
-    prepare(occupancy, fleet, nodes)
+    prepare(occupancy, Cluster.unlimited(fleet, nodes))
     return fleet, nodes, occupancy
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Protocol
 
-from cli.advise.movable import Movable, Price, price_of, without
-from controller.placement import Placed, Placement, PodDemand, Trial
+from cli.advise.movable import Movable, Price, end, price_of
+from controller.placement import Placed, Placement, PodDemand
 from controller.preemption.least_set import Least, LeastSet, Trials
 from controller.reconcile import PlacePod
 from controller.state import State
@@ -115,7 +115,8 @@ def _groups(state: State, waiting: Waiting, pods: Sequence[Movable]) -> list[lis
         return [list(some) for _, some in groupby(by_node, key=lambda pod: pod.node)]
     if len(pods) <= _MOST_TOGETHER:
         return [list(pods)]
-    with without(state, pods):
+    with state.cluster.what_if() as trial:
+        end(trial, pods)
         places = waiting.places()
     nodes = {place.node for place in places.values()} if places is not None else set()
     return [[pod for pod in pods if pod.node in nodes]]
@@ -143,21 +144,22 @@ class _LeastMoves:
 
     def _is_sufficient(self, chosen: int) -> bool:
         pods = self._chosen(chosen)
-        with without(self._state, pods):
+        with self._state.cluster.what_if() as trial:
+            end(trial, pods)
             return self._waiting.may_run_on(pods[0].node) and self._waiting.places() is not None
 
 
 def relocated(state: State, waiting: Waiting, pods: Sequence[Movable]) -> Moves | None:
     """Return where what waits and the pods run, in this order; None if it does not run after all."""
-    with without(state, pods):
+    with state.cluster.what_if() as trial:
+        end(trial, pods)
         places = waiting.places()
         if places is None:
             return None
-        with Trial(state.devices, state.nodes) as trial:
-            for key, place in places.items():
-                trial.count(_demand(state, key, place), Placed(place.node, tuple(it for _, it in place.allocations)))
-            in_turn = sorted(pods, key=lambda pod: (-pod.pod.priority, pod.created, pod.key))
-            moves = [_move(pod, trial.put(pod.demand)) for pod in in_turn]
+        for key, place in places.items():
+            trial.place(_demand(state, key, place), Placed(place.node, tuple(it for _, it in place.allocations)))
+        in_turn = sorted(pods, key=lambda pod: (-pod.pod.priority, pod.created, pod.key))
+        moves = [_move(pod, trial.schedule(pod.demand)) for pod in in_turn]
     return Moves(tuple(moves), {pod: place.node for pod, place in places.items()})
 
 

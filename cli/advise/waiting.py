@@ -77,7 +77,7 @@ class WaitingGang:
         """Return where the controller would place its members now, if it starts then."""
 
         def chosen(wanted: Gang) -> GangPlan | GangRefusal:
-            return choose(wanted, self.state.devices, self.state.nodes, SearchOptions(_STEPS))
+            return choose(wanted, self.state.cluster, SearchOptions(_STEPS))
 
         decision = decide_gang(
             self.state,

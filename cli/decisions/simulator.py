@@ -230,7 +230,7 @@ class Simulator:
         state, gang = self._state, known_gang(self._state, key)
 
         def chosen(wanted: Gang) -> GangPlan | GangRefusal:
-            found = choose(wanted, state.devices, state.nodes, SearchOptions(_STEPS))
+            found = choose(wanted, state.cluster, SearchOptions(_STEPS))
             if isinstance(found, GangRefusal):
                 self._refused[key] = wanted
             return found

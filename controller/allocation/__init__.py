@@ -48,7 +48,7 @@ drivers         the drivers that selectors can select: ours, or others
 from controller.allocation.devices.card_parts import CARD, Card
 from controller.allocation.devices.places import Place
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
-from controller.allocation.devices.usage import DeviceUse
+from controller.allocation.devices.usage import DeviceUse, UseChange
 from controller.allocation.drivers import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
@@ -85,6 +85,7 @@ __all__ = [
     "Turn",
     "TurnEnded",
     "Unsatisfiable",
+    "UseChange",
     "render",
     "small_amounts",
     "summarise",

@@ -14,7 +14,6 @@ from controller.allocation.drivers import Drivers
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
 from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
-from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import crowding, fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
 from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts, most_fits, node_devices
@@ -281,14 +280,6 @@ class Fleet(KnownDevices):
         """The places of each allocation's devices among those of the node, and what it consumes of each, sorted."""
         return places(self._index.order(self._index.slot(node, labels)), allocations, self._index, self._usage)
 
-    def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
-        """Counts, per node, how many times ``claims`` fit one after another, up to ``most``; only nodes that fit."""
-        request = self.compile(claims)
-        if not isinstance(request, CompiledRequest):
-            return {}
-        counts = {slot.name: self._count(slot, request, claims, most) for slot in self.candidates(request)}
-        return {name: count for name, count in counts.items() if count}
-
     # Questions about domains of a topology
 
     def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
@@ -319,7 +310,7 @@ class Fleet(KnownDevices):
 
     @property
     def shared_usage(self) -> int:
-        """A version that grows with every change to devices that nodes share, or to their usage."""
+        """A version of the devices that nodes share, and of their usage; undoing a change on trial brings it back."""
         return self._index.shared_usage_version
 
     def values_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
@@ -384,39 +375,6 @@ class Fleet(KnownDevices):
                 reach &= nodes
             memory.learn_reach(versions, reach)
         return reach
-
-    # One node
-
-    def _count(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], most: int) -> int:
-        order = self._index.order(slot)
-        if request.maskable and request.single_choice and len(request.demands) == 1:
-            offers = self._greedy.offers(order, request)
-            if offers is NoFit.IMPOSSIBLE:
-                return 0
-            if not isinstance(offers, NoFit):
-                counted = count_fits(order, request, offers[0][0], self._index.columns, most)
-                if counted is not None:
-                    return counted
-        if request.ordered:
-            return self._count_by_trying(slot, request, claims, most)
-        memory, state = self._memory(request), (fingerprint(order, request, self._index), most)
-        known = memory.count(state)
-        if known is None:
-            known = self._count_by_trying(slot, request, claims, most)
-            memory.learn_count(state, known)
-        return known
-
-    def _count_by_trying(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], most: int) -> int:
-        held: list[str] = []
-        count = 0
-        try:
-            while count < most and (found := self.fit(slot, request, claims)) is not None:
-                held += [self.hold(claim, allocation) for claim, allocation in zip(claims, found, strict=True)]
-                count += 1
-            return count
-        finally:
-            for uid in reversed(held):
-                self.release(uid)
 
 
 _Scores = BoundedCache[NodeSlot, tuple[Hashable, NodeScore | None]]

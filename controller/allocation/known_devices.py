@@ -1,14 +1,13 @@
 """All devices of the cluster and their use, kept up to date by events."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controller.allocation.devices.card_parts import Card, card_of, card_parts
-from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.device_index import DeviceIndex, Versions
 from controller.allocation.devices.layout import NO_GROUP
 from controller.allocation.devices.pools import PoolKey, PublishedPool
-from controller.allocation.devices.usage import DeviceUse, Usage, consuming
+from controller.allocation.devices.usage import DeviceUse, Usage, UsageChanges, UseChange, consuming
 from controller.allocation.rules.taints import untolerated
 from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule, Toleration
 from driver.names import Names
@@ -26,7 +25,8 @@ class KnownDevices:
         self._index = DeviceIndex(self._usage.uses)
         self._names: dict[str, str] = {}
         """Keys of claims by UID."""
-        self._held = 0
+        self._trials: list[tuple[UseChange, UsageChanges, Versions]] = []
+        """The changes on trial that are not undone yet."""
 
     # Events
 
@@ -72,37 +72,23 @@ class KnownDevices:
         """Remove a DeviceTaintRule."""
         self._index.remove_taint_rule(name)
 
-    def hold(self, claim: Claim, allocation: Allocation) -> str:
-        """Count an allocation as in use on trial; returns the UID to ``release`` it. A claim may be held repeatedly."""
-        self._held += 1
-        uid = f"{claim.uid}#{self._held}"
-        self._names[uid] = claim.key
-        self.assume(uid, allocation)
-        return uid
+    # Changes on trial (``controller.cluster.WhatIf``)
 
-    def release(self, uid: str) -> None:
-        """End a ``hold``."""
-        self._names.pop(uid, None)
-        self.forget(uid)
+    def counted(self, uid: str) -> Allocation | None:
+        """The allocation that counts for a holder of devices (UID of a claim); None if none does."""
+        return self._usage.counted(uid)
 
-    def lift(self, uid: str) -> None:
-        """Stop counting a claim on trial, as if it had ended, until ``put_back``."""
-        self._index.note(self._usage.lift(uid))
+    def apply(self, change: UseChange) -> None:
+        """Make a change on trial. Until it is undone, no event may come."""
+        changes = self._usage.apply(change)
+        self._trials.append((change, changes, self._index.apply(changes)))
 
-    def put_back(self, uid: str) -> None:
-        """End a ``lift``."""
-        self._index.note(self._usage.put_back(uid))
-
-    @contextmanager
-    def without(self, holders: Collection[str]) -> Iterator[None]:
-        """Count none of these holders (by UID) on trial; none of them may be lifted already."""
-        for uid in holders:
-            self.lift(uid)
-        try:
-            yield
-        finally:
-            for uid in holders:
-                self.put_back(uid)
+    def revert(self, change: UseChange) -> None:
+        """Undo a change on trial: the last one. All versions are as before, so answers from before count again."""
+        last, changes, versions = self._trials.pop()
+        assert last is change, "changes on trial are undone in reverse order"
+        self._usage.revert(change, changes)
+        self._index.revert(changes, versions)
 
     def copy_nodes(self, to: "KnownDevices", copies: Mapping[str, str]) -> None:
         """Add copies of nodes to other devices: by name of the node, the name of its copy.
@@ -126,21 +112,14 @@ class KnownDevices:
     def conflicting_claims(self, claim: Claim) -> Mapping[str, str]:
         """The claims (by key) that together with this one overuse a device, and what they overuse.
 
-        There are none unless two programs allocated. It looks at each device of the claim. What is kept for others
-        (``assume`` under a name that is no claim's) does not count.
+        There are none unless two programs allocated, or something is kept for others (``assume`` under a name that is
+        no claim's). It looks at each device of the claim.
         """
         found: dict[str, str] = {}
-        kept = {
-            uid
-            for result in consuming(claim.allocation)
-            for uid in self._index.holders(result.device)
-            if uid not in self._names
-        }
-        with self.without(kept):
-            for result in consuming(claim.allocation):
-                for uid, what in self._index.overuse(result.device).items():
-                    if uid != claim.uid and uid in self._names:
-                        found.setdefault(self._names[uid], f"{what} of {result.device}")
+        for result in consuming(claim.allocation):
+            for uid, what in self._index.overuse(result.device).items():
+                if uid != claim.uid and uid in self._names:
+                    found.setdefault(self._names[uid], f"{what} of {result.device}")
         return found
 
     def card_parts(self, allocation: Allocation) -> Mapping[Card, int]:

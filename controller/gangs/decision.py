@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.allocation import ClaimFault, Fleet, NodeDeviceCounts
+from controller.allocation import ClaimFault, NodeDeviceCounts
+from controller.cluster import Cluster, WhatIf
 from controller.gangs.bounds import Counts, members_in_groups
 from controller.gangs.domain_score import DomainScore, Figures, least_children
 from controller.gangs.domain_search import DEFAULT_OPTIONS, DomainCandidate, OpenMembers, Searches, SearchOptions
@@ -16,26 +17,26 @@ from controller.gangs.memory import Memory
 from controller.gangs.mixed_bounds import Competition
 from controller.gangs.search_context import SearchContext
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
-from controller.gangs.topology import Cluster, DomainNodes, Path, by_path, common
+from controller.gangs.topology import DomainNodes, Path, by_path, common
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
 from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
 from controller.gangs.wholes import Growth, Wholes
-from controller.placement import Nodes, Placement, Trial
+from controller.placement import Placement
+from driver.model import Allocation
 
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 _NO_NODES: Final = "the cluster has no nodes"
 
 
-def choose(gang: Gang, fleet: Fleet, nodes: Nodes, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | GangRefusal:
+def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | GangRefusal:
     """Decide where the members of the gang go, or why there is no place for its minimum.
 
-    The answer depends on the gang, the fleet and the nodes only, not on the order in which they were built. Fleet and
-    nodes are unchanged afterwards.
+    The answer depends on the gang and the cluster only, not on the order in which they were built.
     """
     if options.memory is None:
         options = replace(options, memory=Memory())
     gang = replace(gang, members=tuple(in_order(gang.members)))
-    units, cluster = units_of(gang, fleet, nodes), Cluster(fleet, nodes)
+    units = units_of(gang, cluster.devices, cluster.nodes)
     if isinstance(units, tuple):
         return GangRefusal(faults=units)
     if options.unfinished is not None and not options.unfinished.ask(gang, units, cluster):
@@ -58,14 +59,14 @@ def _further(gang: Gang, found: Sequence[Placement], cluster: Cluster, options: 
     growth = Growth()
     units: Sequence[CoLocatedMembers] | tuple[ClaimFault, ...] = []
     members: Sequence[Member] = ()
-    with Trial(cluster.fleet, cluster.nodes) as trial:
+    with cluster.what_if() as trial:
         while len(found) < len(gang.members) and (found or growth.goes_on):
             if found:
-                _count(trial, gang, found)
+                _place(trial, gang, found)
                 gang = _without(gang, found)
             asked = growth.next_of(gang)
             if asked.members is not members:
-                members, units = asked.members, units_of(asked, cluster.fleet, cluster.nodes)
+                members, units = asked.members, units_of(asked, cluster.devices, cluster.nodes)
             assert not isinstance(units, tuple)
             answer = _Decision(asked, units, cluster, options).run() if units else ()
             found = () if isinstance(answer, GangRefusal) else answer
@@ -73,21 +74,17 @@ def _further(gang: Gang, found: Sequence[Placement], cluster: Cluster, options: 
             yield from found
 
 
-def _count(trial: Trial, gang: Gang, found: Sequence[Placement]) -> None:
+def _place(trial: WhatIf, gang: Gang, found: Sequence[Placement]) -> None:
+    """Count the members at these places. What members share counts once."""
     demands = {member.demand.key: member.demand for member in gang.members}
-    counted: set[str] = set()
+    given: dict[str, Allocation] = {}
     for placement in found:
         demand = demands[placement.pod]
-        allocations = *placement.allocations, *placement.other_drivers_allocations
-        pairs = zip((*demand.claims, *demand.other_drivers_claims), allocations, strict=True)
-        # What members share counts once.
-        new = [(claim, allocation) for claim, allocation in pairs if claim.uid not in counted]
-        counted.update(claim.uid for claim, _ in new)
-        alone = replace(demand, claims=tuple(claim for claim, _ in new), other_drivers_claims=())
-        trial.count(
-            alone,
-            replace(placement, allocations=tuple(allocation for _, allocation in new), other_drivers_allocations=()),
-        )
+        trial.add_pod(demand.key, demand.needs, placement.node)
+        for claim, allocation in demand.given(placement):
+            given.setdefault(claim.uid, allocation)
+    for uid, allocation in given.items():
+        trial.use(uid, allocation)
 
 
 def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
@@ -125,12 +122,12 @@ class _Decision:
         assert options.memory is not None
         self._gang = gang
         self._units = units
-        self._fleet = cluster.fleet
+        self._fleet = cluster.devices
         self._nodes = cluster.nodes
         self._requests = tuple(dict.fromkeys(unit.shape.request for unit in units if unit.claims))
         self._memory = options.memory
         self._scoring = options.scoring
-        self._topology = self._memory.topology(gang.levels, cluster.fleet, cluster.nodes, self._requests)
+        self._topology = self._memory.topology(gang.levels, cluster.devices, cluster.nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         stand = Counter(one.task for one in gang.standing)
         self._needed_of_tasks = {task: least - stand[task] for task, least in gang.task_minimums if least > stand[task]}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from controller.cluster import Cluster
 from controller.gangs.budget import OutOfSteps, StepBudget
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
 from controller.gangs.exact_packing import Packing
@@ -14,7 +15,7 @@ from controller.gangs.memory import Memory
 from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
-from controller.gangs.topology import Cluster, Path
+from controller.gangs.topology import Path
 from controller.gangs.unfinished import Unfinished, UnfinishedSearch
 from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
@@ -264,7 +265,7 @@ class Searches:
         *,
         leader_first: bool = False,
     ) -> UnfinishedSearch:
-        staging = Staging(self._cluster.fleet, self._cluster.nodes, context.places, self._effort)
+        staging = Staging(self._cluster, context.places, self._effort)
         wholes = self._wholes
         if units is not self._units:
             wholes = Wholes(self._gang, units, wholes.needed, wholes.needed_of_tasks)
@@ -292,8 +293,9 @@ class Searches:
         nodes = {placement.pod: placement.node for placement in found[1]}
         if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
             return found
-        both = merged_unit(*pair, self._cluster.fleet)
-        context.counts.count(both.shape, context.places, candidate.places, self._cluster.fleet, self._cluster.nodes)
+        fleet = self._cluster.devices
+        both = merged_unit(*pair, fleet)
+        context.counts.count(both.shape, context.places, candidate.places, fleet, self._cluster.nodes)
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
             search = self._begin(units, candidate, context, found[2], leader_first=units is self._units)
             try:

@@ -66,18 +66,13 @@ class Memory:
         rooms = _rooms(shape, nodes)
         bound = _bounding(shape, fleet, nodes, rooms)
         versions = tuple(room.version for room in rooms)
-        trial = nodes.on_trial
-        if trial and any(any(version) for version in versions):
+        if nodes.on_trial and any(any(version) for version in versions):
             return [bound(place) for place in places]
         key = places, shape.key, versions
         remembered = self._bounds.get(key)
         if remembered is None:
             remembered = self._bounds[key] = _PerPlace()
-        found = list(remembered.of(places, fleet, nodes, bound, stamps))
-        for place in places if trial else ():
-            if place.node in trial:
-                found[place.index] = bound(place)
-        return found
+        return list(remembered.of(places, fleet, nodes, bound, stamps))
 
     def devices(
         self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes

@@ -1,30 +1,30 @@
 """Puts units on places on trial, and checks them against devices, predicates, and each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import TracebackType
 
-from controller.allocation import CompiledRequest, Fleet, NodeSlot, SearchEnded
+from controller.allocation import CompiledRequest, NodeSlot, SearchEnded
+from controller.cluster import Cluster
 from controller.gangs.topology import DomainNode, DomainNodes
 from controller.gangs.units import CoLocatedMembers
-from controller.placement import Needs, Nodes, Placement, PodCheck
+from controller.placement import Placement, PodCheck
 from driver.model import Allocation, Claim
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Content:
     """The units on a place, with their allocations on trial."""
 
     units: tuple[CoLocatedMembers, ...]
     allocations: tuple[Allocation, ...]
     other_drivers_allocations: tuple[Allocation, ...]
-    held: list[str] = field(default_factory=list)
 
 
 class Staging:
     """Units on places. All units of a place get their devices together, so that none keeps devices from another.
 
-    Inside the ``with`` block, no event may reach the fleet or the nodes. Leaving the block restores both. Entering it
-    again puts the units where they were; fleet and nodes must not have changed meanwhile.
+    It is used in a ``with`` block, as ``WhatIf`` is, and may be entered again. What was put last is taken back first.
 
     Args:
         effort: prolongs searches for devices on a node (``Fleet.fit``).
@@ -33,30 +33,28 @@ class Staging:
         undecided: whether a search for devices ran out of steps.
     """
 
-    def __init__(self, fleet: Fleet, nodes: Nodes, places: DomainNodes, effort: int = 1):
+    def __init__(self, cluster: Cluster, places: DomainNodes, effort: int = 1):
         self._effort = effort
-        self._fleet = fleet
-        self._nodes = nodes
+        self._fleet = cluster.devices
+        self._nodes = cluster.nodes
+        self._trial = cluster.what_if()
         self._places = places
         self._contents: dict[int, list[_Content]] = {}
+        self._puts: list[tuple[int, Sequence[int]]] = []
+        """For what was put: the depth of the trial before, and the places whose content changed."""
         self._on_node: dict[str, list[int]] = {}
         self._several = places.divided_nodes
-        self._shares = fleet.shares_devices
-        self._pods: list[tuple[str, str, Needs]] = []
+        self._shares = self._fleet.shares_devices
         self.undecided = False
 
     def __enter__(self) -> "Staging":
-        for node, key, needs in self._pods:
-            self._nodes.hold(node, key, needs)
-        for place, contents in self._contents.items():
-            self._hold(place, contents[-1])
+        self._trial.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        for contents in self._contents.values():
-            self._release(contents[-1])
-        for node, key, _ in reversed(self._pods):
-            self._nodes.release(node, key)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._trial.__exit__(kind, error, trace)
 
     def units(self, place: int) -> tuple[CoLocatedMembers, ...]:
         """The units on the place."""
@@ -82,40 +80,35 @@ class Staging:
 
     def put(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
         """Put further units of one shape on the place. Returns False, with nothing changed, if it does not take all."""
+        before = self._trial.depth
         if not self._admits(place, units):
             return False
-        before = self._contents.get(place)
-        if before:
-            self._release(before[-1])
+        self._set_free(place)
         wanted = (*self.units(place), *units)
-        content = self._fit(self._places[place], wanted) or self._fit_with_others(place, wanted)
-        if content is None:
-            if before:
-                self._hold(place, before[-1])
-            if units[0].shape.depends_on_members:
-                self._discount(sum(len(unit.members) for unit in units))
+        alone = self._fit(self._places[place], wanted)
+        changed = self._fit_with_others(place, wanted) if alone is None else {place: alone}
+        if not changed:
+            self._trial.undo(before)
             return False
-        self._hold(place, content)
-        self._contents.setdefault(place, []).append(content)
+        for at, content in changed.items():
+            self._use(at, content)
+            self._contents.setdefault(at, []).append(content)
+        self._puts.append((before, tuple(changed)))
         on_node = self._on_node.setdefault(self._places[place].node, [])
         if place not in on_node:
             on_node.append(place)
         return True
 
     def take(self, place: int) -> None:
-        """Take back the units that were put on the place last."""
-        contents = self._contents[place]
-        last = contents.pop()
-        self._release(last)
-        if contents:
-            self._keep_prefix(place, contents[-1], last)
-            self._hold(place, contents[-1])
-        else:
+        """Take back the units that were put last, on this place."""
+        before, changed = self._puts.pop()
+        assert place == changed[-1], "what was put last is taken back first"
+        for at in changed:
+            self._contents[at].pop()
+        if not self._contents[place]:
             del self._contents[place]
             self._on_node[self._places[place].node].remove(place)
-        if last.units[0].shape.depends_on_members:
-            before = contents[-1].units if contents else ()
-            self._discount(sum(len(unit.members) for unit in last.units[len(before) :]))
+        self._trial.undo(before)
 
     # Predicates
 
@@ -128,12 +121,12 @@ class Staging:
         is_counted = len(others) == len(self.units(place)) and all(unit.shape is shape for unit in others)
         if not shape.depends_on_members and len(shape.pods) == 1 and is_counted:
             return True
-        counted = len(self._pods)
+        before = self._trial.depth
         if not shape.depends_on_members:
             self._count(node, others)
         possible = self._count(node, units, check=True)
         if not (shape.depends_on_members and possible):
-            self._discount(len(self._pods) - counted)
+            self._trial.undo(before)
         return possible
 
     def _count(self, node: str, units: Sequence[CoLocatedMembers], *, check: bool = False) -> bool:
@@ -142,15 +135,8 @@ class Staging:
                 pod = member.demand
                 if check and not PodCheck(pod.key, pod.needs, self._nodes).passes(node):
                     return False
-                key = f"{pod.key}#{len(self._pods)}"
-                self._nodes.hold(node, key, pod.needs)
-                self._pods.append((node, key, pod.needs))
+                self._trial.add_pod(pod.key, pod.needs, node)
         return True
-
-    def _discount(self, pods: int) -> None:
-        for _ in range(pods):
-            node, key, _ = self._pods.pop()
-            self._nodes.release(node, key)
 
     # Devices
 
@@ -168,24 +154,23 @@ class Staging:
         node = self._places[place].node
         return [other for other in self._on_node.get(node, ()) if other != place] if node in self._several else ()
 
-    def _fit_with_others(self, place: int, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
-        """Re-allocate other units, too, to make room; keeps their new allocations."""
-        others = [(other, self._contents[other][-1]) for other in self._others(place)]
-        if not others:
-            return None
-        for _, content in others:
-            self._release(content)
-        slots = [self._places[at].slot for at in (*(other for other, _ in others), place)]
-        wanted = [*(content.units for _, content in others), units]
+    def _fit_with_others(self, place: int, units: tuple[CoLocatedMembers, ...]) -> dict[int, _Content]:
+        """Re-allocate other units, too, to make room. Returns the new content of places, of this one last; or none."""
+        every = [*self._others(place), place]
+        if every == [place]:
+            return {}
+        for other in every[:-1]:
+            self._set_free(other)
+        slots = [self._places[at].slot for at in every]
+        wanted = [*(self.units(other) for other in every[:-1]), units]
         other_drivers = self._allocate_all(
             slots, [[claim for unit in some for claim in unit.other_drivers_claims] for some in wanted]
         )
         ours = self._allocate_all(slots, [[claim for unit in some for claim in unit.claims] for some in wanted])
-        for number, (other, content) in enumerate(others):
-            if other_drivers is not None and ours is not None:
-                content.other_drivers_allocations, content.allocations = other_drivers[number], ours[number]
-            self._hold(other, content)
-        return None if other_drivers is None or ours is None else _Content(units, ours[-1], other_drivers[-1])
+        if other_drivers is None or ours is None:
+            return {}
+        contents = map(_Content, wanted, ours, other_drivers)
+        return dict(zip(every, contents, strict=True))
 
     def _allocate_all(
         self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
@@ -197,12 +182,6 @@ class Staging:
             self.undecided = True
             return None
 
-    def _keep_prefix(self, place: int, content: _Content, last: _Content) -> None:
-        """Let units that stay keep their last devices: others may have got their earlier ones."""
-        if self._shares or self._places[place].node in self._several:
-            content.allocations = last.allocations[: len(content.allocations)]
-            content.other_drivers_allocations = last.other_drivers_allocations[: len(content.other_drivers_allocations)]
-
     def _allocate(self, slot: NodeSlot, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         if not claims:
             return ()
@@ -213,17 +192,17 @@ class Staging:
             self.undecided = True
         return found
 
-    def _hold(self, place: int, content: _Content) -> None:
+    def _use(self, place: int, content: _Content) -> None:
         """Count the devices of the units in the fleet, if other places could use them."""
         if self._places[place].node in self._several or self._shares:
-            claims = [claim for unit in content.units for claim in (*unit.claims, *unit.other_drivers_claims)]
-            by_uid = dict(zip((claim.uid for claim in claims), claims, strict=True))
-            content.held = [self._fleet.hold(by_uid[uid], found) for uid, found in _by_claim(content).items()]
+            for uid, allocation in _by_claim(content).items():
+                self._trial.use(uid, allocation)
 
-    def _release(self, content: _Content) -> None:
-        for uid in reversed(content.held):
-            self._fleet.release(uid)
-        content.held = []
+    def _set_free(self, place: int) -> None:
+        """Count the devices of the units on the place no longer."""
+        if place in self._contents and (self._places[place].node in self._several or self._shares):
+            for uid, allocation in _by_claim(self._contents[place][-1]).items():
+                self._trial.stop_using(uid, allocation)
 
     def _of(self, place: int, content: _Content) -> Sequence[tuple[CoLocatedMembers, Placement]]:
         node, allocations = self._places[place].node, _by_claim(content)

@@ -12,17 +12,11 @@ from driver.bounded import BoundedCache
 
 Path = tuple[str, ...]
 """Values of the levels, outermost first; "" from the first level without a value on."""
+_VERSION_BITS: Final = 40
+"""More than the version of a node ever has."""
 _NO_VALUES: Final = frozenset[tuple[str, ...]]()
 _COMBINED: Final = 4_096
 """Most remembered paths, each for the values of devices and their node: about one for each domain."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cluster:
-    """The cluster that a gang is placed in: its devices and its nodes."""
-
-    fleet: Fleet
-    nodes: Nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +60,14 @@ class DomainNodes:
         return len(self._places)
 
     def stamps(self) -> list[int]:
-        """A number for each place that grows with every change of its devices, pods or node."""
-        return [place.slot.clock + view.version for place, view in zip(self._places, self._views, strict=True)]
+        """A version for each place of its devices, pods and node.
+
+        It changes with every change of these. If one on trial is undone, it is as before (``NodeSlot.clock``).
+        """
+        return [
+            place.slot.clock << _VERSION_BITS | view.version
+            for place, view in zip(self._places, self._views, strict=True)
+        ]
 
     def on(self, node: str) -> Sequence[int]:
         """The places on the node."""

@@ -4,10 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from controller.cluster import Cluster
 from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Cluster, DomainNodes
+from controller.gangs.topology import DomainNodes
 from controller.gangs.units import CoLocatedMembers
 
 _MOST: Final = 16
@@ -80,7 +81,7 @@ class Unfinished:
 
     def _version(self, places: DomainNodes, inside: Sequence[int], cluster: Cluster) -> Hashable:
         """A version that changes with everything that can change the result."""
-        fleet, nodes = cluster.fleet, cluster.nodes
+        nodes = cluster.nodes
         everywhere = nodes.generation if self._depends_on_members else 0
         stamps = places.stamps()
-        return nodes.common_version, fleet.shared_usage, everywhere, tuple([stamps[at] for at in inside])
+        return nodes.common_version, cluster.devices.shared_usage, everywhere, tuple([stamps[at] for at in inside])

@@ -172,7 +172,7 @@ class GangSync(Worker):
         tries = self._unfinished[key].tries if key in self._unfinished else 0
         budget = STEPS << min(tries, _MOST_DOUBLINGS)
         options = SearchOptions(budget, memory or self._memory, unfinished)
-        return lambda gang: choose(gang, self._state.devices, self._state.nodes, options)
+        return lambda gang: choose(gang, self._state.cluster, options)
 
     def _carry_out(self, key: str, decision: GangDecision, changes: Changes, wishes: Mapping[str, str]) -> None:
         """Carry out each member's decision; set one condition per member, and write one Event per gang."""

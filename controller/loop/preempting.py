@@ -230,7 +230,7 @@ class Preempting(Worker):
                 self._state,
                 gang,
                 now,
-                lambda asked: choose(asked, self._state.devices, self._state.nodes),
+                lambda asked: choose(asked, self._state.cluster),
                 context=DecisionContext(NodeRestrictions(rooms=recorded)),
             )
             found = (

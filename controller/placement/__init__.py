@@ -1,9 +1,9 @@
-"""Choosing nodes: needs of pods, facts of nodes, and a plan for a group of pods or a refusal. Pure.
+"""Choosing nodes: needs of pods, facts of nodes, and a place for a pod or a refusal. Pure.
 
-``plan`` is the entry. ``controller.allocation`` tells it the nodes that may fit and the devices of a pod there, and
-``PodCheck`` whether the pod could run there otherwise.
+``find_place`` is the entry. ``controller.allocation`` tells it the nodes that may fit and the devices of a pod there,
+and ``PodCheck`` whether the pod could run there otherwise.
 
-planner         a node and devices for each pod of a group
+planner         a node and devices for a pod
 | room          number of like pods that a node takes, apart from devices
 podcheck        all predicates for one pod, node by node
 | preferences   scores of equal nodes by a pod's preferences
@@ -22,8 +22,8 @@ podterms        terms about other pods, and the fields that they select by
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
 from controller.placement.nodefacts import NodeFacts, NodeTaint, facts_of
-from controller.placement.nodes import Nodes, NodeView
-from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, place_on, plan
+from controller.placement.nodes import Nodes, NodeView, PodChange
+from controller.placement.planner import Placed, Placement, PodDemand, Refusal, find_place, place, place_on
 from controller.placement.podcheck import PodCheck
 from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
@@ -51,7 +51,7 @@ __all__ = [
     "Nodes",
     "Placed",
     "Placement",
-    "Plan",
+    "PodChange",
     "PodCheck",
     "PodDemand",
     "PodLabels",
@@ -60,16 +60,15 @@ __all__ = [
     "Room",
     "Storage",
     "StorageClass",
-    "Trial",
     "Volume",
     "VolumeClaim",
     "VolumeLimits",
     "facts_of",
+    "find_place",
     "fits",
     "needs_of",
     "place",
     "place_on",
-    "plan",
     "requests_of",
     "storage_class_from",
     "tolerates",

@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.placement.needs import HostPort, Needs
 from controller.placement.nodefacts import NodeFacts, NodeTaint
@@ -13,8 +13,22 @@ from driver.bounded import BoundedCache
 
 Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 """Finds the reasons why a node, by its name and labels, does not take a certain pod; empty if it does."""
-Lifted = tuple[str, str, Needs]
-"""A pod that does not count on trial: its key, its node, and its needs as they counted."""
+
+
+class PodChange(NamedTuple):
+    """A change on trial: a pod counts on a node, or does not any more.
+
+    Attributes:
+        pod: a key that no other pod on the node has.
+        needs: its needs as they count.
+        ends: whether it stops counting.
+    """
+
+    pod: str
+    node: str
+    needs: Needs
+    ends: bool = False
+
 
 _MAX_DOMAINS = 64
 """Most kinds of topology spread with remembered nodes."""
@@ -39,7 +53,7 @@ class NodeView:
         self.ports: Counter[HostPort] = Counter()
         self._volume_claims: Counter[str] = Counter()
         self.version = 0
-        """Grows with every change that can change a predicate's answer or an allocation on the node."""
+        """Kept by ``Nodes``: another number after every change that can change an answer for the node."""
         self._held: dict[str, Needs] = {}
 
     @classmethod
@@ -73,7 +87,6 @@ class NodeView:
         self.used.update(needs.requests)
         self.ports.update(needs.ports)
         self._volume_claims.update(use.claim for use in needs.volumes)
-        self.version += 1
 
     def remove(self, pod: str) -> Needs:
         """Stop counting the pod. Returns its needs as they counted."""
@@ -84,7 +97,6 @@ class NodeView:
         if needs.volumes:
             self._volume_claims.subtract(use.claim for use in needs.volumes)
             self._volume_claims = +self._volume_claims
-        self.version += 1
         return needs
 
 
@@ -117,14 +129,19 @@ class Nodes(Mapping[str, NodeView]):
         self.storage = Storage()
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
-        self._first_version = 0
-        """Version of nodes that are not known. It is greater than the versions of all nodes that were forgotten."""
+        self._last_version = 0
+        """No two versions of nodes are equal, also not those of one node at different times, or on trial."""
+        self._unknown = 0
+        """The version of nodes that are not known; another one since the last node was forgotten."""
         self._order: list[str] = []
         self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
         self._hosts: dict[str, set[str]] = {}
         """Nodes by their host name."""
-        self._trials: Counter[str] = Counter()
+        self._trials: list[tuple[PodChange, int]] = []
+        """The changes on trial that are not undone yet, each with the version of its node before."""
+        self._placed = 0
+        """Pods that were placed on trial so far, whether it is undone or not."""
 
     def __getitem__(self, name: str) -> NodeView:
         view = self._views[name]
@@ -155,7 +172,7 @@ class Nodes(Mapping[str, NodeView]):
     def version_of(self, name: str) -> tuple[int, int]:
         """A version that changes whenever an answer for the node may change."""
         view = self._views.get(name)
-        return self._common_version, self._first_version if view is None else view.version
+        return self._common_version, self._unknown if view is None else view.version
 
     @property
     def common_version(self) -> int:
@@ -242,7 +259,7 @@ class Nodes(Mapping[str, NodeView]):
         self.generation += 1
         if name:
             if (view := self._views.get(name)) is not None:
-                view.version += 1
+                self._advance(view)
         else:
             self._common_version += 1
 
@@ -252,7 +269,9 @@ class Nodes(Mapping[str, NodeView]):
         if known is not None:
             return known != needs and self._recount(pod, known, needs, node)
         freed = self.discount(pod)
-        self._stored_view(node).add(pod, needs)
+        view = self._stored_view(node)
+        view.add(pod, needs)
+        self._advance(view)
         self.pods.add(needs, node)
         self._node_of[pod] = node
         self.generation += 1
@@ -261,12 +280,11 @@ class Nodes(Mapping[str, NodeView]):
     def _recount(self, pod: str, before: Needs, after: Needs, node: str) -> bool:
         """Update a pod that counts on the node. Labels that no term selects by change no answer."""
         view, clock = self._views[node], self.pods.clock
-        version = view.version
         view.remove(pod)
         view.add(pod, after)
         takes_other = before.taken != after.taken
-        if not takes_other:
-            view.version = version
+        if takes_other:
+            self._advance(view)
         if before.seen != after.seen:
             self.pods.remove(before, node)
             self.pods.add(after, node)
@@ -281,63 +299,60 @@ class Nodes(Mapping[str, NodeView]):
             return False
         view = self._views[node]
         needs = view.remove(pod)
+        self._advance(view)
         self.pods.remove(needs, node)
         self.generation += 1
         self._forget_view(view)
         return True
 
-    # Trials
+    # Changes on trial (``controller.cluster.WhatIf``)
 
     @property
-    def on_trial(self) -> Collection[str]:
-        """Nodes with pods on trial. Their answers may have changed although no version has."""
-        return self._trials.keys()
+    def on_trial(self) -> bool:
+        """Whether pods count on trial. Then ``PodCheck.version`` and ``generation`` do not tell what has changed."""
+        return bool(self._trials)
 
-    def hold(self, node: str, key: str, needs: Needs) -> None:
-        """Count a pod on trial, under a key of its own. No version changes, because ``release`` restores the node."""
-        view = self._stored_view(node)
-        version = view.version
-        view.add(key, needs)
+    def placing(self, pod: str, node: str, needs: Needs) -> PodChange:
+        """The change that ``pod`` counts on the node, also if it counts already, there or elsewhere."""
+        self._placed += 1
+        return PodChange(f"{pod}#{self._placed}", node, needs)
+
+    def removing(self, pod: str) -> PodChange | None:
+        """The change that ``pod`` (namespace/name) does not count any more; None if it does not now."""
+        node = self._node_of.get(pod, "")
+        needs = self._views[node].holds(pod) if node else None
+        return None if needs is None else PodChange(pod, node, needs, ends=True)
+
+    def apply(self, change: PodChange) -> None:
+        """Make a change on trial. Until it is undone, no event may come."""
+        view = self._stored_view(change.node)
+        self._trials.append((change, view.version))
+        self._change(view, change, ends=change.ends)
+        self._advance(view)
+
+    def revert(self, change: PodChange) -> None:
+        """Undo a change on trial: the last one. All versions are as before."""
+        last, version = self._trials.pop()
+        assert last is change, "changes on trial are undone in reverse order"
+        view = self._views[change.node]
+        self._change(view, change, ends=not change.ends)
         view.version = version
-        self.pods.add(needs, node, trial=True)
-        self._trials[node] += 1
+        if version == self._unknown:
+            del self._views[change.node]
+        if not self._trials:
+            self.pods.end_trial()
 
-    def release(self, node: str, key: str) -> None:
-        """End a ``hold``."""
-        view = self._views[node]
-        version = view.version
-        needs = view.remove(key)
-        view.version = version
-        self.pods.remove(needs, node, trial=True)
-        self._end_trial(node)
+    def _change(self, view: NodeView, change: PodChange, *, ends: bool) -> None:
+        if ends:
+            view.remove(change.pod)
+            self.pods.remove(change.needs, change.node, trial=True)
+        else:
+            view.add(change.pod, change.needs)
+            self.pods.add(change.needs, change.node, trial=True)
 
-    def lift(self, pod: str) -> Lifted | None:
-        """Stop counting a pod on trial, until ``put_back``; None if it counts nowhere. No version changes."""
-        node = self._node_of.get(pod)
-        if node is None:
-            return None
-        view = self._views[node]
-        version = view.version
-        needs = view.remove(pod)
-        view.version = version
-        self.pods.remove(needs, node, trial=True)
-        self._trials[node] += 1
-        return pod, node, needs
-
-    def put_back(self, lifted: Lifted) -> None:
-        """End a ``lift``."""
-        pod, node, needs = lifted
-        view = self._views[node]
-        version = view.version
-        view.add(pod, needs)
-        view.version = version
-        self.pods.add(needs, node, trial=True)
-        self._end_trial(node)
-
-    def _end_trial(self, node: str) -> None:
-        self._trials[node] -= 1
-        if not self._trials[node]:
-            del self._trials[node]
+    def _advance(self, view: NodeView) -> None:
+        self._last_version += 1
+        view.version = self._last_version
 
     def _note_host(self, name: str, before: NodeFacts | None, after: NodeFacts | None) -> None:
         old, new = (None if facts is None else facts.labels.get(HOSTNAME) for facts in (before, after))
@@ -360,12 +375,12 @@ class Nodes(Mapping[str, NodeView]):
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = NodeView(name)
-            # A node of this name may have been known before, and its versions are remembered.
-            view.version = self._first_version
+            view.version = self._unknown
         return view
 
     def _forget_view(self, view: NodeView) -> None:
         """Forget a node that does not exist and has no pods. With an autoscaler, its name never comes again."""
         if view.facts is None and not view.pods:
-            self._first_version = max(self._first_version, view.version + 1)
+            self._last_version += 1
+            self._unknown = self._last_version
             del self._views[view.name]

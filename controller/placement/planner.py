@@ -1,16 +1,10 @@
-"""Plans a node, and devices there, for each pod of a group. A single pod is a group of one.
-
-A plan is made on a trial: pods are placed one after another, and each counts for the next ones with its devices, CPU,
-memory, host ports, affinity and spread. Either all pods of the group are placed or none. The same input gives the same
-plan. Fleet and nodes are unchanged afterwards.
-"""
+"""Finds a node, and devices there, for a pod. The same input gives the same answer."""
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from types import TracebackType
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
 from controller.placement.needs import Needs
@@ -58,6 +52,11 @@ class PodDemand:
         """Whether the node may be chosen, as far as the demand itself says."""
         return node not in self.avoid and self.bound_to in ("", node) and (self.among is None or node in self.among)
 
+    def given(self, placed: "Placed") -> Iterator[tuple[Claim, Allocation]]:
+        """What each claim gets at the place, those of other drivers included."""
+        allocations = *placed.allocations, *placed.other_drivers_allocations
+        return zip((*self.claims, *self.other_drivers_claims), allocations, strict=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -81,122 +80,49 @@ class Placement(Placed):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The placements of all pods of a group, in the order of the pods."""
-
-    placements: tuple[Placement, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first pod of a group without a node.
+    """A pod without a node.
 
     Attributes:
         pod: key of the pod.
-        placed: number of pods before it that could be placed.
         faults: faults of its claims; no node can ever fit these.
     """
 
     pod: str
-    placed: int = 0
     faults: tuple[ClaimFault, ...] = ()
 
 
-def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusal:
-    """Plan a node for each of the pods, or refuse if one of them has none.
-
-    Pods are placed in order, each on the first node that fits, in the order of names or in the order that its claims
-    prefer (``place``).
-    """
-    placements: list[Placement] = []
-    with Trial(fleet, nodes) as trial:
-        for pod in pods:
-            # The last pod need not be held: nothing is placed on top of it.
-            found = trial.find(pod) if len(placements) + 1 == len(pods) else trial.put(pod)
-            if not isinstance(found, Placement):
-                return found
-            placements.append(found)
-    return Plan(tuple(placements))
-
-
-class Trial:
-    """Pods placed on trial, one after another, and undone again.
-
-    Until then they count on their nodes, with their devices and everything else, and no event may reach the fleet or
-    the nodes. Leaving the ``with`` block undoes everything.
-    """
-
-    def __init__(self, fleet: Fleet, nodes: Nodes):
-        self._fleet = fleet
-        self._nodes = nodes
-        self._held: list[tuple[str, str, list[str]]] = []
-
-    def __enter__(self) -> "Trial":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.undo(len(self._held))
-
-    def find(self, pod: PodDemand) -> Placement | Refusal:
-        """Find a place for the pod beside the pods that were put."""
-        check = PodCheck(pod.key, pod.needs, self._nodes)
-        if pod.bound_to:
-            closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
-            found = None if closed else _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
-        else:
-            prefers = has_preferences(pod.needs, self._nodes)
-            preferred = partial(preferred_first, pod.key, pod.needs, self._nodes) if prefers else None
-            found = place(
-                self._fleet,
-                pod.claims,
-                _eligible(pod, check),
-                other_drivers_claims=pod.other_drivers_claims,
-                last=pod.last,
-                preferred=preferred,
-            )
-            if found is None:
-                found = self._preempting(pod, check)
-        if isinstance(found, Placed):
-            return _placement(pod, found)
-        return Refusal(pod.key, len(self._held), () if found is None else found.faults)
-
-    def put(self, pod: PodDemand) -> Placement | Refusal:
-        """Place the pod and count it there. A pod may be put repeatedly."""
-        found = self.find(pod)
-        if isinstance(found, Placement):
-            self.count(pod, found)
-        return found
-
-    def count(self, pod: PodDemand, placed: Placed) -> None:
-        """Count the pod at its place."""
-        pairs = zip(
-            (*pod.claims, *pod.other_drivers_claims),
-            (*placed.allocations, *placed.other_drivers_allocations),
-            strict=True,
+def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal:
+    """Find a node, and devices there, for the pod."""
+    check = PodCheck(pod.key, pod.needs, nodes)
+    if pod.bound_to:
+        closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
+        found = None if closed else _on(pod.bound_to, fleet, nodes, pod.claims)
+    else:
+        prefers = has_preferences(pod.needs, nodes)
+        preferred = partial(preferred_first, pod.key, pod.needs, nodes) if prefers else None
+        found = place(
+            fleet,
+            pod.claims,
+            _eligible(pod, check),
+            other_drivers_claims=pod.other_drivers_claims,
+            last=pod.last,
+            preferred=preferred,
         )
-        uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
-        # A key of its own: the pod may be put repeatedly, and may count on the node already.
-        key = f"{pod.key}#{len(self._held)}"
-        self._nodes.hold(placed.node, key, pod.needs)
-        self._held.append((placed.node, key, uids))
+        if found is None:
+            found = _preempting(pod, check, fleet, nodes)
+    if isinstance(found, Placed):
+        return _placement(pod, found)
+    return Refusal(pod.key, () if found is None else found.faults)
 
-    def undo(self, pods: int = 1) -> None:
-        """Undo the last ``pods`` that were put."""
-        for _ in range(pods):
-            node, key, uids = self._held.pop()
-            for uid in reversed(uids):
-                self._fleet.release(uid)
-            self._nodes.release(node, key)
 
-    def _preempting(self, pod: PodDemand, check: PodCheck) -> Placed | Unsatisfiable | None:
-        """Find a place for the pod where kube-scheduler evicts pods of lower priority for it."""
-        for name in _preemptible(pod, check, self._nodes):
-            found = place(self._fleet, pod.claims, _only(name), pod.other_drivers_claims)
-            if found is not None:
-                return found
-        return None
+def _preempting(pod: PodDemand, check: PodCheck, fleet: Fleet, nodes: Nodes) -> Placed | Unsatisfiable | None:
+    """Find a place for the pod where kube-scheduler evicts pods of lower priority for it."""
+    for name in _preemptible(pod, check, nodes):
+        found = place(fleet, pod.claims, _only(name), pod.other_drivers_claims)
+        if found is not None:
+            return found
+    return None
 
 
 def place(

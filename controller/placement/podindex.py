@@ -32,7 +32,8 @@ class NodeCounts:
 class PodIndex:
     """The pods that count on nodes.
 
-    Changes on trial do not move the clock: they are undone before a result is remembered.
+    Changes on trial do not move the clock: they are undone before a result is remembered. What has no pods on trial
+    keeps its place and its counts, so that these are as before when a pod is there again.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,8 @@ class PodIndex:
         self._users: dict[str, NodeCounts] = {}
         self._priorities: Counter[int] = Counter()
         self._by_label: dict[tuple[str, str], dict[PodTerm, None]] = {}
+        self._emptied: dict[PodTerm | str, None] = {}
+        """Terms, and claims for volumes, that had no pods any more at some point of a trial."""
 
     # Questions
 
@@ -64,7 +67,8 @@ class PodIndex:
         candidates: dict[PodTerm, None] = dict(self._by_label.get(("", ""), {}))
         for pair in pod.labels:
             candidates.update(self._by_label.get(pair, {}))
-        return [(term, self._terms[term]) for term in candidates if self._selects(term.pods, pod, labels)]
+        found = [(term, self._terms[term]) for term in candidates if self._selects(term.pods, pod, labels)]
+        return [one for one in found if one[1].by_node] if self._emptied else found
 
     def has_below(self, priority: int) -> bool:
         """Whether any pod has a lower priority."""
@@ -104,11 +108,27 @@ class PodIndex:
         for term in needs.pod_anti_affinity:
             self._count_term(term, node, -1, trial)
             if not self._terms[term].by_node:
-                del self._terms[term]
-                pair = _pair(term)
-                del self._by_label[pair][term]
-                if not self._by_label[pair]:
-                    del self._by_label[pair]
+                if trial:
+                    self._emptied[term] = None
+                else:
+                    self._forget_term(term)
+
+    def end_trial(self) -> None:
+        """Forget what came on trial only. Called when every change on trial is undone."""
+        for one in self._emptied:
+            if isinstance(one, PodTerm):
+                if not self._terms[one].by_node:
+                    self._forget_term(one)
+            elif not self._users[one].by_node:
+                del self._users[one]
+        self._emptied.clear()
+
+    def _forget_term(self, term: PodTerm) -> None:
+        del self._terms[term]
+        pair = _pair(term)
+        del self._by_label[pair][term]
+        if not self._by_label[pair]:
+            del self._by_label[pair]
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Update a namespace's labels, None if it does not exist. Returns whether that can change an answer."""
@@ -156,7 +176,10 @@ class PodIndex:
             self.clock += 1
             nodes.changed = self.clock
         if not nodes.by_node:
-            del self._users[use.claim]
+            if trial:
+                self._emptied[use.claim] = None
+            else:
+                del self._users[use.claim]
 
     def _count_term(self, term: PodTerm, node: str, by: int, trial: bool) -> None:
         nodes = self._terms[term]

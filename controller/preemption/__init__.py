@@ -8,7 +8,6 @@ for_gang        the least victims anywhere for a gang
 | for_pod       the least victims on one node for one pod
 node_classes    nodes that are alike for a pod, also when some of their pods go
 victim_search   the least victims among some pods
-| vacating      fleet and nodes as if pods had gone, on trial
 least_set       the least of all sets that are sufficient
 residents       the pods of each node with their prices and places, found out once
 price           the order in which sets of victims are compared

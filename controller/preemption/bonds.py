@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
+from controller.cluster import WhatIf
 from controller.preemption.occupancy import Occupancy
 from controller.preemption.values import Holder, KeptPods
 from driver.model import Claim
@@ -104,6 +105,10 @@ class Bonds:
             and not self._stranger(claim)
             and not _is_of_group(claim)
         ]
+
+    def end(self, trial: WhatIf, uids: Collection[str]) -> None:
+        """Let these pods go on trial. Those that are being deleted are taken to be gone as to what claims are free."""
+        trial.remove([self.holders[uid].pod for uid in sorted(uids)], [claim.uid for claim in self.freed(uids)])
 
     def kept(self, forbidden: Mapping[str, Collection[str]]) -> Sequence[KeptPods]:
         """The pods that cannot go, by reason, the most frequent reason first; at most ``MOST_REASONS``.

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from controller.allocation import ClaimFault, Fleet
-from controller.gangs import Gang, GangPlan, choose
-from controller.placement import Needs, Nodes, Placement, Plan, PodDemand, plan
+from controller.cluster import Cluster
+from controller.gangs import Gang, GangPlan, GangRefusal, choose
+from controller.placement import Needs, Nodes, Placement, PodDemand, Refusal, find_place
 from controller.preemption.bonds import Bonds
 from controller.preemption.for_gang import victims_for_gang
 from controller.preemption.for_pod import victims_for_pod
@@ -13,7 +13,6 @@ from controller.preemption.least_set import Trials
 from controller.preemption.occupancy import Occupancy
 from controller.preemption.price import Prices
 from controller.preemption.residents import ResidentsByNode
-from controller.preemption.vacating import Vacating
 from controller.preemption.values import Holder, NoPreemption, Preemption, Victim
 from controller.preemption.victim_search import Market
 
@@ -26,53 +25,55 @@ _GANG_NODES: Final = 20_000
 _LEAST_TRIALS: Final = 8
 
 
-def prepare(occupancy: Occupancy, fleet: Fleet, nodes: Nodes) -> None:
+def prepare(occupancy: Occupancy, cluster: Cluster) -> None:
     """Find out about the pods of each node. Without it, the first decision does the same, and takes long."""
     bonds = Bonds(occupancy, 0, {})
-    for _ in ResidentsByNode(occupancy, bonds, Prices(fleet, bonds), fleet, nodes).all():
+    for _ in ResidentsByNode(occupancy, bonds, Prices(cluster.devices, bonds), cluster).all():
         pass
 
 
 def preempt(
-    wanted: PodDemand | Gang, occupancy: Occupancy, fleet: Fleet, nodes: Nodes, trials: int | None = None
+    wanted: PodDemand | Gang, occupancy: Occupancy, cluster: Cluster, trials: int | None = None
 ) -> Preemption | NoPreemption:
     """Decide which pods have to go so that a pod or gang has its places, or why none of them can.
 
     A way without victims comes first: room as it is, then room that pods leave which are being deleted. Sets of victims
     compare by the highest priority (lower is better), the cards that are lost, the number of pods, and the ages (the
     oldest pod of the set counts first, younger is better). Only pods of lower priority go: lower than that of every
-    member of a gang. The same input gives the same answer. Fleet and nodes are unchanged afterwards; meanwhile no event
-    may reach them.
+    member of a gang. The same input gives the same answer. Meanwhile no event may reach the cluster.
 
     Args:
         wanted: a pod, or a gang with members to place.
         occupancy: whoever has a place. Pods that are not in it stay, whatever their priority.
         trials: bounds the search; None for ``TRIALS`` or ``GANG_TRIALS``.
     """
-    found = _place(wanted, fleet, nodes)
+    found = _places(wanted, cluster)
     if isinstance(found, tuple):
-        return NoPreemption(faults=found)
-    if found is not None:
-        return Preemption(found.placements)
+        return Preemption(found)
+    if found.faults:
+        return NoPreemption(faults=found.faults)
     demands = [member.demand for member in wanted.members] if isinstance(wanted, Gang) else [wanted]
     needs = [one.needs for one in demands]
-    bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, nodes))
-    vacating = Vacating(fleet, nodes, bonds)
-    with vacating.going(lambda node: any(one.allows(node) for one in demands)):
-        found = _place(wanted, fleet, nodes) if bonds.going else None
-        if isinstance(found, Plan | GangPlan):
-            return Preemption(found.placements, awaited=_awaited(found.placements, bonds))
+    bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, cluster.nodes))
+    with cluster.what_if() as trial:
+        # Those on nodes that the pods may not use make no room, unless nodes share devices.
+        every = cluster.devices.shares_devices
+        going = [one for one in bonds.going if every or any(demand.allows(one.node) for demand in demands)]
+        bonds.end(trial, [one.uid for one in going])
+        found = _places(wanted, cluster) if bonds.going else found
+        if isinstance(found, tuple):
+            return Preemption(found, awaited=_awaited(found, bonds))
         if not all(one.preempts for one in needs):
             return NoPreemption(never="its preemptionPolicy is Never")
-        prices = Prices(fleet, bonds)
+        prices = Prices(cluster.devices, bonds)
         if isinstance(wanted, Gang):
-            most = min(GANG_TRIALS, max(_LEAST_TRIALS, _GANG_NODES // max(1, len(nodes))))
+            most = min(GANG_TRIALS, max(_LEAST_TRIALS, _GANG_NODES // max(1, len(cluster.nodes))))
             limit = Trials(most if trials is None else trials, is_strict=True)
-            answer = victims_for_gang(wanted, Market(bonds, prices, limit), vacating)
+            answer = victims_for_gang(wanted, Market(cluster, bonds, prices, limit))
         else:
             limit = Trials(TRIALS if trials is None else trials)
-            residents = ResidentsByNode(occupancy, bonds, prices, fleet, nodes)
-            answer = victims_for_pod(wanted, Market(bonds, prices, limit), vacating, residents)
+            residents = ResidentsByNode(occupancy, bonds, prices, cluster)
+            answer = victims_for_pod(wanted, Market(cluster, bonds, prices, limit), residents)
     if not answer.placements:
         return NoPreemption(tuple(bonds.kept(answer.forbidden)), answer.in_vain, decided=answer.proven)
     freed = {claim.key for claim in bonds.freed(answer.victims)}
@@ -84,10 +85,13 @@ def preempt(
     )
 
 
-def _place(wanted: PodDemand | Gang, fleet: Fleet, nodes: Nodes) -> Plan | GangPlan | tuple[ClaimFault, ...] | None:
-    """Places without victims; None if there are none; the faults of claims for which there can be none."""
-    found = choose(wanted, fleet, nodes) if isinstance(wanted, Gang) else plan([wanted], fleet, nodes)
-    return found if isinstance(found, Plan | GangPlan) else found.faults or None
+def _places(wanted: PodDemand | Gang, cluster: Cluster) -> tuple[Placement, ...] | GangRefusal | Refusal:
+    """Places without victims, or why there are none."""
+    if isinstance(wanted, Gang):
+        answer = choose(wanted, cluster)
+        return answer.placements if isinstance(answer, GangPlan) else answer
+    found = find_place(wanted, cluster.devices, cluster.nodes)
+    return (found,) if isinstance(found, Placement) else found
 
 
 def _spared(wanted: PodDemand | Gang, needs: Sequence[Needs], occupancy: Occupancy, nodes: Nodes) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ candidates, a better one is looked for.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
 from typing import Final
 
 from controller.allocation import CompiledRequest
@@ -16,7 +15,6 @@ from controller.gangs import Gang, GangPlan, Member, Memory, SearchOptions, choo
 from controller.placement import Placement, PodCheck
 from controller.preemption.bonds import CannotGo
 from controller.preemption.least_set import Least
-from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Found, Market, Uids, VictimSearch, in_order, needed
 
 _FIRST: Final = 8
@@ -27,19 +25,18 @@ _WIDER: Final = 4
 """How many times as many as are sufficient are searched, if these may not go together."""
 
 
-def victims_for_gang(gang: Gang, market: Market, vacating: Vacating) -> Found:
+def victims_for_gang(gang: Gang, market: Market) -> Found:
     """Find the least victims for the gang, which has no room now. Each trial is a search for a domain."""
-    return _Search(gang, market, vacating).run()
+    return _Search(gang, market).run()
 
 
 class _Search:
     """The search for one gang."""
 
-    def __init__(self, gang: Gang, market: Market, vacating: Vacating):
+    def __init__(self, gang: Gang, market: Market):
         self._gang = gang
         self._members = {member.demand.key: member for member in gang.members}
         self._market = market
-        self._vacating = vacating
         self._memory = Memory()
         self._undecided = False
 
@@ -115,8 +112,9 @@ class _Search:
         every = all(self._market.bonds.holders[uid].claims for uid in without)
         # A memory does not notice the end of pods that hold no devices.
         memory = self._memory if every else None
-        with self._vacating.without(without):
-            found = choose(self._gang, self._vacating.fleet, self._vacating.nodes, SearchOptions(memory=memory))
+        with self._market.cluster.what_if() as trial:
+            self._market.bonds.end(trial, without)
+            found = choose(self._gang, self._market.cluster, SearchOptions(memory=memory))
         if isinstance(found, GangPlan):
             return found
         self._undecided |= not found.decided
@@ -133,7 +131,8 @@ class _Search:
         for node, there in members.items():
 
             def fits(uids: Uids, node: str = node, there: Sequence[Member] = there) -> bool:
-                with self._vacating.without(uids):
+                with self._market.cluster.what_if() as trial:
+                    self._market.bonds.end(trial, uids)
                     return self._fit_on(node, there)
 
             found.update(needed([one for one in parts if any(holders[uid].node == node for uid in one)], fits))
@@ -141,16 +140,14 @@ class _Search:
 
     def _fit_on(self, node: str, members: Sequence[Member]) -> bool:
         """Whether the node takes all of these members as it is now."""
-        fleet, nodes = self._vacating.fleet, self._vacating.nodes
-        with ExitStack() as held:
-            for number, member in enumerate(members):
+        fleet, nodes = self._market.cluster.devices, self._market.cluster.nodes
+        with self._market.cluster.what_if() as trial:
+            for member in members:
                 demand = member.demand
                 check = PodCheck(demand.key, demand.needs, nodes)
                 if check.closed(node) if demand.bound_to else not check.passes(node):
                     return False
-                key = f"{demand.key}#{number}"
-                nodes.hold(node, key, demand.needs)
-                held.callback(nodes.release, node, key)
+                trial.add_pod(demand.key, demand.needs, node)
         slot = fleet.slot(node, nodes.labels_of(node))
         for claims in zip(*((one.demand.claims, one.demand.other_drivers_claims) for one in members), strict=True):
             distinct = tuple({claim.uid: claim for some in claims for claim in some}.values())

@@ -10,16 +10,15 @@ from controller.preemption.least_set import Least
 from controller.preemption.node_classes import NodeClasses
 from controller.preemption.price import RANK, Price
 from controller.preemption.residents import ResidentsByNode
-from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Found, Market, Uids, VictimSearch, in_order, needed
 
 _MOST_EQUAL: Final = 64
 """Most sets of equal rank that are compared by age on nodes that are alike."""
 
 
-def victims_for_pod(pod: PodDemand, market: Market, vacating: Vacating, residents: ResidentsByNode) -> Found:
+def victims_for_pod(pod: PodDemand, market: Market, residents: ResidentsByNode) -> Found:
     """Find the least victims on one node for the pod, which has no room now."""
-    search = _Search(pod, market, vacating, residents)
+    search = _Search(pod, market, residents)
     search.run()
     if search.best is None:
         return Found(in_vain=search.in_vain, forbidden=search.forbidden, proven=search.proven)
@@ -42,12 +41,11 @@ class _Search:
         in_vain, forbidden, proven: as of ``Found``.
     """
 
-    def __init__(self, pod: PodDemand, market: Market, vacating: Vacating, residents: ResidentsByNode):
+    def __init__(self, pod: PodDemand, market: Market, residents: ResidentsByNode):
         self._pod = pod
         self._market = market
-        self._vacating = vacating
         self._residents = residents
-        self._classes = NodeClasses(pod, market, vacating, residents)
+        self._classes = NodeClasses(pod, market, residents)
         self._known: dict[Hashable, tuple[Least, Price]] = {}
         self.best: tuple[Price, str, Uids] | None = None
         self.in_vain = 0
@@ -66,8 +64,10 @@ class _Search:
 
     def placed(self, node: str, without: Uids) -> Placement | None:
         """The place of the pod on the node once these are gone; None if the node does not take it."""
-        with self._vacating.without(without):
-            return place_on(node, self._pod, self._vacating.fleet, self._vacating.nodes)
+        cluster = self._market.cluster
+        with cluster.what_if() as trial:
+            self._market.bonds.end(trial, without)
+            return place_on(node, self._pod, cluster.devices, cluster.nodes)
 
     def _look_at(self, node: str) -> None:
         key, candidates = self._classes.of(node)

@@ -7,22 +7,22 @@ from controller.placement import NodeView, PodCheck, PodDemand, fits
 from controller.preemption.bonds import CannotGo
 from controller.preemption.occupancy import Kind, Residents
 from controller.preemption.residents import ResidentsByNode
-from controller.preemption.vacating import Vacating
 from controller.preemption.victim_search import Market, Uids
 
 
 class NodeClasses:
     """Tells which nodes are alike for one pod."""
 
-    def __init__(self, pod: PodDemand, market: Market, vacating: Vacating, residents: ResidentsByNode):
+    def __init__(self, pod: PodDemand, market: Market, residents: ResidentsByNode):
         self._pod = pod
         self._market = market
-        self._vacating = vacating
+        self._fleet = market.cluster.devices
+        self._nodes = market.cluster.nodes
         self._residents = residents
-        self._check = PodCheck(pod.key, pod.needs, vacating.nodes)
-        requests = [vacating.fleet.compile(claims) for claims in (pod.claims, pod.other_drivers_claims) if claims]
+        self._check = PodCheck(pod.key, pod.needs, self._nodes)
+        requests = [self._fleet.compile(claims) for claims in (pod.claims, pod.other_drivers_claims) if claims]
         self._requests = [request for request in requests if isinstance(request, CompiledRequest)]
-        self._spared_on = {vacating.nodes.node_of(pod) for pod in market.bonds.spared}
+        self._spared_on = {self._nodes.node_of(pod) for pod in market.bonds.spared}
 
     def of(self, node: str) -> tuple[Hashable, Sequence[Uids]]:
         """The class of the node, and the candidates there, in an order that is the same for all nodes of the class.
@@ -53,8 +53,8 @@ class NodeClasses:
         return [one for one in there.pods if not isinstance(bonds.together(one[1]), CannotGo)]
 
     def _likeness(self, node: str) -> Hashable:
-        fleet, labels = self._vacating.fleet, self._vacating.nodes.labels_of(node)
-        return tuple([fleet.likeness(node, labels, one) for one in self._requests])
+        labels = self._nodes.labels_of(node)
+        return tuple([self._fleet.likeness(node, labels, one) for one in self._requests])
 
     def _passes(self, node: str) -> bool:
         """Whether the node takes the pod as it is, apart from devices."""
@@ -66,15 +66,15 @@ class NodeClasses:
             return False
         if self._pod.bound_to:
             return True
-        nodes, facts = self._vacating.nodes, self._vacating.nodes.view(node).facts
+        facts = self._nodes.view(node).facts
         if facts is None:
             return False
         empty = NodeView.without_pods(facts)
-        return not fits(self._pod.key, self._pod.needs, empty, nodes.extended_resources)
+        return not fits(self._pod.key, self._pod.needs, empty, self._nodes.extended_resources)
 
     def _by_requests(self, node: str, pods: Sequence[tuple[Kind, str]]) -> tuple[Hashable, Hashable, Sequence[Uids]]:
         """What the pods take of the resources that the pod needs, too; what is left; and the candidates in order."""
-        view, holders = self._vacating.nodes.view(node), self._market.bonds.holders
+        view, holders = self._nodes.view(node), self._market.bonds.holders
         named = sorted(self._pod.needs.requests)
         keyed = []
         for kind, uid in pods:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.allocation import Fleet
-from controller.placement import Nodes
+from controller.cluster import Cluster
 from controller.preemption.bonds import Bonds
 from controller.preemption.occupancy import Occupancy, Residents
 from controller.preemption.price import RANK, Prices
@@ -13,14 +12,14 @@ from controller.preemption.values import Holder
 class ResidentsByNode:
     """Finds out about the pods of nodes. The occupancy remembers it until holders or published devices change."""
 
-    def __init__(self, occupancy: Occupancy, bonds: Bonds, prices: Prices, fleet: Fleet, nodes: Nodes):
+    def __init__(self, occupancy: Occupancy, bonds: Bonds, prices: Prices, cluster: Cluster):
         self._occupancy = occupancy
         self._bonds = bonds
         self._prices = prices
-        self._fleet = fleet
-        self._nodes = nodes
-        self._slots = fleet.node_slots
-        self._shared = fleet.shared_usage if fleet.shares_devices else 0
+        self._fleet = cluster.devices
+        self._nodes = cluster.nodes
+        self._slots = self._fleet.node_slots
+        self._shared = self._fleet.shared_usage if self._fleet.shares_devices else 0
 
     def all(self) -> Iterator[tuple[str, Residents]]:
         """Each node with holders, and the pods there."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation import Card
+from controller.cluster import Cluster
 from controller.placement import Placement
 from controller.preemption.bonds import Bonds, CannotGo
 from controller.preemption.least_set import Least, LeastSet, Trials
@@ -18,9 +19,11 @@ class Market:
     """What a search for victims needs, whoever they are for.
 
     Attributes:
+        cluster: where the pods that are being deleted are taken to be gone.
         trials: the trials that all searches may take.
     """
 
+    cluster: Cluster
     bonds: Bonds
     prices: Prices
     trials: Trials

@@ -10,7 +10,7 @@ amounts     what an allocation takes
 """
 
 from controller.quotas.amounts import MEASURES, WHOLE_CARD, Amounts, Price, price, taken
-from controller.quotas.ledger import Beyond, Excess, QuotaLedger, QuotaUse, Unusable, amount_text
+from controller.quotas.ledger import Beyond, Excess, KeptChange, QuotaLedger, QuotaUse, Unusable, amount_text
 from controller.quotas.limits import Quota, quota_from, unreadable_quota
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Amounts",
     "Beyond",
     "Excess",
+    "KeptChange",
     "Price",
     "Quota",
     "QuotaLedger",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from controller.quotas.amounts import MEASURES, FindDevice, Price, price
 from controller.quotas.limits import Quota
@@ -22,6 +23,13 @@ class QuotaUse:
     """As in ``spec.hard``."""
     used: int
     limit: int
+
+
+class KeptChange(NamedTuple):
+    """A change on trial: nothing is kept for a pod (key) any more, for which these allocations were."""
+
+    pod: str
+    allocations: Sequence[Allocation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,20 @@ class QuotaLedger:
             kept[pod] = allocations
         elif not kept:
             del self._kept[namespace]
+
+    # Changes on trial (``controller.cluster.WhatIf``)
+
+    def kept(self, pod: str) -> Sequence[Allocation]:
+        """Return what is kept for a pod (key)."""
+        return self._kept.get(pod.partition("/")[0], {}).get(pod, ())
+
+    def apply(self, change: KeptChange) -> None:
+        """Make a change on trial."""
+        self.keep(change.pod, ())
+
+    def revert(self, change: KeptChange) -> None:
+        """Undo a change on trial."""
+        self.keep(change.pod, change.allocations)
 
     def published(self, claims: Iterable[str]) -> Iterator[str]:
         """Count claims anew whose devices were published anew; yield their namespaces, as far as they have quotas."""

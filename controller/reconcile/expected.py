@@ -17,16 +17,14 @@ def hold_expected_foreign_use(state: State, pods: Collection[str]) -> Iterator[N
     later. Its allocator is the same, so it will take as many devices, if not exactly these. A claim that several pods
     use counts once.
     """
-    held: dict[str, str] = {}
-    try:
+    held: dict[str, None] = {}
+    with state.cluster.what_if() as trial:
         for key, node in state.awaiting.items():
             if key not in pods:
                 for claim, allocation in _expected(state, key, node, held):
-                    held[claim.key] = state.devices.hold(claim, allocation)
+                    held[claim.key] = None
+                    trial.use(claim.uid, allocation)
         yield
-    finally:
-        for uid in reversed(held.values()):
-            state.devices.release(uid)
 
 
 def as_expected(state: State, pod: PodView, records: Sequence[ClaimRecord]) -> Sequence[ClaimRecord]:

@@ -24,7 +24,7 @@ from controller.gangs import (
     config_of_pod,
 )
 from controller.gangs import render as render_gang
-from controller.placement import Placement, PodDemand, Trial
+from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Wait
 from controller.reconcile.messages import in_use
 from controller.reconcile.ondemand import claim_of_template, wait_for_template
@@ -93,9 +93,9 @@ def fits_now(
     before = [demand for one in ahead if one.key != workload.key for demand in _still_to_place(state, one, closed)]
     if not before:
         return alone
-    with Trial(state.devices, state.nodes) as trial:
+    with state.cluster.what_if() as trial:
         for demand in before:
-            trial.put(demand)
+            trial.schedule(demand)
         if isinstance(_answer(state, workload, question), FitsNow):
             return alone
     return NotDecided("it fits, but Workloads that were admitted just now may need the same devices", AGAIN_SECONDS)
@@ -221,9 +221,9 @@ def _answer(state: State, workload: QueuedWorkload, question: _Question) -> Fits
 
 def _one_by_one(state: State, workload: QueuedWorkload, question: _Question) -> Sequence[Placement] | DoesNotFit:
     found: list[Placement] = []
-    with Trial(state.devices, state.nodes) as trial:
+    with state.cluster.what_if() as trial:
         for member in question.members:
-            answer = trial.put(member.demand)
+            answer = trial.schedule(member.demand)
             if not isinstance(answer, Placement):
                 break
             found.append(answer)
@@ -248,7 +248,7 @@ def _as_gang(state: State, workload: QueuedWorkload, question: _Question) -> Seq
         policy=config.policy or "binpack",
         elapsed=_HAS_WAITED,
     )
-    answer = choose(gang, state.devices, state.nodes)
+    answer = choose(gang, state.cluster)
     if isinstance(answer, GangPlan):
         return answer.placements
     return DoesNotFit(bounded(f"{_of_template(render_gang(answer))}{_in_use(state, workload, question.members[0])}"))

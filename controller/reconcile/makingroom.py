@@ -152,7 +152,7 @@ def _preemption(
     demand = question_about(state, found, now, history, context.restrictions)
     others = demand.other_drivers_claims
     with hold_expected_foreign_use(state, [found.pod.key]) if others else nullcontext():
-        answer = preempt(demand, occupancy, state.devices, state.nodes)
+        answer = preempt(demand, occupancy, state.cluster)
     if isinstance(answer, Preemption):
         (placement,) = answer.placements
         return quota_wait(state, found.pod.namespace, placement.allocations) or answer
@@ -163,7 +163,7 @@ def _preemption_for_gang(state: State, gang: Gang, occupancy: Occupancy) -> Pree
     demands = [member.demand for member in gang.members]
     others = any(demand.other_drivers_claims for demand in demands)
     with hold_expected_foreign_use(state, [demand.key for demand in demands]) if others else nullcontext():
-        answer = preempt(gang, occupancy, state.devices, state.nodes)
+        answer = preempt(gang, occupancy, state.cluster)
     if isinstance(answer, NoPreemption):
         return answer
     rooms = _rooms_of_gang(state, gang, answer.placements)

@@ -16,7 +16,7 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.gangs import GangTerms
-from controller.placement import NodeFacts, Nodes, NodeTaint, Plan, PodDemand, plan
+from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
 from controller.reconcile.decisions import Idle, Unallocatable, Wait
 from controller.reconcile.gangdecision import GangDecision
 from controller.reconcile.gangprogress import KnownGang
@@ -152,9 +152,9 @@ class NewNodes:
         return self._found[shape]
 
     def _find(self, pod: PodView, claims: tuple[Claim, ...]) -> _Helper | None:
-        answer = plan([PodDemand(pod.key, pod.needs, claims)], self._kinds.fleet, self._kinds.nodes)
-        if isinstance(answer, Plan):
-            return _Helper(self._kinds.like[answer.placements[0].node], answer.placements[0].allocations)
+        answer = find_place(PodDemand(pod.key, pod.needs, claims), self._kinds.fleet, self._kinds.nodes)
+        if isinstance(answer, Placement):
+            return _Helper(self._kinds.like[answer.node], answer.allocations)
         published = all(self._state.devices.publishes(claim) for claim in claims)
         return _Helper("", ()) if self._unknown_kinds and not answer.faults and not published else None
 
@@ -308,13 +308,15 @@ def _fits_anywhere(state: State, pods: Iterable[str], among: Collection[str] | N
         among: the only nodes that may be chosen; None for any.
     """
     given: set[str] = set()
-    demands = []
-    for key in pods:
-        pod = state.pods[key]
-        records = _claims(state, [claim for claim in pod.claim_keys if claim not in given]) or ()
-        given.update(pod.claim_keys)
-        demands.append(PodDemand(key, pod.needs, tuple(record.claim for record in records), among))
-    return isinstance(plan(demands, state.devices, state.nodes), Plan)
+    with state.cluster.what_if() as trial:
+        for key in pods:
+            pod = state.pods[key]
+            records = _claims(state, [claim for claim in pod.claim_keys if claim not in given]) or ()
+            given.update(pod.claim_keys)
+            demand = PodDemand(key, pod.needs, tuple(record.claim for record in records), among)
+            if not isinstance(trial.schedule(demand), Placement):
+                return False
+        return True
 
 
 def _message(like: str, records: Iterable[ClaimRecord]) -> str:

@@ -44,7 +44,7 @@ class Occupants:
     def index(self, now: float) -> None:
         """Bring everything up to date. Without it, the first decision does the same, and takes long."""
         if self._follow:
-            prepare(self.at(now, VictimLimits()), self.state.devices, self.state.nodes)
+            prepare(self.at(now, VictimLimits()), self.state.cluster)
 
     def at(self, now: float, limits: VictimLimits) -> Occupancy:
         """Return who has a place at ``now`` (as of ``State.at``); valid until the state changes."""

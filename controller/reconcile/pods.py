@@ -31,7 +31,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Placed, Plan, PodDemand, Refusal, plan
+from controller.placement import Placed, Placement, PodDemand, Refusal, find_place
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
 from controller.reconcile.decisions import (
     Decision,
@@ -277,7 +277,7 @@ def allocate(
     own_answer = reachable is not None or bool(pod.node_name or refused)
     unconstrained = not own_answer and not held
     shape = found.shape(state)
-    answer: Plan | Refusal = Refusal(pod.key)
+    answer: Placement | Refusal = Refusal(pod.key)
     if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
         demand = _demand(
             found,
@@ -288,14 +288,13 @@ def allocate(
             restrictions=restrictions,
         )
         with hold_expected_foreign_use(state, [pod.key]) if other_drivers_claims else nullcontext():
-            answer = plan([demand], state.devices, state.nodes)
-    if isinstance(answer, Plan):
-        (placement,) = answer.placements
+            answer = find_place(demand, state.devices, state.nodes)
+    if isinstance(answer, Placement):
         # Others of the shape may get other devices where the nodes differ that they can go to.
         group = shape, pod.limit_seconds, pod.key if own_answer else ""
-        over = quota_wait(state, pod.namespace, placement.allocations, group)
+        over = quota_wait(state, pod.namespace, answer.allocations, group)
         if over is None:
-            return place(state, found, placement)
+            return place(state, found, answer)
         message = f"the pod's other claims cannot be allocated: {over.message}"
         return _taken_back(state, found, message, now, history) or over
     if answer.faults:

@@ -1,9 +1,9 @@
 """Finds changes that could help a pod that no node takes: of a node, or the end of pods that come after it. Pure."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from controller.cluster import WhatIf
 from controller.gangs import GangPlan
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
@@ -67,10 +67,10 @@ def start_without(
         decide: decides about the gang on the state as it is then.
         among: the nodes on which they end; None for all.
     """
-    with ExitStack() as ended:
+    with state.cluster.what_if() as trial:
         for name in sorted(state.nodes if among is None else among):
-            if name in state.nodes and (pods := _pods_after(state, name, ends)):
-                ended.enter_context(_without(state, pods))
+            if name in state.nodes:
+                _end(trial, state, _pods_after(state, name, ends))
         return decide().plan
 
 
@@ -79,7 +79,8 @@ def fits_without_later_pods(state: State, decision: Unallocatable, node: str, co
     pod, claims = state.pods.get(decision.pod), _claims(state, decision)
     if pod is None or claims is None or node not in state.nodes:
         return False
-    with _without(state, _pods_after(state, node, comes_after)):
+    with state.cluster.what_if() as trial:
+        _end(trial, state, _pods_after(state, node, comes_after))
         return _takes(state, pod, claims, node)
 
 
@@ -113,20 +114,11 @@ def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[Po
     return [pod for pod in pods if pod is not None and comes_after(pod)]
 
 
-@contextmanager
-def _without(state: State, pods: Sequence[PodView]) -> Iterator[None]:
-    """Change the state as if these pods, and the claims that only they use, had ended."""
+def _end(trial: WhatIf, state: State, pods: Sequence[PodView]) -> None:
+    """Let these pods end on trial, with the claims that only they use."""
     ending = []
     for key in dict.fromkeys(key for pod in pods for key in pod.claim_keys):
         record = state.claims.get(key)
-        if record is None or record.claim.allocation is None:
-            continue
-        if reserved_only_for(state, record.claim, pods):
-            ending.append(record.claim)
-    lifted = [one for pod in pods if (one := state.nodes.lift(pod.key)) is not None]
-    try:
-        with state.devices.without([claim.uid for claim in ending]):
-            yield
-    finally:
-        for one in reversed(lifted):
-            state.nodes.put_back(one)
+        if record is not None and record.claim.allocation is not None and reserved_only_for(state, record.claim, pods):
+            ending.append(record.claim.uid)
+    trial.remove([pod.key for pod in pods], ending)

@@ -6,13 +6,11 @@ take room that kube-scheduler keeps for a nominated pod; whoever it was kept for
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from controller.allocation import Fleet
-from controller.placement import Nodes
-from controller.quotas import QuotaLedger
+from controller.cluster import Cluster
 from driver.model import Allocation, Claim, Result
 
 
@@ -51,13 +49,11 @@ class _Kept:
 class Rooms:
     """The room of each pod that preempts others."""
 
-    def __init__(self, devices: Fleet, nodes: Nodes, quotas: QuotaLedger):
-        self._devices = devices
-        self._nodes = nodes
-        self._quotas = quotas
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self._devices = cluster.devices
+        self._quotas = cluster.quotas
         self._kept: dict[str, _Kept] = {}
-        self._lifted: set[str] = set()
-        """Holders that do not count now."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -105,7 +101,8 @@ class Rooms:
         kept = self._kept.get(pod)
         if kept is None or list(kept.held.values()) == kept.room.given:
             return False
-        with self._without(kept.held):
+        with self._cluster.what_if() as trial:
+            trial.remove(claims=kept.held)
             return any(self._counted(value) != kept.held[_holder(claim)] for claim, value in kept.room.allocations)
 
     def _counted(self, allocation: Allocation) -> Allocation:
@@ -128,26 +125,18 @@ class Rooms:
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
-        """Count the devices of no room, on trial. Meanwhile no event may reach the fleet."""
-        with self._without([name for kept in self._kept.values() for name in kept.held]):
+        """Count the devices of no room, on trial. Meanwhile no event may reach the cluster."""
+        with self._cluster.what_if() as trial:
+            for kept in self._kept.values():
+                trial.remove(claims=kept.held)
             yield
-
-    @contextmanager
-    def _without(self, holders: Iterable[str]) -> Iterator[None]:
-        lifted = [name for name in holders if name not in self._lifted]
-        self._lifted.update(lifted)
-        try:
-            with self._devices.without(lifted):
-                yield
-        finally:
-            self._lifted.difference_update(lifted)
 
     @contextmanager
     def open_to(self, pods: Collection[str], priority: int | None = None) -> Iterator[bool]:
         """Let the rooms go on trial that these pods may take: their own, and those for lower priorities.
 
         The quotas of a namespace know no priority: what is kept for others of theirs still counts for these.
-        Yields whether there are any. Meanwhile no event may reach the fleet or the nodes.
+        Yields whether there are any. Meanwhile no event may reach the cluster.
 
         Args:
             pods: a pod, or all members of a gang (keys).
@@ -156,18 +145,12 @@ class Rooms:
         mine = frozenset(pods) if self._kept else frozenset[str]()
         below = -math.inf if priority is None else priority
         opened = [kept for key, kept in self._kept.items() if key in mine or kept.room.priority < below]
-        lifted = [one for kept in opened if (one := self._nodes.lift(kept.room.pod)) is not None]
-        own = [kept.room for kept in opened if kept.room.pod in mine]
-        for room in own:
-            self._quotas.keep(room.pod, ())
-        try:
-            with self._without([name for kept in opened for name in kept.held]):
-                yield bool(opened)
-        finally:
-            for room in own:
-                self._quotas.keep(room.pod, room.given)
-            for one in reversed(lifted):
-                self._nodes.put_back(one)
+        with self._cluster.what_if() as trial:
+            for kept in opened:
+                trial.remove([kept.room.pod], kept.held)
+                if kept.room.pod in mine:
+                    trial.keep_nothing_for(kept.room.pod)
+            yield bool(opened)
 
 
 def _holder(claim: Claim) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.placement import Needs, Nodes, volume_facts
 from controller.quotas import QuotaLedger
 from controller.state.budgets import BudgetHandler, Budgets
@@ -109,6 +110,7 @@ class State:
     Attributes:
         devices: pools of devices, and the use of each device.
         nodes: the nodes, with the pods that count on each.
+        cluster: devices, nodes and quotas, for questions: what if?
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         unbound: the node of each pod that counts there but is not bound, by pod.
         protections: the nodes that are kept from autoscalers.
@@ -146,7 +148,8 @@ class State:
         self.quotas = QuotaLedger(names, devices.published_device)
         self.budgets = Budgets()
         self.queued = Queued(names.fits_now)
-        self.rooms = Rooms(devices, self.nodes, self.quotas)
+        self.cluster = Cluster(devices, self.nodes, self.quotas)
+        self.rooms = Rooms(self.cluster)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()

@@ -90,9 +90,9 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 
 def _decided(gang: Gang, state: State) -> GangPlan | GangRefusal:
     """The decision, which has to find what trying every node finds."""
-    answer = choose(gang, state.devices, state.nodes, SearchOptions(ENOUGH_STEPS))
+    answer = choose(gang, state.cluster, SearchOptions(ENOUGH_STEPS))
     refused = isinstance(answer, GangRefusal) and answer.wait is None and not answer.faults
-    if refused and gang_search.fits(gang, state.devices, state.nodes):
+    if refused and gang_search.fits(gang, state.cluster):
         raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}")
     return answer
 

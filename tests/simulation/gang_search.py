@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Final
 
-from controller.allocation import Fleet
+from controller.cluster import Cluster, WhatIf
 from controller.gangs import Gang, Level, Member, SubGroup, natural_sort_key
 from controller.gangs.budget import StepBudget
-from controller.placement import Nodes, Placement, Trial
+from controller.placement import Placement, find_place
 
 MOST_MEMBERS: Final = 6
 _MOST_TRIES: Final = 2_000
@@ -45,7 +45,7 @@ class Held:
         return self.depth, (position // self.size,) if self.size else ()
 
 
-def fits(gang: Gang, fleet: Fleet, nodes: Nodes) -> bool:
+def fits(gang: Gang, cluster: Cluster) -> bool:
     """Whether all members of a gang that has not started can be placed at once, with the levels that are required.
 
     Instead of all members, those of some whole sub-groups do, and those of none.
@@ -57,9 +57,9 @@ def fits(gang: Gang, fleet: Fleet, nodes: Nodes) -> bool:
     known = all(level.kind == "nodeLabel" for level in gang.levels)
     if gang.standing or len(gang.members) > MOST_MEMBERS or len(set(uids)) < len(uids) or not known:
         return False
-    with Trial(fleet, nodes) as trial:
+    with cluster.what_if() as trial:
         tries = StepBudget(_MOST_TRIES)
-        return any(_place(gang, members, {}, nodes, trial, tries) for members in enough(gang))
+        return any(_place(gang, members, {}, cluster, trial, tries) for members in enough(gang))
 
 
 def enough(gang: Gang) -> Iterator[Sequence[Member]]:
@@ -114,8 +114,8 @@ def _place(
     gang: Gang,
     left: Sequence[Member],
     domains: Mapping[Group, tuple[str, ...]],
-    nodes: Nodes,
-    trial: Trial,
+    cluster: Cluster,
+    trial: WhatIf,
     tries: StepBudget,
 ) -> bool:
     if not left:
@@ -125,21 +125,22 @@ def _place(
     places = positions({member.demand.key: member.rank for member in gang.members}, leaders)
     found_groups = [held.group(places[demand.key], sub_group) for held in required(gang.levels)]
     groups = [group for group in found_groups if group is not None]
-    for node in nodes:
+    for node in cluster.nodes:
         tries.spend()
         if tries.is_overdrawn:
             return False
         if demand.among is not None and node not in demand.among:
             continue
-        labels = nodes.labels_of(node)
+        labels = cluster.nodes.labels_of(node)
         inside = {group: domain_of(labels, gang.levels[: group[0]]) for group in groups}
         if any(not path or domains.get(group, path) != path for group, path in inside.items()):
             continue
-        found = trial.find(replace(demand, among=(node,)))
+        found = find_place(replace(demand, among=(node,)), cluster.devices, cluster.nodes)
         if not isinstance(found, Placement):
             continue
-        trial.count(demand, found)
-        if _place(gang, left[1:], {**domains, **inside}, nodes, trial, tries):
+        depth = trial.depth
+        trial.place(demand, found)
+        if _place(gang, left[1:], {**domains, **inside}, cluster, trial, tries):
             return True
-        trial.undo()
+        trial.undo(depth)
     return False

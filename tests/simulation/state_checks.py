@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import CompiledSelectors
-from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
+from controller.placement import Placement, PodDemand, Refusal, find_place, needs_of
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State
 from controller.state.classes import class_record_from
 from driver.kube.api import (
@@ -128,7 +128,7 @@ class Restarted:
 
     def _ask(self, name: str) -> "RightAnswers":
         claim, devices, nodes = self.probes[name], self.state.devices, self.state.nodes
-        placed = plan([demand_of(name, claim)], devices, nodes)
+        placed = find_place(demand_of(name, claim), devices, nodes)
         by_node = {node: devices.allocate(node, nodes.labels_of(node), (claim,)) for node in nodes}
         problems = []
         for node, allocations in by_node.items():
@@ -145,7 +145,7 @@ class Restarted:
 class RightAnswers:
     """What a pod of one template would get now."""
 
-    placed: Plan | Refusal
+    placed: Placement | Refusal
     by_node: Mapping[str, tuple[Allocation, ...] | Unsatisfiable]
     problems: tuple[str, ...]
     """What is wrong with these answers themselves."""
@@ -167,7 +167,7 @@ def other_answers(known: State, restarted: Restarted, templates: Collection[str]
             continue
         expected = restarted.answers(name)
         yield from expected.problems
-        placed = plan([demand_of(name, claim)], known.devices, known.nodes)
+        placed = find_place(demand_of(name, claim), known.devices, known.nodes)
         if placed != expected.placed:
             yield f"a pod of {name} would get {placed}, after a restart {expected.placed}"
         for node, should_be in expected.by_node.items():

@@ -9,8 +9,8 @@ found. For gangs, only the victims are looked at, not the places of the members.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 
+from controller.cluster import WhatIf
 from controller.placement import PodCheck
 from controller.reconcile import overdue_at
 from controller.state import PodView, State
@@ -140,7 +140,8 @@ def _own(state: State, pod: PodView) -> Iterator[bool]:
 
 def _fits_without(state: State, pod: PodView, node: str, gone: Collection[PodView]) -> bool:
     """Whether the node takes the pod once these have ended, as far as they are there."""
-    with _lifted(state, [one for one in gone if one.node_name == node]):
+    with state.cluster.what_if() as trial:
+        _end(trial, state, [one for one in gone if one.node_name == node])
         if not PodCheck(pod.key, pod.needs, state.nodes).passes(node):
             return False
         claims = [state.claims[key].claim for key in pod.claim_keys if key in state.claims]
@@ -149,22 +150,16 @@ def _fits_without(state: State, pod: PodView, node: str, gone: Collection[PodVie
         return isinstance(state.devices.allocate(node, state.nodes.labels_of(node), claims), tuple)
 
 
-@contextmanager
-def _lifted(state: State, pods: Iterable[PodView]) -> Iterator[None]:
-    """The state as if these had ended, and the claims that only they use were free."""
+def _end(trial: WhatIf, state: State, pods: Iterable[PodView]) -> None:
+    """Let these pods end on trial, with the claims that only they use."""
     keys = {pod.key: pod.uid for pod in pods}
-    with ExitStack() as stack:
-        for key in keys:
-            if (lifted := state.nodes.lift(key)) is not None:
-                stack.callback(state.nodes.put_back, lifted)
-        claims = {claim: state.claims.get(claim) for key in keys for claim in state.pods[key].claim_keys}
-        free = [
-            record.claim.uid
-            for claim, record in claims.items()
-            if record is not None
-            and record.claim.allocation is not None
-            and {user.uid for user in record.claim.reserved_for} <= set(keys.values())
-            and keys.keys() >= set(state.pods.using(claim))
-        ]
-        stack.enter_context(state.devices.without(free))
-        yield
+    claims = {claim: state.claims.get(claim) for key in keys for claim in state.pods[key].claim_keys}
+    free = [
+        record.claim.uid
+        for claim, record in claims.items()
+        if record is not None
+        and record.claim.allocation is not None
+        and {user.uid for user in record.claim.reserved_for} <= set(keys.values())
+        and keys.keys() >= set(state.pods.using(claim))
+    ]
+    trial.remove(keys, free)

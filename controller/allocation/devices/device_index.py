@@ -19,6 +19,9 @@ Order = Sequence[tuple[Pool, int]]
 """The pools with devices that reach a node, in the order of allocation, each with these devices."""
 _EVERYWHERE: Final = ""
 
+Versions = tuple[int, Sequence[tuple[NodeSlot, int]]]
+"""``shared_usage_version``, and the clocks of some nodes."""
+
 
 class DeviceIndex:
     """All pools, the nodes that reach them, and the available devices. A change to a slice touches only its pool.
@@ -29,7 +32,7 @@ class DeviceIndex:
         availability: the nodes, and how many devices each has available.
         pools: all pools; those whose slices changed are missing until ``settle``.
         shared_pools: the pools that do not belong to one node.
-        shared_usage_version: grows with every change to shared pools or their usage.
+        shared_usage_version: a version of the shared pools and their usage; it changes as ``NodeSlot.clock`` does.
         shared_pools_version: grows when a shared pool is added or removed.
         pools_version: grows when any pool is added or removed.
 
@@ -131,6 +134,24 @@ class DeviceIndex:
                 device.pool.set_use(device, after)
                 only_less = only_more(before, after) and device.pool.draws_soundly(device)
                 self._changed(device.pool, only_less=only_less)
+
+    def apply(self, changes: UsageChanges) -> Versions:
+        """Take in changes to the use of devices on trial. Returns the versions before, which ``revert`` needs."""
+        # What is read late belongs to the state before, and so do its versions.
+        for key in tuple(self._outdated):
+            self._pool(key)
+        devices = [device for name, _, _ in changes if (device := self._devices.get(name)) is not None]
+        slots = dict.fromkeys([device.pool.slot for device in devices])
+        before = self.shared_usage_version, [(slot, slot.clock) for slot in slots if slot is not None]
+        self.note(changes)
+        return before
+
+    def revert(self, changes: UsageChanges, versions: Versions) -> None:
+        """Undo the last changes on trial that were not undone yet."""
+        self.note([(name, after, before) for name, before, after in reversed(changes)])
+        self.shared_usage_version, clocks = versions
+        for slot, clock in clocks:
+            slot.clock = clock
 
     # Questions
 
@@ -304,7 +325,7 @@ class DeviceIndex:
     def _changed(self, pool: Pool, *, only_less: bool) -> None:
         """Note a change of the pool: one that only made less available, or any other."""
         if pool.slot is None:
-            self.shared_usage_version += 1
+            self.shared_usage_version = self.availability.tick()
         else:
             self.availability.change(pool.slot)
         if not only_less:

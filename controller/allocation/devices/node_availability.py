@@ -31,6 +31,7 @@ class NodeAvailability:
         self.numbering = 0
         """Grows whenever places change."""
         self._levels = [0] * (MOST + 1)
+        self._tick = 0
         self._stale: dict[NodeSlot, None] = {}
         self._arrived: dict[NodeSlot, None] = {}
         self._shifts: list[int] = []
@@ -56,8 +57,13 @@ class NodeAvailability:
 
     def change(self, slot: NodeSlot) -> None:
         """Count the node's available devices again when they are asked for."""
-        slot.clock += 1
+        slot.clock = self.tick()
         self._stale[slot] = None
+
+    def tick(self) -> int:
+        """A number for a version that there has not been before, not even on trial."""
+        self._tick += 1
+        return self._tick
 
     def free(self, slot: NodeSlot | None) -> None:
         """Devices of the node (None: of any node) were freed or added, so it may fit what did not fit before."""

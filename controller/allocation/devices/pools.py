@@ -77,7 +77,8 @@ class NodeSlot:
         listed: whether the node exists, so that it may be chosen.
         pools: the pools of this node alone.
         available: the number of available devices of these pools.
-        clock: grows with every change to these pools, their usage or the node's labels.
+        clock: a version of these pools, their usage and the node's labels. Each change gives it another value than it
+            ever had, and undoing a change on trial the value before.
         made: grows when one of these pools is added or removed, and so when its devices are published anew.
         within: values of attributes (``devices.domains``); devices with other values do not count.
     """

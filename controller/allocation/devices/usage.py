@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from driver.model import Allocation, DeviceId, Result
 from driver.names import Names
@@ -46,6 +46,19 @@ UsageChanges = Sequence[tuple[DeviceId, DeviceUse, DeviceUse]]
 """Devices whose use changed, in order: the device, its use before, its use after."""
 
 
+class UseChange(NamedTuple):
+    """A change on trial: an allocation counts for a claim, besides whatever else does; or what did counts no longer.
+
+    Attributes:
+        uid: of the claim.
+        ends: whether the allocation stops counting.
+    """
+
+    uid: str
+    allocation: Allocation
+    ends: bool = False
+
+
 class Usage:
     """The use of each device. A claim counts with its allocation or, while it has none, with the assumed one.
 
@@ -58,23 +71,31 @@ class Usage:
         self.uses: dict[DeviceId, DeviceUse] = {}
         self._written: dict[str, Allocation] = {}
         self._assumed: dict[str, Allocation] = {}
-        self._lifted: set[str] = set()
+        self._ended: set[str] = set()
+        """The claims whose own allocation does not count, on trial."""
 
     def counted(self, uid: str) -> Allocation | None:
         """The allocation that counts for the claim."""
-        return None if uid in self._lifted else self._written.get(uid) or self._assumed.get(uid)
+        return None if uid in self._ended else self._own(uid)
 
-    def lift(self, uid: str) -> UsageChanges:
-        """Stop counting the claim, whatever it holds, until ``put_back``. Returns the changes."""
-        before = self.counted(uid)
-        self._lifted.add(uid)
-        return self._exchange(uid, before)
+    def _own(self, uid: str) -> Allocation | None:
+        return self._written.get(uid) or self._assumed.get(uid)
 
-    def put_back(self, uid: str) -> UsageChanges:
-        """Count the claim again. Returns the changes."""
-        before = self.counted(uid)
-        self._lifted.discard(uid)
-        return self._exchange(uid, before)
+    def apply(self, change: UseChange) -> UsageChanges:
+        """Make a change on trial. Returns the changes of devices, which ``revert`` needs."""
+        if change.ends and change.allocation is self._own(change.uid):
+            self._ended.add(change.uid)
+        return self._add(change.uid, change.allocation, -1 if change.ends else 1)
+
+    def revert(self, change: UseChange, changes: UsageChanges) -> None:
+        """Undo the last change on trial that was not undone yet."""
+        if change.ends and change.allocation is self._own(change.uid):
+            self._ended.discard(change.uid)
+        for device, before, _ in reversed(changes):
+            if before.holders:
+                self.uses[device] = before
+            else:
+                del self.uses[device]
 
     def write(self, uid: str, allocation: Allocation | None) -> UsageChanges:
         """Record the claim's allocation in the API. It replaces an assumed one. Returns the changes."""
@@ -109,10 +130,12 @@ class Usage:
         after = self.counted(uid)
         if before is after or (before is not None and after is not None and _is_same(before, after)):
             return ()
+        taken = [] if before is None else self._add(uid, before, -1)
+        return taken if after is None else [*taken, *self._add(uid, after, 1)]
+
+    def _add(self, uid: str, allocation: Allocation, sign: int) -> list[tuple[DeviceId, DeviceUse, DeviceUse]]:
         return [
             (result.device, *self._count(uid, result, sign, self.sharing(allocation, result)))
-            for allocation, sign in ((before, -1), (after, 1))
-            if allocation is not None
             for result in consuming(allocation)
         ]
 

@@ -1,4 +1,4 @@
-"""Counts how many times a node fits claims with one request: exact, without trying."""
+"""Counts how many times a node fits claims with one request, without trying."""
 
 from collections.abc import Sequence
 
@@ -11,25 +11,20 @@ from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.rules.capacity import CapacityRequest, Quantities
 
 
-def count_fits(
-    order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int, *, exact: bool = False
-) -> int | None:
+def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int) -> int | None:
     """Counts how many times the devices in ``masks`` satisfy the only demand of the request; None if it must be tried.
 
-    Each time the request gets the first devices that fit. So the number of devices of each kind decides. If two of the
-    devices draw on the same counters, others could satisfy it more often; then, with ``exact``, the answer is None.
+    The number of devices of each kind decides, if no two of the devices draw on the same counters.
     """
     choice = request.demands[0].choices[0]
     if request.distinct or len(request.match_groups) > 1:
         return None
     pairs = [(pool, mask) for (pool, _), mask in zip(order, masks, strict=True) if mask]
-    if any(pool.compatibility_sets for pool, _ in pairs):
+    if any(pool.compatibility_sets or _is_contended(pool, mask) for pool, mask in pairs):
         return None
     if choice.count == 1:
-        if exact and any(_is_contended(pool, mask) for pool, mask in pairs):
-            return None
         return min(most, sum(_one_by_one(pool, mask, columns, choice.criteria.capacity, most) for pool, mask in pairs))
-    if any(mask & pool.shareable or _is_contended(pool, mask) for pool, mask in pairs):
+    if any(mask & pool.shareable for pool, mask in pairs):
         return None
     if not request.match_groups:
         return min(most, sum([mask.bit_count() for _, mask in pairs]) // choice.count)

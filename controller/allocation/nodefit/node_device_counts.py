@@ -64,7 +64,7 @@ def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns
         if offers is NoFit.IMPOSSIBLE:
             return 0
         if not isinstance(offers, NoFit):
-            counted = count_fits(order, request, offers[0][0], columns, most, exact=True)
+            counted = count_fits(order, request, offers[0][0], columns, most)
             if counted is not None:
                 return counted
     return _by_devices(order, request, greedy, columns, most)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.cluster import Cluster
 from controller.gangs import Gang, Level, SubGroups
 from tests.simulation.gang_search import fits, positions
 from tests.unit.controller.gangs.cases import CLUSTER, IB, LEAF, GangCase, Host, gang, member, members
@@ -40,7 +41,7 @@ GANGS = {
 @pytest.mark.parametrize(("asked", "expected"), GANGS.values(), ids=GANGS)
 def test_a_gang_fits_if_every_member_has_a_node_and_the_required_levels_hold(asked: Gang, expected: bool) -> None:
     made, nodes, _ = GangCase(LEAVES, asked).built()
-    assert fits(asked, made, nodes) is expected
+    assert fits(asked, Cluster.unlimited(made, nodes)) is expected
 
 
 def test_positions_are_ranks_unless_two_are_equal_and_leaders_come_first() -> None:

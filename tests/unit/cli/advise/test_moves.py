@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.advise.movable import Movable, movable_pods, price_of, without
+from cli.advise.movable import Movable, end, movable_pods, price_of
 from cli.advise.moves import Moves, NoMoves, Waiting, best_moves
 from cli.advise.moves import relocated as relocated_moves
 from cli.advise.waiting import waiting_in_turn
@@ -187,7 +187,8 @@ def every_best(taken: ClusterSnapshot, one: Waiting, pods: Sequence[Movable]) ->
             keys = frozenset(pod.key for pod in chosen)
             if any(smaller < keys for smaller in sufficient):
                 continue
-            with without(taken.state, chosen):
+            with taken.state.cluster.what_if() as trial:
+                end(trial, chosen)
                 runs = one.places() is not None
             if runs:
                 sufficient.append(keys)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import CompiledRequest, Fleet, Unsatisfiable, UseChange
 from controller.placement import Needs, NodeFacts, Nodes, PodDemand
 from driver.model import (
     Allocation,
@@ -152,3 +152,24 @@ def nodes(*names: str) -> Nodes:
 def demand(claims: Sequence[Claim], *among: str) -> PodDemand:
     """A pod that needs nothing but devices; with ``among`` only on these nodes."""
     return PodDemand("ns/pod", _NO_NEEDS, tuple(claims), among or None)
+
+
+def room(built: Fleet, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
+    """How many times the claims fit on each node, one after another, up to ``most``; only nodes that fit."""
+    request = built.compile(claims)
+    if not isinstance(request, CompiledRequest):
+        return {}
+    found = {}
+    for slot in built.candidates(request):
+        given: list[UseChange] = []
+        count = 0
+        while count < most and (answer := built.fit(slot, request, claims)) is not None:
+            for one, allocation in zip(claims, answer, strict=True):
+                given.append(UseChange(one.uid, allocation))
+                built.apply(given[-1])
+            count += 1
+        for change in reversed(given):
+            built.revert(change)
+        if count:
+            found[slot.name] = count
+    return found

@@ -7,10 +7,11 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import Fleet
+from controller.allocation import CompiledRequest, Fleet
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
 from controller.allocation.nodefit.node_score import alternatives
-from controller.placement import Placed, Trial, place
+from controller.cluster import Cluster
+from controller.placement import Placed, place
 from driver.model import (
     Allocation,
     AttributeValue,
@@ -37,6 +38,7 @@ from tests.unit.controller.allocation.small_fleets import (
     memory,
     nodes,
     pool,
+    room,
     want,
 )
 
@@ -210,11 +212,11 @@ class ChangedFleet:
             case "ask":
                 self.fleet.allocate(NODES[do.which % 3], ZONE[NODES[do.which % 3]], pod)
             case "room":
-                self.fleet.room(pod, 5)
+                room(self.fleet, pod, 5)
             case "trial":
-                with Trial(self.fleet, nodes(*self.nodes)) as trial:
+                with Cluster.unlimited(self.fleet, nodes(*self.nodes)).what_if() as trial:
                     for _ in range(do.which % 4):
-                        trial.put(demand(pod))
+                        trial.schedule(demand(pod))
             case _:
                 self.change(do)
 
@@ -294,24 +296,28 @@ def test_masks_choose_what_the_search_chooses(world: ChangedFleet) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(worlds)
-def test_there_is_room_as_often_as_putting_succeeds(world: ChangedFleet) -> None:
+def test_a_node_takes_a_pod_at_most_as_often_as_is_said(world: ChangedFleet) -> None:
     before = state(world.fleet)
     for pod in world.pods:
-        room = world.fleet.room(pod, 4)
+        request = world.fleet.compile(pod)
+        assert isinstance(request, CompiledRequest)
+        rooms = room(world.fleet, pod, 4)
         assert state(world.fleet) == before
-        for node in world.nodes:
-            with Trial(world.fleet, nodes(*world.nodes)) as trial:
-                count = sum(isinstance(trial.put(demand(pod, node)), Placed) for _ in range(4))
-            assert room.get(node, 0) == count
+        for node, labels in world.nodes.items():
+            most = world.fleet.most_fits(world.fleet.slot(node, labels), request, 4)
+            with Cluster.unlimited(world.fleet, nodes(*world.nodes)).what_if() as trial:
+                count = sum(isinstance(trial.schedule(demand(pod, node)), Placed) for _ in range(4))
+            assert rooms.get(node, 0) == count <= most
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds, st.integers(0, 4))
 def test_a_trial_leaves_nothing_behind(world: ChangedFleet, undone: int) -> None:
     before, answers = state(world.fleet), [place(world.fleet, pod) for pod in world.pods]
-    with Trial(world.fleet, nodes(*world.nodes)) as trial:
-        kept = sum(isinstance(trial.put(demand(pod)), Placed) for pod in (*world.pods, *world.pods))
-        trial.undo(min(undone, kept))
+    with Cluster.unlimited(world.fleet, nodes(*world.nodes)).what_if() as trial:
+        for pod in (*world.pods, *world.pods):
+            trial.schedule(demand(pod))
+        trial.undo(max(0, trial.depth - undone))
     assert state(world.fleet) == before
     assert [place(world.fleet, pod) for pod in world.pods] == answers
 
@@ -320,8 +326,8 @@ def test_what_is_put_counts_for_what_is_put_next() -> None:
     built = fleet(*pool(device("a"), device("b"), node="n1"), *pool(device("a"), node="n2"))
     for node in NODES:
         built.upsert_node(node, {})
-    with Trial(built, nodes(*NODES)) as trial:
-        placed = [trial.put(demand([claim(want())])) for _ in range(4)]
+    with Cluster.unlimited(built, nodes(*NODES)).what_if() as trial:
+        placed = [trial.schedule(demand([claim(want())])) for _ in range(4)]
     assert [one.node if isinstance(one, Placed) else None for one in placed] == ["n1", "n1", "n2", None]
 
 

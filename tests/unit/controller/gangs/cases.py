@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory, SearchOptions, Standing, choose
 from controller.placement import Needs, NodeFacts, Nodes, NodeTaint, Placed, PodDemand
 from driver.model import Claim, Device
@@ -69,11 +70,13 @@ class GangCase:
     def decide(self, shuffle: Random | None = None, **options: Any) -> GangPlan | GangRefusal:
         made, nodes, gang = self.built(shuffle)
         before = state(made, nodes)
-        answer = choose(gang, made, nodes, SearchOptions(**options))
+        answer = choose(gang, Cluster.unlimited(made, nodes), SearchOptions(**options))
         assert state(made, nodes) == before, "something is left behind"
         memory = Memory()
         for _ in range(2):
-            assert choose(gang, made, nodes, SearchOptions(memory=memory, **options)) == answer, "planned again"
+            assert choose(gang, Cluster.unlimited(made, nodes), SearchOptions(memory=memory, **options)) == answer, (
+                "planned again"
+            )
         return answer
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, choose, render
 from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
@@ -260,12 +261,12 @@ def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
     cluster = hosts("a", 1, A, cards=6)
     scene = GangCase(cluster, gang(members(4), CLUSTER))
     made, nodes, first = scene.built()
-    found = choose(first, made, nodes)
+    found = choose(first, Cluster.unlimited(made, nodes))
     assert isinstance(found, GangPlan)
     for placement in found.placements:
         made.assume(placement.pod, placement.allocations[0])
     before = made.usage_snapshot()
-    assert verdicts(choose(first, made, nodes)) == ["a: 2 of 4"]
+    assert verdicts(choose(first, Cluster.unlimited(made, nodes))) == ["a: 2 of 4"]
     assert made.usage_snapshot() == before
 
 
@@ -286,7 +287,7 @@ def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | N
     made, nodes, _ = GangCase(cluster, asked[0]).built(shuffle)
     memory, found = Memory(), []
     for number, one in enumerate(asked):
-        answer = choose(one, made, nodes, SearchOptions(memory=memory))
+        answer = choose(one, Cluster.unlimited(made, nodes), SearchOptions(memory=memory))
         assert isinstance(answer, GangPlan)
         found.append(devices_of(answer))
         demands = {entry.demand.key: entry.demand for entry in one.members}
@@ -323,14 +324,14 @@ def hard_to_place(steps: int) -> tuple[Fleet, Nodes, Gang]:
 def test_with_a_larger_budget_searches_for_devices_on_a_node_are_longer(steps: int, budget: int) -> None:
     (fleet, nodes, asked), memory = hard_to_place(steps), Memory()
     if budget > STEPS:
-        short = choose(asked, fleet, nodes, SearchOptions(budget // 2, memory))
+        short = choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(budget // 2, memory))
         assert isinstance(short, GangRefusal)
         assert not short.decided
-    assert isinstance(choose(asked, fleet, nodes, SearchOptions(budget, memory)), GangPlan)
+    assert isinstance(choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(budget, memory)), GangPlan)
 
 
 def test_however_large_the_budget_is_a_search_for_devices_on_a_node_is_bounded() -> None:
     fleet, nodes, asked = hard_to_place(3)
-    answer = choose(asked, fleet, nodes, SearchOptions(1_000 * STEPS))
+    answer = choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(1_000 * STEPS))
     assert isinstance(answer, GangRefusal)
     assert not answer.decided

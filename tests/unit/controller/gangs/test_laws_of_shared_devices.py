@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from controller.cluster import Cluster
 from controller.gangs import GangPlan, GangRefusal, Member, SearchOptions, choose
 from driver.model import Device, NodeScope, Slice
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
@@ -93,7 +94,7 @@ def test_a_gang_is_placed_exactly_if_it_can_be_where_nodes_share_devices(
         scope = NodeScope(all_nodes=True)
         made.upsert_slice(Slice("fabric", DRIVER, "fabric", 1, 1, scope, tuple(sorted_devices(cluster.shared))))
         before = state(made, nodes)
-        answers.append(choose(asked, made, nodes, SearchOptions(20_000)))
+        answers.append(choose(asked, Cluster.unlimited(made, nodes), SearchOptions(20_000)))
         assert state(made, nodes) == before
     answer = answers[0]
     assert answers == [answer, answer]

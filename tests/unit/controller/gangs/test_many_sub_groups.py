@@ -5,6 +5,7 @@ from types import FrameType
 
 import pytest
 
+from controller.cluster import Cluster
 from controller.gangs import Gang, GangPlan, Level, SubGroups, choose
 from tests.unit.controller.gangs.cases import GangCase, Host, gang, member
 from tests.unit.controller.gangs.test_sub_groups import CLUSTER, RACK, replicas
@@ -29,7 +30,7 @@ def calls(cluster: list[Host], asked: Gang) -> tuple[int, int]:
 
     sys.setprofile(called)
     try:
-        answer = choose(asked, fleet, nodes)
+        answer = choose(asked, Cluster.unlimited(fleet, nodes))
     finally:
         sys.setprofile(None)
     assert isinstance(answer, GangPlan), answer

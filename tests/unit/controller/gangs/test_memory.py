@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.gangs import Level, Memory, SearchOptions, choose
 from controller.placement import Needs, Nodes
 from driver.model import Device
@@ -87,8 +88,8 @@ def test_a_decision_is_the_same_with_and_without_what_is_remembered(
     for change in (None, *happened):
         if change is not None:
             world.change(*change)
-        remembered = choose(asked, world.fleet, world.nodes, SearchOptions(memory=memory))
-        assert remembered == choose(asked, world.fleet, world.nodes)
+        remembered = choose(asked, Cluster.unlimited(world.fleet, world.nodes), SearchOptions(memory=memory))
+        assert remembered == choose(asked, Cluster.unlimited(world.fleet, world.nodes))
 
 
 def test_a_change_that_moves_no_node_leaves_the_places_what_they_are() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.gangs import Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, Unfinished, choose
 from controller.placement import Nodes
 from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, gang, member, state
@@ -37,7 +38,11 @@ class Deciding:
 
     def once(self) -> GangPlan | GangRefusal:
         before = state(self.fleet, self.nodes)
-        answer = choose(self.asked, self.fleet, self.nodes, SearchOptions(self.budget, self.memory, self.unfinished))
+        answer = choose(
+            self.asked,
+            Cluster.unlimited(self.fleet, self.nodes),
+            SearchOptions(self.budget, self.memory, self.unfinished),
+        )
         assert state(self.fleet, self.nodes) == before, "something is left behind"
         return answer
 
@@ -58,7 +63,7 @@ def is_certain(answer: GangPlan | GangRefusal) -> bool:
 @pytest.mark.parametrize(("problem", "kind"), [(FITS, GangPlan), (FITS_NOT, GangRefusal)])
 def test_however_many_steps_a_gang_needs_it_is_decided_in_the_end(problem: Any, kind: type) -> None:
     fleet, nodes, asked = packed(*problem)
-    assert not is_certain(choose(asked, fleet, nodes, SearchOptions(20 * BUDGET)))
+    assert not is_certain(choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(20 * BUDGET)))
     tries, answer = Deciding(fleet, nodes, asked).tries(most=200)
     assert isinstance(answer, kind)
     assert tries > 20, "no try takes longer"
@@ -106,4 +111,4 @@ def test_what_was_searched_before_a_change_never_makes_an_answer_wrong(
             world.change(*change)
         answer = deciding.once()
         if is_certain(answer):
-            assert isinstance(answer, type(choose(asked, world.fleet, world.nodes)))
+            assert isinstance(answer, type(choose(asked, Cluster.unlimited(world.fleet, world.nodes))))

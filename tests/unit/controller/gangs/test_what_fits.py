@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.cluster import Cluster
 from controller.gangs import GangPlan, GangRefusal, Level, Member, choose
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
 from tests.unit.controller.gangs.cases import (
@@ -122,7 +123,7 @@ def test_small_gangs_leave_domains_whole_for_large_ones() -> None:
     in_rack, used = Level(RACK, "nodeLabel"), list[str]()
     for size, name in [(2, "a"), (2, "b"), (2, "c"), (6, "d"), (6, "e")]:
         members = [member(rank, count=4, name=f"{name}-{rank}") for rank in range(size)]
-        answer = choose(gang(members, in_rack), made, nodes)
+        answer = choose(gang(members, in_rack), Cluster.unlimited(made, nodes))
         assert isinstance(answer, GangPlan), f"{size} members wait, after small gangs went to {used}"
         for placement in answer.placements:
             made.assume(f"uid-{placement.pod.removeprefix('ns/')}", placement.allocations[0])

@@ -1,12 +1,12 @@
 """Which waiting pods ask autoscalers for a node, when they begin to, and when they end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.allocation import Fleet
-from controller.placement import Nodes, Plan, PodDemand, Refusal, plan
+from controller.placement import Nodes, Placement, PodDemand, Refusal, find_place
 from controller.reconcile import newnodes
 from controller.reconcile.newnodes import NodeKinds, kinds_of
 from controller.state import State
@@ -255,12 +255,12 @@ def test_new_nodes_are_looked_for_once_for_all_pods_that_are_alike(monkeypatch: 
         asked.append("kinds")
         return kinds_of(state)
 
-    def planned(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusal:
-        asked.append(pods[0].key)
-        return plan(pods, fleet, nodes)
+    def looked_for(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal:
+        asked.append(pod.key)
+        return find_place(pod, fleet, nodes)
 
     monkeypatch.setattr(newnodes, "kinds_of", found)
-    monkeypatch.setattr(newnodes, "plan", planned)
+    monkeypatch.setattr(newnodes, "find_place", looked_for)
     full = world(cards=2)
     for number in range(20):
         add(full, f"p{number}")

@@ -9,22 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster
 from controller.placement import (
     HostPort,
     Needs,
     NodeFacts,
     Nodes,
     Placed,
-    Plan,
     PodDemand,
-    Refusal,
-    Trial,
     needs_of,
     place,
-    plan,
 )
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
+from tests.unit.controller.placement.plans import NoPlan, Plan, plan
 
 CPU = Quantity.parse("1").nanos
 
@@ -49,12 +47,12 @@ def pod(name: str, *, count: int = 1, cpus: int = 1, ports: tuple[int, ...] = ()
     return PodDemand(f"ns/{name}", needs, asked, (among,) if among else None)
 
 
-def nodes_of(answer: Plan | Refusal) -> list[str]:
+def nodes_of(answer: Plan | NoPlan) -> list[str]:
     assert isinstance(answer, Plan), answer
     return [placement.node for placement in answer.placements]
 
 
-def devices_of(answer: Plan | Refusal) -> list[str]:
+def devices_of(answer: Plan | NoPlan) -> list[str]:
     assert isinstance(answer, Plan), answer
     return [
         f"{placement.node}/{result.device.device}"
@@ -76,7 +74,7 @@ def test_devices_of_other_drivers_count_for_the_next() -> None:
             built.upsert_slice(part)
     group = [replace(pod(name), other_drivers_claims=(claim(want("nic"), name=f"nic-{name}"),)) for name in "abc"]
     assert devices_of(plan(group[:2], built, nodes)) == ["n1/gpu-0", "n2/gpu-0"]
-    assert plan(group, built, nodes) == Refusal("ns/c", 2)
+    assert plan(group, built, nodes) == NoPlan("ns/c", 2)
 
 
 def test_cpu_of_one_pod_counts_for_the_next() -> None:
@@ -173,7 +171,7 @@ def test_a_pod_goes_where_kube_scheduler_makes_room(
 
 def test_no_room_is_made_while_a_node_without_devices_has_some() -> None:
     running = {"n1": (1, 1), "n2": (1, 1)}
-    assert isinstance(plan([prior("p", 10)], *full(running, (8, 8, 0))), Refusal)
+    assert isinstance(plan([prior("p", 10)], *full(running, (8, 8, 0))), NoPlan)
     assert nodes_of(plan([prior("p", 10)], *full({**running, "n3": (1, 1)}, (8, 8, 0)))) == ["n1"]
     assert nodes_of(plan([prior("p", 10)], *full({**running, "n3": (1, 1)}, (0, 8, 0)))) == ["n2"], "n1 has no devices"
 
@@ -207,14 +205,14 @@ def test_a_pod_without_claims_is_placed_by_what_else_it_needs() -> None:
 
 def test_if_one_pod_does_not_fit_none_is_placed_and_the_answer_names_it() -> None:
     built, nodes = cluster([1, 1])
-    assert plan([pod("a"), pod("b"), pod("c")], built, nodes) == Refusal("ns/c", 2)
+    assert plan([pod("a"), pod("b"), pod("c")], built, nodes) == NoPlan("ns/c", 2)
     assert built.usage_snapshot() == {}
 
 
 def test_claims_that_are_invalid_as_written_are_faults() -> None:
     wrong = replace(pod("a"), claims=(claim(want("missing")),))
     answer = plan([pod("b"), wrong], *cluster([2]))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, NoPlan)
     assert (answer.pod, answer.placed) == ("ns/a", 1)
     assert "missing" in str(answer.faults[0])
 
@@ -223,7 +221,7 @@ def test_nodes_to_avoid_and_the_only_nodes_that_are_possible() -> None:
     built, nodes = cluster([1, 1, 1])
     assert nodes_of(plan([replace(pod("a"), avoid=frozenset({"n1"}))], built, nodes)) == ["n2"]
     assert nodes_of(plan([pod("a", among="n3")], built, nodes)) == ["n3"]
-    assert plan([replace(pod("a", among="n3"), avoid=frozenset({"n3"}))], built, nodes) == Refusal("ns/a")
+    assert plan([replace(pod("a", among="n3"), avoid=frozenset({"n3"}))], built, nodes) == NoPlan("ns/a")
 
 
 def test_predicates_do_not_apply_to_a_pod_that_is_bound() -> None:
@@ -231,11 +229,14 @@ def test_predicates_do_not_apply_to_a_pod_that_is_bound() -> None:
 
 
 def test_the_same_pod_may_be_put_repeatedly() -> None:
-    with Trial(*cluster([2, 1])) as trial:
-        found = [trial.put(pod("a")) for _ in range(4)]
+    with Cluster.unlimited(*cluster([2, 1])).what_if() as trial:
+        found, depths = [], []
+        for _ in range(4):
+            depths.append(trial.depth)
+            found.append(trial.schedule(pod("a")))
         assert [one.node if isinstance(one, Placed) else "" for one in found] == ["n1", "n1", "n2", ""]
-        trial.undo(2)
-        again = trial.put(pod("a"))
+        trial.undo(depths[1])
+        again = trial.schedule(pod("a"))
         assert isinstance(again, Placed)
         assert again.node == "n1"
 
@@ -274,7 +275,7 @@ def test_a_group_is_placed_as_its_pods_are_one_after_another(made: tuple[Fleet, 
     placed = []
     for number, one in enumerate(group):
         alone = plan([one], built, nodes)
-        if isinstance(alone, Refusal):
+        if isinstance(alone, NoPlan):
             assert answer == replace(alone, placed=number)
             return
         (placement,) = alone.placements

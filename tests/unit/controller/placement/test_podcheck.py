@@ -148,9 +148,10 @@ def test_a_trial_counts_the_pod_and_leaves_nothing_behind(
         return [check.reasons(name) for name in names]
 
     before = answers()
-    nodes.hold(names[0], "q", needs_of(held))
+    change = nodes.placing("q", names[0], needs_of(held))
+    nodes.apply(change)
     during = answers()
-    nodes.release(names[0], "q")
+    nodes.revert(change)
     assert answers() == before
     nodes.count("q", needs_of(held), names[0])
     assert answers() == during

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import Fleet
-from controller.placement import Needs, Nodes, Plan, PodDemand, facts_of, needs_of, plan
+from controller.placement import Needs, Nodes, PodDemand, facts_of, needs_of
 from tests.preference_cases import (
     CASES,
     HOST,
@@ -19,6 +19,7 @@ from tests.preference_cases import (
     spread,
 )
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
+from tests.unit.controller.placement.plans import Plan, plan
 
 
 def cluster(taints: Mapping[str, Sequence[Json]] | None = None) -> tuple[Fleet, Nodes]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.allocation import Fleet
+from controller.cluster import Cluster as WholeCluster
 from controller.gangs import Gang, Level, Member
 from controller.placement import HostPort, Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
@@ -54,6 +55,11 @@ class Cluster:
             labels = {"host": name, "rack": "odd" if number % 2 else "even"}
             self.nodes.upsert(NodeFacts(name, ready=True, labels=labels, allocatable=amounts))
 
+    @property
+    def whole(self) -> WholeCluster:
+        """What decisions are asked with."""
+        return WholeCluster.unlimited(self.fleet, self.nodes)
+
     def hold(
         self,
         name: str,
@@ -96,7 +102,7 @@ class Cluster:
 
     def preempt(self, pod: PodDemand | Gang, trials: int | None = None) -> Preemption | NoPreemption:
         before = self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions
-        answer = preempt(pod, self.occupancy, self.fleet, self.nodes, trials)
+        answer = preempt(pod, self.occupancy, self.whole, trials)
         assert (self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions) == before
         return answer
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.gangs import Gang, GangPlan, SubGroups, choose
-from controller.placement import Plan, PodDemand, plan
+from controller.placement import Placement, PodDemand, find_place
 from controller.preemption import GangMember, Holder, NoPreemption, Preemption, RunningGang
 from driver.model import Claim
 from tests.unit.controller.preemption.cases import HALF, PART, RACK, SMALL, THIRD, WHOLE, Cluster, gang, pod
@@ -160,9 +160,9 @@ def priority_of(important: PodDemand | Gang) -> int:
 def fits(cluster: Cluster, important: PodDemand | Gang, *, alone: bool = True) -> bool:
     """Whether the pod or gang fits; ``alone`` if kube-scheduler shall not have to evict others for the pod."""
     if isinstance(important, Gang):
-        return isinstance(choose(important, cluster.fleet, cluster.nodes), GangPlan)
+        return isinstance(choose(important, cluster.whole), GangPlan)
     needs = replace(important.needs, preempts=important.needs.preempts and not alone)
-    return isinstance(plan([replace(important, needs=needs)], cluster.fleet, cluster.nodes), Plan)
+    return isinstance(find_place(replace(important, needs=needs), cluster.fleet, cluster.nodes), Placement)
 
 
 def best(cluster: Cluster, held: Held, important: PodDemand | Gang) -> tuple[object, ...] | None:

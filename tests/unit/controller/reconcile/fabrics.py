@@ -50,7 +50,7 @@ class Fabrics(FilledState):
             self.member(f"w{number}", at=at[number] if number < len(at) else "", **options)
 
     def choose(self, gang: Gang) -> GangPlan | GangRefusal:
-        return choose(gang, self.state.devices, self.state.nodes)
+        return choose(gang, self.state.cluster)
 
     def decide(
         self, minimum: int = 4, size: int | None = None, ended: int = 0, source: Source = Source.CLAIM, **more: Any

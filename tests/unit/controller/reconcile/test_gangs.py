@@ -14,7 +14,7 @@ from controller.gangs import (
     GangTerms,
     Source,
 )
-from controller.placement import Placement, Trial
+from controller.placement import Placement, find_place
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
     Choose,
@@ -279,8 +279,7 @@ def same_card(scene: FilledState) -> Choose:
     """Each member gets the same devices for a shared claim."""
 
     def choose(gang: Gang) -> GangPlan | GangRefusal:
-        with Trial(scene.state.devices, scene.state.nodes) as trial:
-            found = trial.find(gang.members[0].demand)
+        found = find_place(gang.members[0].demand, scene.state.devices, scene.state.nodes)
         assert isinstance(found, Placement)
         return GangPlan(Domain(), tuple(replace(found, pod=member.demand.key) for member in gang.members))
 

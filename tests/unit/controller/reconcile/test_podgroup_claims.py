@@ -56,7 +56,7 @@ class Grouped(FilledState):
         self.put(PODS, pod(name, *named, generated={**generated}, schedulingGroup=group, **options))
 
     def choose(self, gang: Gang) -> GangPlan | GangRefusal:
-        return choose(gang, self.state.devices, self.state.nodes)
+        return choose(gang, self.state.cluster)
 
     def decide_gang(self) -> GangDecision:
         return decide_gang(self.state, known_gang(self.state, "default/train"), NOW, self.choose)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.allocation import CARD
+from controller.allocation import CARD, UseChange
 from driver.model import Claim
 from driver.wire import allocation_from, slice_from
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, names, pool, want
@@ -71,7 +71,7 @@ def test_a_partition_that_the_plugin_publishes_is_its_part_of_the_card(cards: st
     assert {name: found[name] for name in eighths} == {name: CARD * size // 8 for name, size in eighths.items()}
 
 
-def test_a_claim_that_is_lifted_does_not_count_until_it_is_put_back() -> None:
+def test_a_claim_that_ends_on_trial_does_not_count_until_that_is_undone() -> None:
     built = fleet(*SLICES)
 
     def allocated(one: Claim) -> Claim:
@@ -82,12 +82,17 @@ def test_a_claim_that_is_lifted_does_not_count_until_it_is_put_back() -> None:
     written, assumed = allocated(claim(want("gpu"), name="written")), allocated(claim(want("nic"), name="assumed"))
     built.upsert_claim(written)
     assert assumed.allocation is not None
+    assert written.allocation is not None
     built.assume(assumed.uid, assumed.allocation)
     before = built.usage_snapshot(), built.free_counters()
-    for uid in ("uid-written", "uid-assumed"):
-        built.lift(uid)
+    ended = [
+        UseChange("uid-written", written.allocation, ends=True),
+        UseChange("uid-assumed", assumed.allocation, ends=True),
+    ]
+    for change in ended:
+        built.apply(change)
     assert built.usage_snapshot() == {}
     assert names(built.allocate("n1", {}, [claim(want("gpu"))])) == [["gpu"]]
-    for uid in ("uid-written", "uid-assumed"):
-        built.put_back(uid)
+    for change in reversed(ended):
+        built.revert(change)
     assert (built.usage_snapshot(), built.free_counters()) == before

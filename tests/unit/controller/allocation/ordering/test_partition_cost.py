@@ -8,7 +8,8 @@ import pytest
 from controller.allocation import Fleet
 from controller.allocation.devices.pools import Pool
 from controller.allocation.ordering.partition_cost import PartitionCosts
-from controller.placement import Placed, Trial, place
+from controller.cluster import Cluster
+from controller.placement import Placed, place
 from driver.kinds import EVERY_OFFER
 from driver.model import (
     Allocation,
@@ -27,7 +28,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.controller.allocation.small_fleets import NODE, demand, names, nodes
+from tests.unit.controller.allocation.small_fleets import NODE, demand, names, nodes, room
 
 POLICIES = ("firstFit", "binpack", "spread")
 LARGE = 40
@@ -134,18 +135,18 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
     built = fleet_of(SCHEMES[scheme], 1)
     profiles = list(dict.fromkeys(partition.profile for partition in SCHEMES[scheme].partitions))
 
-    def room() -> dict[str, int]:
-        return {profile: sum(built.room([asking(profile, "firstFit")]).values()) for profile in profiles}
+    def rooms() -> dict[str, int]:
+        return {profile: sum(room(built, [asking(profile, "firstFit")]).values()) for profile in profiles}
 
-    before = room()
+    before = rooms()
     pool = _pool(built)
     by_name = {device.spec.name: device for device in pool.devices}
     for profile in profiles:
-        with Trial(built, nodes("n1")) as trial:
-            answer = trial.put(demand([asking(profile, "firstFit")]))
+        with Cluster.unlimited(built, nodes("n1")).what_if() as trial:
+            answer = trial.schedule(demand([asking(profile, "firstFit")]))
             assert isinstance(answer, Placed)
             taken = by_name[answer.allocations[0].results[0].device.device]
-            after = room()
+            after = rooms()
         lost, filled = PartitionCosts().of(pool).cost(taken, pool.total)
         assert all(count > 0 for _, count in lost)
         assert lost == tuple(sorted(lost, reverse=True))
@@ -186,14 +187,14 @@ def test_binpack_leaves_room_for_more_large_partitions_than_first_fit(name: str)
         rng = random.Random(seed)
         built = cut_at_random(SCHEMES[name], rng)
         profile = rng.choice(list(cores))
-        room: dict[str, list[int]] = {}
+        rooms: dict[str, list[int]] = {}
         for policy in POLICIES:
-            with Trial(built, nodes("n1")) as trial:
-                if isinstance(trial.put(demand([asking(profile, policy)])), Placed):
-                    room[policy] = [sum(built.room([asking(one, "firstFit")]).values()) for one in large]
-        if room:
-            total = {policy: total[policy] + sum(room[policy]) for policy in POLICIES}
-            better += room["binpack"] > room["firstFit"]
-            worse += room["binpack"] < room["firstFit"]
+            with Cluster.unlimited(built, nodes("n1")).what_if() as trial:
+                if isinstance(trial.schedule(demand([asking(profile, policy)])), Placed):
+                    rooms[policy] = [sum(room(built, [asking(one, "firstFit")]).values()) for one in large]
+        if rooms:
+            total = {policy: total[policy] + sum(rooms[policy]) for policy in POLICIES}
+            better += rooms["binpack"] > rooms["firstFit"]
+            worse += rooms["binpack"] < rooms["firstFit"]
     assert max(total["spread"], total["firstFit"]) < total["binpack"]
     assert better > 4 * worse

@@ -6,7 +6,18 @@ from dataclasses import replace
 import pytest
 
 from driver.model import Device
-from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, names, pool, refused, want
+from tests.unit.controller.allocation.small_fleets import (
+    NODE,
+    claim,
+    device,
+    fleet,
+    hold,
+    names,
+    pool,
+    refused,
+    room,
+    want,
+)
 
 SETS = {"card": {"units": 8}, "other": {"units": 8}}
 
@@ -76,4 +87,4 @@ def test_further_shares_of_a_device_in_use_and_admin_access_need_no_group() -> N
 def test_room_counts_only_devices_that_go_together() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), part("c", "x"), sets=SETS))
     built.upsert_node(NODE, {})
-    assert built.room([claim(want())]) == {NODE: 2}
+    assert room(built, [claim(want())]) == {NODE: 2}

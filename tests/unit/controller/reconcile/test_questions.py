@@ -1,0 +1,153 @@
+"""A question changes nothing, not even a version: whatever was found out before it is still known after it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from controller.gangs import GangTerms, Source
+from controller.reconcile import (
+    NO_HISTORY,
+    DecisionContext,
+    KnownGang,
+    KnownMember,
+    Occupants,
+    RefusalMemory,
+    Unallocatable,
+    VictimLimits,
+    ask_all,
+    could_take,
+    decide,
+    decide_gang,
+    double_use,
+    fits_now,
+    fits_without_later_pods,
+    make_room,
+    make_room_for_gang,
+    node_to_hold,
+    predicted_start,
+    start_without,
+    wish_of,
+)
+from controller.reconcile.decisions import MakeRoom
+from controller.reconcile.gangdecision import GangDecision
+from controller.reconcile.newnodes import NewNodes
+from controller.state import PodView, State
+from driver.clock import rfc3339
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from tests.unit.controller.everything import everything
+from tests.unit.controller.filled_state import NOW, pod, slice_on
+from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics
+from tests.unit.controller.reconcile.test_fitsnow import queued
+from tests.unit.controller.workloads import claim_template, pod_set
+
+RUNNING = {"a1/gpu-0": 0, "a1/gpu-1": 5, "b1/gpu-0": 0, "b2/gpu-0": 50, "b2/gpu-1": 0, "b3/gpu-0": 0, "b3/gpu-1": 0}
+"""What is in use, and the priority of the pod there."""
+
+
+@dataclass
+class Asked:
+    """Nodes where most devices are in use; a pod and a gang of priority 10 that wait; room that is kept for another."""
+
+    scene: Fabrics = field(default_factory=lambda: Fabrics(a=1, b=3))
+    occupants: Occupants = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.occupants = Occupants(self.state, follow=True)
+        for place, priority in RUNNING.items():
+            name = place.replace("/", "-")
+            self.scene.claim(f"c-{name}", at=place, by=(name,))
+            runs = pod(name, f"c-{name}", gates=(), nodeName=place.split("/")[0], priority=priority)
+            runs["spec"]["activeDeadlineSeconds"] = 600 + priority
+            runs["status"]["startTime"] = rfc3339(NOW)
+            self.scene.put(PODS, runs)
+        for node in ("a1", "b1", "b3"):
+            self.scene.put(RESOURCE_SLICES, slice_on(node, 2, "nic.example.com", "nic"))
+        self.scene.put(RESOURCE_CLAIM_TEMPLATES, claim_template("gpu"))
+        self.scene.claim("two", ("gpu.lode.dev", "gpu.lode.dev"))
+        self.scene.claim("two-nic", ("nic.example.com",))
+        self.scene.pod("p", "two", "two-nic", priority=10)
+        for number in range(3):
+            self.scene.member(f"w{number}", priority=10)
+        self.scene.claim("urgent", ("gpu.lode.dev", "gpu.lode.dev"))
+        self.scene.pod("urgent", "urgent", priority=20)
+        self.scene.claim("let-go", at="b1/gpu-1", by=("let-go",))
+        self.scene.claim("let-go-nic", ("nic.example.com",))
+        self.scene.put(PODS, pod("let-go", "let-go", "let-go-nic", gates=()))
+        found = self.room_for("default/urgent")
+        assert isinstance(found, MakeRoom)
+        self.state.keep_room(found.room)
+
+    @property
+    def state(self) -> State:
+        return self.scene.state
+
+    @property
+    def waits(self) -> Unallocatable:
+        decision = decide(self.state, "default/p", NOW)
+        assert isinstance(decision, Unallocatable)
+        return decision
+
+    def gang(self) -> GangDecision:
+        members = tuple(KnownMember(f"default/w{number}", number) for number in range(3))
+        terms = GangTerms("default/train", "uid", Source.CLAIM, 3, 3, (FABRIC,))
+        known = KnownGang("default/train", terms, members, 0)
+        return decide_gang(self.state, known, NOW, self.scene.choose, history_of=lambda _: NO_HISTORY)
+
+    def room_for(self, key: str) -> object:
+        occupancy = self.occupants.at(NOW, VictimLimits())
+        return make_room(
+            self.state, key=key, now=NOW, history=NO_HISTORY, context=DecisionContext(), occupancy=occupancy
+        )
+
+    def room_for_gang(self) -> object:
+        asked = self.gang().asked
+        assert asked is not None
+        return make_room_for_gang(self.state, asked, self.occupants.at(NOW, VictimLimits()))
+
+    def with_rooms_open(self) -> object:
+        with self.state.rooms.open_to(["default/urgent"], 20):
+            return decide(self.state, "default/urgent", NOW), self.state.rooms.counts_too_much("default/urgent")
+
+    def without_rooms(self) -> object:
+        with self.state.rooms.ignored():
+            return [double_use(self.state, key) for key in self.state.claims]
+
+
+def younger(other: PodView) -> bool:
+    return other.priority < 10
+
+
+QUESTIONS: Mapping[str, Callable[[Asked], object]] = {
+    "where does the pod go": lambda one: decide(one.state, "default/p", NOW),
+    "where does the gang go": Asked.gang,
+    "why does no node take it": lambda one: ask_all(one.state, one.waits).refusals,
+    "could a node take it": lambda one: [could_take(one.state, one.waits, name) for name in one.state.nodes],
+    "which node is held for it": lambda one: node_to_hold(one.state, one.waits, younger),
+    "does it fit when others end": lambda one: [
+        fits_without_later_pods(one.state, one.waits, name, younger) for name in one.state.nodes
+    ],
+    "does the gang start when others end": lambda one: start_without(one.state, younger, one.gang),
+    "when does the gang start": lambda one: predicted_start(one.state, ["a1", "b1", "b2", "b3"], one.gang),
+    "who has to go for the pod": lambda one: one.room_for("default/p"),
+    "who has to go for the gang": Asked.room_for_gang,
+    "does a job fit now": lambda one: [
+        fits_now(one.state, queued("w", pod_set(count=count)), [queued("first", pod_set())]) for count in (1, 9)
+    ],
+    "would a new node take it": lambda one: wish_of(one.state, NewNodes(one.state, unknown_kinds=False), one.waits),
+    "what if rooms are open": Asked.with_rooms_open,
+    "who holds one device twice": Asked.without_rooms,
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_question_changes_no_version(question: Callable[[Asked], object]) -> None:
+    asked = Asked()
+    decision, memory = asked.waits, RefusalMemory()
+    memory.remember(decision, asked.state.nodes.generation)
+    before = everything(asked.state.cluster)
+    answer = question(asked)
+    assert everything(asked.state.cluster) == before
+    assert memory.refused_by_all(decision.shape, asked.state.nodes.generation)
+    assert question(asked) == answer
+    assert everything(asked.state.cluster) == before
