@@ -83,6 +83,8 @@ class Assessor:
         known = checkpoint.claims.get(plan.ref.uid)
         if known is None or known.state == "stopping" or _has_other_steps(known, plan, cards_of(plan, cards)):
             return None
+        # The ids of vNPUs were chosen for the first try. Another choice for another try would leave the first ones
+        # behind (test_an_id_of_a_vnpu_is_not_chosen_anew_for_another_try).
         if known.boot_id == self._boot_id and (known.steps or not known.guessed):
             return known.steps
         return not_carried_out(known.steps) or None
@@ -97,6 +99,7 @@ class Assessor:
             InvalidInput: two devices of the claim are to use one card in different ways.
         """
         others = checkpoint.others(plan.ref.uid)
+        # Also what other claims have only recorded: it is not on the card yet, and its place and its id are taken.
         taken = frozenset(key for other in others for key in other.keys)
         wanted: dict[str, Action] = {}
         edits: dict[tuple[str, str], Edits] = {}
@@ -114,6 +117,8 @@ class Assessor:
                     raise _excluding(plan, use)
                 wanted.setdefault(action.key, action)
             mps = MpsDaemon(use.card.uuid)
+            # MPS puts the whole card into a mode in which only its clients run, so a device without it would fail to
+            # start.
             if mps.key in wanted and mps not in actions:
                 raise _excluding(plan, use)
             if assessment.edits is not None:
@@ -160,6 +165,8 @@ class Assessor:
             raise InvalidInput(str(plan.ref), [fault])
         actions = [step.action for step in claim.steps]
         if any(not result.admin_access for result in plan.results):
+            # Claims of which nothing is known may hold any device of the node
+            # (test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its_files_stay).
             uids |= checkpoint.unknown - {uid}
         reasons = exclusion.by_sharing(actions, claim.used_cards, checkpoint.others(uid))
         known = checkpoint.claims.get(uid)

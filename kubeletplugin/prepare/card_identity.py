@@ -63,6 +63,8 @@ def _on_recorded_cards(claim: PreparedClaim, cards: Mapping[str, Card]) -> Itera
     for result in claim.plan.results:
         name = result.device.device
         card = cards.get(claim.cards.get(name, ""))
+        # A card that has another number now is meant under that one. A card that is gone is meant under none: the one
+        # that has taken its number is another card.
         if name not in claim.cards or (card is not None and is_on(name, card)):
             yield result
         elif card is not None:

@@ -142,6 +142,8 @@ class Checkpoint:
         """The claims to undo if the checkpoint is damaged: those with steps, as ``stopping`` and without handles."""
 
         def given_up(claim: PreparedClaim) -> PreparedClaim:
+            # Without handles, because these change with each step that is carried out, and the file would be written
+            # each time. The hardware finds the objects by the keys of the actions.
             return replace(claim, state="stopping", steps=tuple(Step(step.action) for step in claim.steps))
 
         return Checkpoint({uid: given_up(claim) for uid, claim in self.claims.items() if claim.steps})
@@ -180,6 +182,8 @@ class Encoder:
         last, self._encoded = self._encoded, {}
         for uid, claim in checkpoint.claims.items():
             known = last.get(uid)
+            # By identity: equal claims may be made anew by every read, and comparing them costs more than encoding
+            # them.
             if known is None or known[0] is not claim:
                 known = claim, encoded_once(_claim_to(claim))
             self._encoded[uid] = known
@@ -207,6 +211,8 @@ def decode(data: bytes, path: str) -> Checkpoint:
         kind, version, checksum = header["kind"], _version(header["version"]), header["sha256"]
     except _UNREADABLE as error:
         raise CorruptCheckpoint(f"{path}: the first line is not a checkpoint header") from error
+    # Before the checksum: a newer version may compute it in another way, and its claims must not count as damaged, or
+    # they would be rebuilt without what only it knows (test_a_checkpoint_of_a_newer_version_is_left_as_it_is).
     if kind == _KIND and version > VERSION:
         raise OperatorFault(
             f"{path}: version: written by a newer kubelet plugin: {version} (this one reads up to {VERSION}); "
@@ -223,6 +229,8 @@ def decode(data: bytes, path: str) -> Checkpoint:
         raise CorruptCheckpoint(f"{path}: the content cannot be decoded: {error!r}") from error
     for uid, record in records:
         try:
+            # One by one, so that a claim that cannot be read costs no other claim its record
+            # (test_a_record_that_cannot_be_read_is_made_anew_and_the_others_stay_as_they_are).
             claims[uid] = _claim_from(uid, record)
         except _UNREADABLE as error:
             faults[uid] = repr(error)
@@ -250,6 +258,7 @@ def decode_record(text: str, uid: str, boot_id: str) -> PreparedClaim | None:
     try:
         raw = json.loads(text)
         plan, steps = _plan_from(raw["uid"], raw), _steps_from(raw.get("steps", []))
+        # A spec is in a folder that a reboot empties, so its record is of this boot, whatever it says.
         return PreparedClaim(plan, "completed", boot_id, _texts(raw["cards"]), steps) if raw["uid"] == uid else None
     except _UNREADABLE:
         return None

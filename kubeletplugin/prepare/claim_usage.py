@@ -51,10 +51,13 @@ def pods_that_forbid_unprepare(
     try:
         users = _status(api, ref).get("reservedFor") or ()
         pods = [user for user in users if not user.get("apiGroup") and user["resource"] == "pods"]
+        # One pod cannot be mistaken for another. Without this, an API that is away would keep every pod from ending
+        # (test_a_silent_api_never_keeps_a_pod_from_ending).
         if len(pods) < 2:
             return ()
         running = []
         for pod in pods:
+            # The kubelet waits for the answer while the pod is to end; without proof in time, it is believed.
             if not in_time():
                 return ()
             if _runs(_pod(api, ref.namespace, pod["name"]), pod["uid"], node_name):

@@ -125,6 +125,9 @@ def claim_files(
         env = _environment(result, devices[result.device.device], uuid, variable, own.mig_uuid)
         all_edits = replace(own, env=(*env, *own.env), mounts=(*mount, *own.mounts))
         cdi_devices.append(cdi.CdiDevice(_cdi_name(plan.ref, result), all_edits))
+    # The record goes into the spec because that is there exactly as long as containers may have the claim: a damaged
+    # checkpoint is rebuilt from it without asking anybody
+    # (test_a_damaged_checkpoint_is_rebuilt_with_what_the_claims_have_on_the_hardware).
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
     metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
     return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}
@@ -154,6 +157,8 @@ def check_environment(plan: ClaimPlan, edits: Mapping[tuple[str, str], Edits]) -
     faults: dict[str, Fault] = {}
     for result in plan.results:
         for name, value in edits[result.device.device, result.share_id].env:
+            # Of the claim as a whole, although a container may have only some of its devices: which container has which
+            # is said in the pod, and pods that share the claim may come later.
             device, other = first.setdefault(name, (result.device.device, value))
             if value != other:
                 message = (

@@ -67,6 +67,8 @@ class DeviceStatusWriter:
         with self._lock:
             self._noted.pop(ref.uid, None)
             self._noted[ref.uid] = _Noted(ref, entries, self._clock.monotonic())
+            # The oldest are given up: no decision reads what is written here, so a gap costs monitoring a fact and no
+            # pod its devices, whereas a list without a bound would cost the plugin its memory while the API is away.
             while len(self._noted) > MOST_NOTED:
                 del self._noted[next(iter(self._noted))]
         self._wake()
@@ -94,6 +96,7 @@ class DeviceStatusWriter:
             self._log.warning("status of devices cannot be read", claim=str(noted.ref), reason=repr(error))
             self._settle(noted)
         except Forbidden as error:
+            # The right is missing for all claims alike. Asking for each would be a flood of refused calls.
             self._quiet_until = now + FORBIDDEN_SECONDS
             self._log.warning("claims do not say which cards they have", claim=str(noted.ref), reason=str(error))
         except LodeError as error:
@@ -113,6 +116,8 @@ class DeviceStatusWriter:
         devices = merged(claim, noted.entries) if metadata["uid"] == ref.uid else None
         if devices is None:
             return
+        # A list in a patch replaces the other one as a whole, so what somebody else has written since it was read must
+        # make this fail. It is read and merged anew then.
         version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         patch = {"metadata": version, "status": {"devices": devices}}
         self._api.patch(RESOURCE_CLAIMS, ref.name, patch, namespace=ref.namespace, subresource="status")
@@ -120,6 +125,7 @@ class DeviceStatusWriter:
     def _settle(self, noted: _Noted, after: _Noted | None = None) -> None:
         """Forget the claim, or replace it; not if it was noted anew meanwhile."""
         with self._lock:
+            # By identity: a prepare that came meanwhile noted what it read later, which is still to be written.
             if self._noted.get(noted.ref.uid) is noted:
                 if after is None:
                     del self._noted[noted.ref.uid]

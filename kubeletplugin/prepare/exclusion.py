@@ -45,6 +45,8 @@ def by_devices(
         limits |= {("capacity", device.name, name): capacity.value for name, capacity in device.capacity.items()}
     consumed = _consumption(claims[uid], devices)
     for source, owners in _exceeded(claims, devices, limits).items():
+        # Counters that others have overdrawn among themselves do not concern this claim: it must be able to be
+        # prepared.
         if source in consumed:
             conflicts |= owners - {uid} or {uid}
     return frozenset(conflicts)
@@ -54,6 +56,8 @@ def _same_device(uid: str, claims: Mapping[str, list[Result]]) -> Iterable[str]:
     for index, wanted in enumerate(claims[uid]):
         for owner, results in claims.items():
             for other in claims[uid][:index] if owner == uid else results:
+                # Two shares of one device have different ids. Equal ones mean that the allocator gave the same share
+                # twice.
                 shared = wanted.share_id and other.share_id and wanted.share_id != other.share_id
                 if wanted.device == other.device and not shared:
                     yield owner
@@ -74,6 +78,7 @@ def _consumption(results: Iterable[Result], devices: Mapping[str, Device]) -> Ma
                 total["counter", consumption.counter_set, counter] += amount
         for capacity, amount in result.consumed.items() if result.share_id else ():
             total["capacity", name, capacity] += amount
+        # The counters of a shared card are consumed by its device, once; the capacity by each share.
         counted.add(name)
     return total
 

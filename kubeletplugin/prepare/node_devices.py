@@ -160,6 +160,7 @@ class NodeDevices:
         results = {
             claim.plan.ref.uid: [it for it in results_in_use(claim, by_uuid, boot_id) if matters(it)] for claim in held
         }
+        # By far the most claims: one device, and nobody on its card. The inventory need not be built for them.
         if len(plan.results) == 1 and not any(results.values()):
             return frozenset()
         # Of all kinds, because a claim may have been allocated before the operator narrowed the offer.
@@ -201,6 +202,8 @@ class NodeDevices:
         if inventory.has_device(name, known):
             return True
         unread = [f"card {card.name}: {why}" for card in known if is_on(name, card) and (why := _unread(name, card))]
+        # The card may be one that could not be read. Refusing the claim for good would be wrong then: it is tried
+        # again.
         if not any(is_on(name, card) for card in known):
             unread += self._hardware.source.unread_cards()
         if unread:

@@ -69,6 +69,7 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
         raise InvalidInput(str(ref), [Fault("", unreadable)]) from error
     if allocation is None:
         raise InvalidInput(str(ref), [Fault("status.allocation", "is not set; wait until the claim is allocated")])
+    # A claim may have devices of several drivers. The kubelet asks each of them, and each sees only its own.
     results = tuple(result for result in allocation.results if result.device.driver == node.names.driver)
     faults = [
         *_unknown_devices(results, node),

@@ -255,10 +255,14 @@ class Preparer:
     def _prepare(self, ref: ClaimRef, call: PrepareCall) -> PrepareResult:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
+        # The API and the hardware are asked at the same time, and the checkpoint of before is removed meanwhile: the
+        # pod waits for the slowest of them, not for their sum.
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
         if any(card.bridged for card in cards):
             self._retry(call, ref, partial(self._check_containers, plan, cards))
         removable: dict[str, PreparedClaim] = {}
+        # Each round makes progress or raises: what was judged removable is removed by the next attempt, unless it has
+        # changed, and then it is judged anew. The deadline of the call bounds the rounds.
         while isinstance(answer := self._attempt(plan, cards, removable, call), Blocked):
             removable |= self._removable(cards, answer, call)
         self.retiring.awaits_no_more(ref.uid)
@@ -278,6 +282,8 @@ class Preparer:
         try:
             return self._retry(call, plan.ref, partial(self._transaction.attempt, plan, cards, removable, call))
         except (InUse, NoRoom):
+            # The place is somebody else's. A claim that stayed as begun would keep its devices until the kubelet calls
+            # again, which it does not do for a pod that was deleted meanwhile.
             self._transaction.give_up(plan.ref)
             raise
         except CardGone as gone:
@@ -337,6 +343,7 @@ class Preparer:
         if not ref.has_file_name:
             return
         with self._storage.lock():
+            # What is not prepared here needs no question to the API, so its pod can end at once.
             known = ref.uid in self._storage.load().claims
         if known and (pods := self._pods_that_forbid_unprepare(ref, call)):
             raise DeviceHeldError(
@@ -345,6 +352,8 @@ class Preparer:
         with self._storage.lock():
             call.check(ref)  # under the lock: a prepare that follows the withdrawal comes after this
             checkpoint = self._storage.load()
+            # Also if the checkpoint has no such claim: files of it may be there, and the kubelet must be able to end
+            # the pod.
             left = retire(self._storage, checkpoint, [ref.uid])
             if ref.uid in checkpoint.claims:
                 self._log.info("claim unprepared", claim=str(ref))

@@ -67,6 +67,8 @@ class Recovery:
         copy = self._storage.quarantine()
         to_undo = {claim.plan.ref.uid: claim for claim in self._storage.to_undo()}
         found = {claim.plan.ref.uid: claim for claim in self._storage.records(self._boot_id)}
+        # From the best source to the worst: the record in the spec, the steps that were written apart, the API, the
+        # metadata. What none of them knows keeps its devices and is asked of the kubelet later.
         answers = True
         specs = self._storage.uids_with_cdi_spec()
         specs |= {uid for uid in self._storage.uids() & to_undo.keys() if to_undo[uid].boot_id == self._boot_id}
@@ -78,6 +80,7 @@ class Recovery:
             else:
                 found[uid] = PreparedClaim.unknown(uid, self._boot_id)
                 self._log.error("every record of a prepared claim is lost", claim=uid)
+        # Later ones win: what can still be read of the checkpoint is newer than anything found beside it.
         checkpoint = replace(left, claims={**to_undo, **found, **left.claims})
         self._storage.save(checkpoint)
         self._log.error("damaged checkpoint rebuilt", copy=copy, claims=sorted(checkpoint.claims))
@@ -159,6 +162,8 @@ class Recovery:
             self._storage.let_containers_read()
         except OSError as error:
             self._log.warning("metadata files not labelled for containers", reason=str(error))
+        # Files of a claim that another instance prepares now are not leftovers: during a rolling update both run
+        # (test_a_second_instance_that_starts_meanwhile_takes_no_claim_for_abandoned).
         kept = worked_on | {uid for uid, claim in claims if claim.state == "completed"}
         left = self._retired(checkpoint, {*dropped, *self._storage.uids() - kept})
         if dropped:
@@ -183,6 +188,7 @@ class Recovery:
         for uid, claim in checkpoint.claims.items():
             if claim.boot_id != self._boot_id:
                 try:
+                    # Nothing of it runs since the reboot, so what nobody knows about it matters no more.
                     if claim.is_unknown or not is_allocated(self._api, claim.plan):
                         found[uid] = claim
                 except ApiError as error:
@@ -219,6 +225,7 @@ class Recovery:
 
         A claim that was prepared again since it was found stale stays. The caller holds the lock.
         """
+        # The API was asked without the lock, so a claim may have been prepared again since then.
         dropped = checkpoint.unchanged(stale)
         kept = self._retired(checkpoint, dropped) if dropped else checkpoint
         restored = kept
@@ -247,6 +254,9 @@ class Recovery:
         uid = claim.plan.ref.uid
         if claim.boot_id == self._boot_id:
             claim = replace(claim, cards=claim.cards or self._storage.cards_in_spec(uid))
+            # The container runs with the card it was started with. Files that name another one would give a restarted
+            # container the card of somebody else
+            # (test_a_running_claim_keeps_its_card_when_the_cards_are_numbered_anew).
             if faults := exchanged(claim.cards, claim.plan, cards):
                 self._log.error("files of a prepared claim left as they are", claim=str(claim.plan.ref), reason=faults)
                 return claim

@@ -37,6 +37,8 @@ def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str])
     stopping = {uid: claim for uid, claim in known.items() if claim.steps}
     left = checkpoint
     for claim in stopping.values():
+        # Stored before any file goes: after a kill in between, the next start must know that the steps are to be undone
+        # (test_an_unprepare_records_that_it_stops_before_it_undoes_the_actions_in_reverse).
         left = left.with_claim(replace(claim, state="stopping"))
     if left.claims != checkpoint.claims:
         storage.save(left)
@@ -45,6 +47,7 @@ def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str])
         try:
             storage.remove(uid)
         except OSError as error:
+            # The files of the other claims go all the same: one bad file keeps one pod from ending, not all of them.
             faults[uid] = error
     if without := set(known) - set(stopping) - set(faults):
         left = left.without(*without)
@@ -147,9 +150,13 @@ class Retiring:
             claim = _stopping(self._storage.load(), uid)
             if claim is None:
                 return
+            # Again, although ``retire`` has done it: it may have failed then, and a container started from what is left
+            # would lose its partition (test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed).
             self._storage.remove(uid)
         with self._storage.card_locks(step.action.card for step in claim.steps):
             while (claim := self._next(uid)) is not None:
+                # The last step first: a MIG instance goes before the MIG mode that it needs. The checkpoint is read
+                # before each, because another instance may undo steps of the same claim at the same time.
                 step = claim.steps[-1]
                 try:
                     self._hardware.control.release(step.action, step.handle)
@@ -220,6 +227,8 @@ class Retiring:
                 return None
             needed = {key for other in checkpoint.others(uid) for key in other.keys}
             steps = claim.steps
+            # What several claims share, such as an MPS daemon, is undone with the last of them
+            # (test_what_claims_share_exists_once_until_the_last_of_them_is_unprepared).
             while steps and steps[-1].action.key in needed:
                 steps = steps[:-1]
             if not steps:

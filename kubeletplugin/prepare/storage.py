@@ -64,6 +64,7 @@ class ClaimStorage:
     def card_locks(self, uuids: Iterable[str]) -> Iterator[None]:
         """Exclusive for changes of these cards. Taken before ``lock``, never while it is held."""
         with ExitStack() as stack:
+            # In one order in all programs, so that two that need the same two cards never wait for each other.
             for uuid in sorted(set(uuids)):
                 stack.enter_context(self._files.lock(self._card_lock(uuid)))
             yield
@@ -95,6 +96,7 @@ class ClaimStorage:
             return self._repair(error)
 
     def _read(self) -> Checkpoint:
+        # Forgotten first: if this read fails, a later save must not take an old checkpoint for the one on the disk.
         last, self._last = self._last, None
         data = self._files.read(self.checkpoint_path)
         if data is None:
@@ -134,6 +136,8 @@ class ClaimStorage:
         last, self._last = self._last, None
         may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
         ends = last is None or _ends_only(last[1], checkpoint)
+        # Before the checkpoint, not after: a loss of power in between leaves steps that are recorded and not needed,
+        # which does no harm. The other order could leave a partition that nobody knows to be ours.
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo, ends)
         data = self._encoder.encode(checkpoint)
@@ -212,6 +216,7 @@ class ClaimStorage:
         if self._last is None and wanted:
             self._begin()
         obsolete = [path for path in self._metadata_files(uid) if path not in wanted]
+        # A container must never be started from a spec that mounts files which are gone.
         if obsolete or not wanted:
             # The CDI spec mounts them. It is written again last.
             self._files.remove(self.paths.cdi_file(uid))

@@ -69,6 +69,9 @@ class Transaction:
         """
         uses = self._devices.uses(plan, cards)
         with self._storage.card_locks(use.card.uuid for use in changing(uses).values()), ExitStack() as lock:
+            # What is on the cards is assessed before the lock: a card that hangs would keep every claim of the node
+            # waiting (test_hardware_is_asked_without_the_lock). Only claims on the same cards wait, by the locks taken
+            # above.
             recorded = self._read(uses)
             planned = self._assessor.plan(plan, cards, uses, recorded)
             lock.enter_context(self._storage.lock())
@@ -79,6 +82,9 @@ class Transaction:
                 lock.close()  # the hardware may be slow, and only claims on the same cards wait for it
                 begun = self._act(begun, call)
                 lock.enter_context(self._storage.lock())
+                # Meanwhile the kubelet may have withdrawn the call and unprepared the claim. Its files must not come
+                # after that: nobody would remove them
+                # (test_a_claim_that_is_unprepared_while_it_is_prepared_leaves_nothing).
                 begun = self._unchanged(begun)
             with self._no_files_without_record(begun):
                 self._write_files(begun)
@@ -92,6 +98,8 @@ class Transaction:
                 it prepared again.
             TransientFault, OSError: call again.
         """
+        # Locks of cards come before the lock of the checkpoint, here and everywhere: the other order would be a
+        # deadlock.
         with self._storage.card_locks(step.action.card for step in claim.steps):
             with self._storage.lock():
                 checkpoint = self._storage.load()
@@ -130,6 +138,8 @@ class Transaction:
         claim, cards, plan = planned.claim, planned.cards, planned.claim.plan
         call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
         checkpoint = self._storage.load()
+        # Judged removable without the lock, so a claim may have been prepared anew since. Only one that is still
+        # recorded word for word is removed (test_a_claim_judged_gone_and_prepared_anew_meanwhile_is_kept).
         gone = checkpoint.unchanged(removable)
         known = checkpoint.claims.get(plan.ref.uid)
         again = known is not None and self._assessor.is_prepared(known, claim, cards)
@@ -140,6 +150,8 @@ class Transaction:
             # An earlier version took steps for devices that are only looked at; they end with the claim.
             kept = claim.steps or (known.steps if known.boot_id == self._boot_id else ())
             claim = replace(claim, plan=known.plan, extra=known.extra, steps=kept)
+        # A claim without steps is stored after its files, which costs one write instead of two. A kill in between
+        # leaves files without a record, which the next start removes; no container has them yet.
         if again and known is not None and known.boot_id == self._boot_id:
             claim = replace(claim, state="completed")
         elif known != claim and (planned.claim.steps or (known is not None and not again)):
@@ -159,6 +171,8 @@ class Transaction:
             for step in claim.steps:
                 if step.handle is None:
                     call.check(claim.plan.ref)
+                    # Recorded without its handle before. A kill right after this is no loss: the next try finds the
+                    # object by its key and adopts it (test_what_was_created_without_an_answer_is_adopted).
                     handle = self._control.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
             edits = self._devices.edits(claim, self._devices.uses(claim.plan, progress.cards), {})
@@ -166,6 +180,7 @@ class Transaction:
         except (InUse, NoRoom):
             raise
         except (HardwareRefusal, InvalidInput):
+            # A claim that was completed before has containers, perhaps running ones: what it has must stay.
             if claim.state == "started":
                 self._give_up(claim)
             raise
@@ -237,5 +252,6 @@ class Transaction:
     def _give_up(self, claim: PreparedClaim) -> None:
         with self._storage.lock():
             checkpoint = self._storage.load()
+            # Another instance may have taken the claim over since; then it is that one's to give up.
             if checkpoint.claims.get(claim.plan.ref.uid) == claim:
                 retire(self._storage, checkpoint, [claim.plan.ref.uid])
