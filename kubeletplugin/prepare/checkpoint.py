@@ -72,7 +72,7 @@ class PreparedClaim:
     """The steps, in the order in which they are carried out."""
     guessed: bool = False
     """Whether the record was lost and rebuilt from the claim's metadata files, which name its devices but not their
-    use. Its files stay unchanged until it is prepared again. See also ``is_unknown``."""
+    use. Its files stay unchanged until the API says it, or it is prepared again. See also ``is_unknown``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
 
@@ -136,6 +136,11 @@ class Checkpoint:
     def unknown(self) -> frozenset[str]:
         """The uids of claims of which only the uid is known."""
         return frozenset(uid for uid, claim in self.claims.items() if claim.is_unknown)
+
+    @property
+    def guessed(self) -> frozenset[str]:
+        """The uids of claims whose record was lost: those of which only the devices, or only the uid, is known."""
+        return frozenset(uid for uid, claim in self.claims.items() if claim.guessed)
 
     @property
     def to_undo(self) -> "Checkpoint":

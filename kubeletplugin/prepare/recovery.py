@@ -95,7 +95,7 @@ class Recovery:
         try:
             if answers:
                 plan, cards = self._devices.plan(known.ref)
-                if {it.device for it in plan.results} == {it.device for it in known.results}:
+                if _names_the_same(plan, known):
                     return PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards)), True
         except LodeError as error:
             answers = isinstance(error, InvalidInput)
@@ -104,17 +104,20 @@ class Recovery:
         return PreparedClaim(known, "completed", self._boot_id, cards_then, guessed=True), answers
 
     def identified(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
-        """Find the devices of unknown claims with kubelet, API and hardware; by uid. The caller does not hold the lock.
+        """Find what guessed claims have, with kubelet, API and hardware; by uid. The caller does not hold the lock.
 
-        The kubelet reports their names. A claim that it does not report stays unknown, such as one whose pod was
-        deleted by force: its containers may run until the kubelet unprepares it.
+        The kubelet reports the names of unknown claims. A claim that it does not report stays unknown, such as one
+        whose pod was deleted by force: its containers may run until the kubelet unprepares it.
 
         Raises:
             ApiError, TransientFault: call again.
         """
         found: dict[str, PreparedClaim] = {}
-        unknown = {uid for uid in checkpoint.unknown if checkpoint.claims[uid].boot_id == self._boot_id}
-        for ref in self._named(unknown) if unknown else ():
+        guessed = {uid: claim for uid, claim in checkpoint.claims.items() if uid in checkpoint.guessed}
+        lost = {uid: claim for uid, claim in guessed.items() if claim.boot_id == self._boot_id}
+        unknown = {uid for uid, claim in lost.items() if claim.is_unknown}
+        refs = [claim.plan.ref for uid, claim in lost.items() if uid not in unknown]
+        for ref in (*refs, *(self._named(unknown) if unknown else ())):
             try:
                 plan, cards = self._devices.plan(ref)
                 taken = {key for other in checkpoint.others(ref.uid) for key in other.keys}
@@ -122,8 +125,10 @@ class Recovery:
             except (HardwareRefusal, InvalidInput) as error:
                 self._log.warning("prepared claim not identified", claim=str(ref), reason=str(error))
                 continue
-            if plan.results:
-                found[ref.uid] = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards), steps)
+            known = lost[ref.uid]
+            if plan.results and (known.is_unknown or _names_the_same(plan, known.plan)):
+                cards_then = known.cards or cards_of(plan, cards)
+                found[ref.uid] = PreparedClaim(plan, "completed", self._boot_id, cards_then, steps)
         return found
 
     def _named(self, uids: Collection[str]) -> list[ClaimRef]:
@@ -138,9 +143,9 @@ class Recovery:
         return list(dict.fromkeys(named))
 
     def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
-        """Record claims that were ``identified`` and are still unknown; returns the stored checkpoint. The caller holds
+        """Record claims that were ``identified`` and are still guessed; returns the stored checkpoint. The caller holds
         the lock."""
-        claims = {uid: found[uid] for uid in checkpoint.unknown & found.keys()}
+        claims = {uid: found[uid] for uid in checkpoint.guessed & found.keys()}
         if claims:
             checkpoint = replace(checkpoint, claims={**checkpoint.claims, **claims})
             self._storage.save(checkpoint)
@@ -269,3 +274,8 @@ class Recovery:
 
     def _not_restored(self, claim: PreparedClaim, error: LodeError | OSError) -> None:
         self._log.error("files of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error))
+
+
+def _names_the_same(plan: ClaimPlan, other: ClaimPlan) -> bool:
+    """Whether both have the same devices. Metadata files say no more of them than their names."""
+    return {it.device for it in plan.results} == {it.device for it in other.results}

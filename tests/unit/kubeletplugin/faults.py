@@ -14,12 +14,12 @@ class Unsteady(ApiDecorator):
 
     def __init__(self, api: Api, failures: int):
         super().__init__(api)
-        self._left = failures
+        self.failures = failures
 
     def call(self, call: ApiCall) -> Any:
         assert call.verb == "get", f"preparing must not call {call.verb}"
-        if self._left > 0:
-            self._left -= 1
+        if self.failures > 0:
+            self.failures -= 1
             raise Unavailable("connection refused")
         return super().call(call)
 

@@ -162,3 +162,27 @@ def test_what_a_claim_has_is_not_undone_because_its_spec_is_lost_as_well() -> No
     unprepare(plugin, ref)
     release(rig, plugin)
     assert (rig.claim_files(), rig.existing()) == (set(), [])
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_claim_of_which_only_the_devices_are_known_is_completed_once_the_api_answers(is_released: bool) -> None:
+    """Its spec is there when the record is lost, and is lost before the API says what the claim is."""
+    rig = PluginNode()
+    ref = rig.claim("used", [result("gpu-0")])
+    before = rig.plugin().prepare([ref])
+    (damaged,) = [path for path in rig.claim_files() if path.startswith(CDI)]
+    rig.files.write(damaged, b"\0")
+    rig.files.remove(CHECKPOINT)
+    silent = Unsteady(rig.api, failures=1000)
+    plugin = rig.plugin(silent)
+    recover(plugin)
+    rig.files.remove(damaged)
+    assert plugin.unrestored == {ref.uid}
+    if is_released:
+        rig.release(ref)
+    silent.failures = 0
+    plugin.restore_rest()
+    assert plugin.prepared() == before
+    assert refused(plugin, rig.claim("next", [result("gpu-0")])).reason == "conflict"
+    assert plugin.unrestored == (frozenset({ref.uid}) if is_released else frozenset())
+    assert (damaged in rig.claim_files()) is not is_released
