@@ -56,7 +56,7 @@ class Reading(ControllerWorld):
     def observe(self) -> None:
         for reflector in self.controller.reflectors:
             with suppress(ApiError):
-                reflector.step()
+                self.follow(reflector)
 
     def out_of_contact(self, resource: Resource) -> float:
         return self.metrics.registry.get_sample_value(

@@ -62,7 +62,7 @@ class PartsWorld(GangWorld):
     def observe(self) -> None:
         for reflector in self.controller.reflectors:
             with suppress(ApiError):
-                reflector.step()
+                self.follow(reflector)
 
     def add_template(self, name: str = "gpu", count: int = 1) -> None:
         requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev", "count": count}}]

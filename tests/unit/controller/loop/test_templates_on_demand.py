@@ -40,7 +40,7 @@ class WithTemplates(ControllerWorld):
         """Let the reflectors catch up, and claims be made."""
         for reflector in self.controller.reflectors:
             with suppress(Forbidden):
-                reflector.step()
+                self.follow(reflector)
         for reflector in self.claims.reflectors:
             reflector.step()
         while self.claims.step():

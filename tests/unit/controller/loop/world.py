@@ -19,6 +19,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.kube.reflector import Reflector
 from driver.names import FINALIZER, Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
@@ -29,6 +30,7 @@ from tests.unit.controller.writing.terms import OneTerm
 
 NAMES = Names()
 GATE = NAMES.gate
+_NOT_SERVED = "not served"
 
 
 class Killed(BaseException):
@@ -106,6 +108,8 @@ class ControllerWorld:
             "me",
             unsafe=lambda: self.unsafe,
         )
+        self._followed: dict[Reflector, tuple[float, str]] = {}
+        """When each reflector caught up last, and with which version."""
         self.controller.lead(1)
         self.writes.step()
         return self.meddler
@@ -200,10 +204,26 @@ class ControllerWorld:
     def observe(self) -> None:
         """Let the reflectors catch up."""
         for reflector in self.controller.reflectors:
-            reflector.step()
+            self.follow(reflector)
+
+    def follow(self, reflector: Reflector) -> None:
+        """Let a reflector catch up, unless it has at this instant and nothing was written since.
+
+        Between two steps of the controller, a kind that is not served is asked for once at an instant: there are many.
+        """
+        now, version = self.clock.monotonic(), self.api.resource_version
+        if self._followed.get(reflector) in ((now, version), (now, _NOT_SERVED)):
+            return
+        lists = not reflector.position
+        reflector.step()
+        if reflector.position:
+            self._followed[reflector] = now, version
+        elif lists:
+            self._followed[reflector] = now, _NOT_SERVED
 
     def settle(self, seconds: float = 0) -> None:
         """Work until nothing is due for ``seconds`` more of the clock."""
+        self._followed.clear()
         until = self.clock.monotonic() + seconds
         for _ in range(200_000):
             self.observe()
