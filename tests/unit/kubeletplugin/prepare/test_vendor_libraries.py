@@ -4,12 +4,10 @@ The libraries are fakes whose state survives the process, as that of a driver do
 """
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import pytest
@@ -163,14 +161,6 @@ def _prepare(node: VendorNode, plugin: Preparer) -> None:
 def _end(node: VendorNode, plugin: Preparer) -> None:
     unprepare(plugin, node.ref)
     release(node, plugin, 5)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """In memory where that is possible: each node is a few hundred small files, which the plugin syncs."""
-    memory = Path("/dev/shm")
-    with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
-        yield Path(name)
 
 
 def _nodes(folder: Path, scene: VendorClaim, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], VendorNode]:

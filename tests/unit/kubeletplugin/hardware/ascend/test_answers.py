@@ -81,8 +81,8 @@ def rows_of(function: str, folder: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("function", sorted(ROWS))
-def test_a_row_says_what_happens_while_the_function_fails(function: str, tmp_path: Path) -> None:
-    assert "\n".join(map(str, rows_of(function, tmp_path))) == "\n".join(map(str, ROWS[function]))
+def test_a_row_says_what_happens_while_the_function_fails(function: str, folder: Path) -> None:
+    assert "\n".join(map(str, rows_of(function, folder))) == "\n".join(map(str, ROWS[function]))
 
 
 def test_every_function_that_the_source_names_has_a_row() -> None:
