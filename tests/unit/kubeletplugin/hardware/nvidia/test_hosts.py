@@ -146,9 +146,10 @@ def test_a_file_of_the_host_that_cannot_be_looked_at_is_not_missing(
     (tmp_path / "usr/lib64").mkdir(parents=True)
     root = DriverRoot("/", str(tmp_path))
 
-    def fails(self: Path, **_: Any) -> os.stat_result:
-        raise OSError(errno.EIO, os.strerror(errno.EIO), str(self))
+    def fails(path: str | Path, **_: Any) -> os.stat_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
+    monkeypatch.setattr(os, "lstat", fails)
     monkeypatch.setattr(Path, "lstat", fails)
     monkeypatch.setattr(Path, "stat", fails)
     path = {"links_to": "/usr/lib64/libcuda.so.1", "device": "/dev/nvidia0"}.get(question, "/usr/lib64")
