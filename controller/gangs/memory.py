@@ -5,7 +5,7 @@ from typing import Final, Generic, TypeVar
 
 from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts
 from controller.gangs.gang import Level
-from controller.gangs.topology import DomainNode, DomainNodes, Topology
+from controller.gangs.topology import DomainNode, DomainNodes, Stamp, Topology
 from controller.gangs.units import UnitShape
 from controller.placement import Nodes, PodRoom
 from driver.bounded import BoundedCache
@@ -56,7 +56,7 @@ class Memory:
         return found
 
     def bounds(
-        self, shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[int]
+        self, shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[Stamp]
     ) -> Sequence[Bound]:
         """Most units of the shape on each place.
 
@@ -90,11 +90,11 @@ class _PerPlace(Generic[V]):
 
     def __init__(self) -> None:
         self._common: Hashable = None
-        self._stamps: Sequence[int] = ()
+        self._stamps: Sequence[Stamp] = ()
         self._values: list[V] = []
 
     def of(
-        self, places: DomainNodes, fleet: Fleet, nodes: Nodes, find: Callable[[DomainNode], V], stamps: Sequence[int]
+        self, places: DomainNodes, fleet: Fleet, nodes: Nodes, find: Callable[[DomainNode], V], stamps: Sequence[Stamp]
     ) -> list[V]:
         common = nodes.common_version, fleet.shared_usage
         if self._common != common:

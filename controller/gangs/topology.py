@@ -10,10 +10,10 @@ from controller.gangs.gang import Domain, Level, Standing
 from controller.placement import NodeFacts, Nodes, Placement
 from driver.bounded import BoundedCache
 
+Stamp = tuple[int, int]
+"""The version of a place's devices, and that of its node."""
 Path = tuple[str, ...]
 """Values of the levels, outermost first; "" from the first level without a value on."""
-_VERSION_BITS: Final = 40
-"""More than the version of a node ever has."""
 _NO_VALUES: Final = frozenset[tuple[str, ...]]()
 _COMBINED: Final = 4_096
 """Most remembered paths, each for the values of devices and their node: about one for each domain."""
@@ -59,15 +59,12 @@ class DomainNodes:
     def __len__(self) -> int:
         return len(self._places)
 
-    def stamps(self) -> list[int]:
-        """A version for each place of its devices, pods and node.
+    def stamps(self) -> list[Stamp]:
+        """The versions of each place: of its devices, and of its node with the pods there.
 
-        It changes with every change of these. If one on trial is undone, it is as before (``NodeSlot.clock``).
+        If a change on trial is undone, they are as before (``NodeSlot.clock``).
         """
-        return [
-            place.slot.clock << _VERSION_BITS | view.version
-            for place, view in zip(self._places, self._views, strict=True)
-        ]
+        return [(place.slot.clock, view.version) for place, view in zip(self._places, self._views, strict=True)]
 
     def on(self, node: str) -> Sequence[int]:
         """The places on the node."""
