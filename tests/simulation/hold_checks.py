@@ -5,7 +5,7 @@ pods get their turn. The number of held nodes has a limit, and nodes are held on
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,7 +69,7 @@ class HoldChecks:
         found: what is wrong is added here.
 
     Attributes:
-        changed_at: when nodes were last held back for a gang, or no longer (monotonic seconds).
+        changed_at: when nodes were last held back for a gang or a pod, or no longer (monotonic seconds).
     """
 
     def __init__(
@@ -82,6 +82,8 @@ class HoldChecks:
         self.changed_at = -math.inf
         self._last: dict[str, HeldDomain] = {}
         self._holds: dict[str, _Hold] = {}
+        self._nodes: dict[str, frozenset[str]] = {}
+        """The nodes that were held back at ``changed_at``, by the gang or pod that they were held back for."""
         self._ran_out: dict[str, tuple[float, int]] = {}
         """The time at which a hold of each node ran out, and ``Rank.below`` of its pod or gang."""
 
@@ -145,6 +147,9 @@ class HoldChecks:
             if name not in holds and one.ends <= now and self._waits(name):
                 self._ran_out |= dict.fromkeys(one.nodes, (now, one.rank.below))
         self._holds = holds
+        nodes = {name: one.nodes for name, one in holds.items()}
+        if nodes != self._nodes:
+            self.changed_at, self._nodes = now, nodes
 
     def _check_new(self, hold: _Hold, now: float) -> None:
         state = self._controller().state
@@ -181,10 +186,4 @@ class HoldChecks:
                 continue
             if after.starts is None or after.starts > before.starts:
                 self._found.append(f"the start of gang {gang} is put off from {before.starts} to {after.starts}")
-        if _nodes(held) != _nodes(self._last):
-            self.changed_at = now
         self._last = held
-
-
-def _nodes(held: Mapping[str, HeldDomain]) -> dict[str, frozenset[str]]:
-    return {gang: one.nodes for gang, one in held.items()}

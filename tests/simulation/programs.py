@@ -129,7 +129,7 @@ class SimulatedController:
 
     @property
     def holds_changed_at(self) -> float:
-        """When nodes were last held back for a gang, or no longer (monotonic seconds)."""
+        """When nodes were last held back, or no longer (monotonic seconds)."""
         return self._holds.changed_at
 
     def step(self) -> bool:

@@ -105,6 +105,10 @@ def test_a_change_of_the_nodes_is_noted_and_one_of_the_prediction_is_not() -> No
     watched.domains = ()
     watched.checks.follow()
     assert watched.checks.changed_at == first + 1
+    watched.world.clock.advance(1)
+    watched.held_nodes = (HeldNode(replace(watched.held.rank, pod="default/bare"), "a1", watched.held.ends),)
+    watched.checks.follow()
+    assert watched.checks.changed_at == first + 2, "whoever is held back from a node may be told so"
 
 
 # Bounds
