@@ -254,7 +254,8 @@ def _wishes_of_gang(
             return {}
         wishes[_message(found.like, records)] = None
         devices[_specs(records)] = found.allocations
-    if isinstance(gang.terms, GangTerms) and gang.terms.levels and _fits_anywhere(state, waiting):
+    claims = {key: state.pods[key].claim_keys for key in waiting} | {one.pod: one.claims for one in decision.lacking}
+    if isinstance(gang.terms, GangTerms) and gang.terms.levels and _fits_anywhere(state, claims):
         return {}
     given = [one for key in waiting for one in devices.get(_specs(_unallocated(state, key)), ())]
     if quota_wait(state, gang.key.partition("/")[0], given):
@@ -289,10 +290,10 @@ def _waits_for_others(state: State, answer: Unallocatable) -> bool:
     hold keeps it from one.
     """
     if answer.lenient and answer.held:
-        return _fits_anywhere(state, [answer.pod])
+        return _fits_anywhere(state, {answer.pod: answer.claims})
     able = [node for node in answer.held if could_take(state, answer, node)]
     # Where others would have to be evicted, kube-scheduler does not do it as long as another node has room.
-    return bool(able) and _fits_anywhere(state, [answer.pod], able)
+    return bool(able) and _fits_anywhere(state, {answer.pod: answer.claims}, able)
 
 
 def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:
@@ -301,19 +302,19 @@ def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:
     return records if len(records) == len(found) else None
 
 
-def _fits_anywhere(state: State, pods: Iterable[str], among: Collection[str] | None = None) -> bool:
+def _fits_anywhere(state: State, pods: Mapping[str, Iterable[str]], among: Collection[str] | None = None) -> bool:
     """Return whether the nodes of today take all these pods, wherever.
 
     Args:
+        pods: each with those of its claims that need devices.
         among: the only nodes that may be chosen; None for any.
     """
     given: set[str] = set()
     with state.cluster.what_if() as trial:
-        for key in pods:
-            pod = state.pods[key]
-            records = _claims(state, [claim for claim in pod.claim_keys if claim not in given]) or ()
-            given.update(pod.claim_keys)
-            demand = PodDemand(key, pod.needs, tuple(record.claim for record in records), among)
+        for key, claims in pods.items():
+            records = _claims(state, [claim for claim in claims if claim not in given]) or ()
+            given.update(claims)
+            demand = PodDemand(key, state.pods[key].needs, tuple(record.claim for record in records), among)
             if not isinstance(trial.schedule(demand), Placement):
                 return False
         return True

@@ -123,6 +123,16 @@ class TestWishes:
         decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
+    def test_what_another_driver_allocates_does_not_count(self) -> None:
+        """kube-scheduler finds the devices of a class that no slice is published for, or none."""
+        state = FilledState(1)
+        state.put(DEVICE_CLASSES, device_class("late.example.com", 'device.driver == "late.example.com"'))
+        state.claim("d")
+        state.claim("late", ("late.example.com",))
+        state.pod("p", "d", "late")
+        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
+        assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
+
     def test_a_pod_for_which_nobody_would_be_evicted_on_a_held_node_has_one(self) -> None:
         """kube-scheduler evicts nobody for CPUs on one node as long as another one, which has no card, has them."""
         state = full(2)
