@@ -77,7 +77,6 @@ class CardMonitor:
         read = (cards, health, answers, observed, recorded, releasing)
         if read == self._read:
             return False
-        self._read = read
         offers = tuple(
             offer_of(card, _offered(observed[card.uuid], health.get(card.name, _HEALTHY)), recorded) for card in cards
         )
@@ -87,6 +86,7 @@ class CardMonitor:
             releasing,
             tuple(known_card(card, _as_far_as_known(observed[card.uuid])) for card in cards),
         )
+        self._read = read
         if state == self.state:
             return False
         for name, one in state.health.items():
