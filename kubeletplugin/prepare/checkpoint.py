@@ -138,11 +138,6 @@ class Checkpoint:
         return frozenset(uid for uid, claim in self.claims.items() if claim.is_unknown)
 
     @property
-    def guessed(self) -> frozenset[str]:
-        """The uids of claims whose record was lost: those of which only the devices, or only the uid, is known."""
-        return frozenset(uid for uid, claim in self.claims.items() if claim.guessed)
-
-    @property
     def to_undo(self) -> "Checkpoint":
         """The claims to undo if the checkpoint is damaged: those with steps, as ``stopping`` and without handles."""
 

@@ -131,7 +131,9 @@ class Preparer:
         with self._storage.lock():
             checkpoint = self._recovery.restore(self._storage.load(), stale, answers)
             self._count(checkpoint)
-        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.guessed
+        self.unrestored = (
+            answers.silent | self._resume(checkpoint, answers.cards) | self._recovery.guessed(checkpoint).keys()
+        )
         self.retiring.hasten()
 
     def restore_rest(self) -> None:
@@ -140,7 +142,7 @@ class Preparer:
         answers = self._recovery.answers(checkpoint.only(rest))
         with self._storage.lock():
             checkpoint = self._recovery.restore(self._storage.load(), {}, answers).only(rest)
-        left = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.guessed
+        left = answers.silent | self._resume(checkpoint, answers.cards) | self._recovery.guessed(checkpoint).keys()
         self.unrestored = (self.unrestored - rest) | left
 
     def _identified(self) -> Checkpoint:
@@ -153,7 +155,8 @@ class Preparer:
         try:
             found = self._recovery.identified(checkpoint)
         except (ApiError, TransientFault) as error:
-            self._log.warning("prepared claims not identified", claims=sorted(checkpoint.guessed), reason=str(error))
+            claims = sorted(self._recovery.guessed(checkpoint))
+            self._log.warning("prepared claims not identified", claims=claims, reason=str(error))
             return checkpoint
         if found:
             with self._storage.lock():

@@ -103,6 +103,14 @@ class Recovery:
         cards_then = self._storage.cards_in_spec(known.ref.uid)
         return PreparedClaim(known, "completed", self._boot_id, cards_then, guessed=True), answers
 
+    def guessed(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
+        """The claims of this boot of which only the devices, or only the uid, is known; by uid.
+
+        The kubelet has those of an earlier boot prepared again, which says what they are.
+        """
+        claims = checkpoint.claims.items()
+        return {uid: claim for uid, claim in claims if claim.guessed and claim.boot_id == self._boot_id}
+
     def identified(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
         """Find what guessed claims have, with kubelet, API and hardware; by uid. The caller does not hold the lock.
 
@@ -113,8 +121,7 @@ class Recovery:
             ApiError, TransientFault: call again.
         """
         found: dict[str, PreparedClaim] = {}
-        guessed = {uid: claim for uid, claim in checkpoint.claims.items() if uid in checkpoint.guessed}
-        lost = {uid: claim for uid, claim in guessed.items() if claim.boot_id == self._boot_id}
+        lost = self.guessed(checkpoint)
         unknown = {uid for uid, claim in lost.items() if claim.is_unknown}
         refs = [claim.plan.ref for uid, claim in lost.items() if uid not in unknown]
         for ref in (*refs, *(self._named(unknown) if unknown else ())):
@@ -145,7 +152,7 @@ class Recovery:
     def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
         """Record claims that were ``identified`` and are still guessed; returns the stored checkpoint. The caller holds
         the lock."""
-        claims = {uid: found[uid] for uid in checkpoint.guessed & found.keys()}
+        claims = {uid: found[uid] for uid in self.guessed(checkpoint).keys() & found.keys()}
         if claims:
             checkpoint = replace(checkpoint, claims={**checkpoint.claims, **claims})
             self._storage.save(checkpoint)
