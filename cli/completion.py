@@ -52,7 +52,7 @@ end""",
     },
 }
 """How scripts complete names of objects: they ask what kubectl asks."""
-_MISSING: Final = "lode completion: the package shtab is not installed; pip install 'lode-dra[command]' has it\n"
+_MISSING: Final = "lode completion: the package shtab is not installed; install Lode's command as README says\n"
 
 
 def run(arguments: argparse.Namespace) -> int:

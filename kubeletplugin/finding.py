@@ -109,8 +109,11 @@ class _Presence:
         if any(DeviceFiles(folder).find(facts.device_files[0]) for folder in self._folders):
             return True
         if vendor not in self._looked:
-            self._looked.add(vendor)
-            if cards := cards_on_bus(self._sysfs)[vendor]:
+            bus = cards_on_bus(self._sysfs)
+            cards = bus.counts[vendor]
+            if cards or not bus.unread:
+                self._looked.add(vendor)
+            if cards:
                 self._log.warning(
                     "cards are on the PCI bus, and their driver is not there",
                     brand=facts.brand,

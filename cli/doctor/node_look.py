@@ -317,7 +317,8 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         posixpath.join(section.kubelet_root, "plugins_registry"),
         plugin_directory(settings),
     )
-    unseen: list[str] = []
+    bus = cards_on_bus(Sysfs(str(node / "sys")))
+    unseen = list(bus.unread)
     boot_id = _text(_below(node, section.boot_id_file)).strip()
     return ObservedNode(
         driver=settings.driver_name,
@@ -328,7 +329,7 @@ def look(settings: Settings, root: str = "/", driver_root: str = "") -> Observed
         registrations=tuple(_registrations(node, _below(node, folders[1]))),
         device_plugins=_names(_below(node, posixpath.join(section.kubelet_root, "device-plugins")), ".sock"),
         runtimes=look_at_runtimes(node),
-        cards=cards_on_bus(Sysfs(str(node / "sys"))),
+        cards=bus.counts,
         device_folders=tuple(device_folders),
         device_files=frozenset(name for folder in device_folders for name in _names(_below(node, folder))),
         libraries=frozenset(name for folder in driver_roots for name in _libraries(settings, node, folder, unseen)),

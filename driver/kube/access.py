@@ -95,7 +95,7 @@ def from_kubeconfig(path: str, context: str = "") -> Access:
     except ModuleNotFoundError as error:
         raise OperatorFault(
             "the Python package kubernetes is not installed, which reads kubeconfigs; "
-            "install lode-dra[command], or run this in a pod with a service account"
+            "install Lode's command as README says, or run this in a pod with a service account"
         ) from error
 
     files = [Path(part).expanduser() for part in (path or config.KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)]

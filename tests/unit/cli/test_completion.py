@@ -110,4 +110,4 @@ def test_without_the_library_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert lode(["completion", "bash"]) == 2
-    assert "pip install 'lode-dra[command]' has it" in capsys.readouterr().err
+    assert "install Lode's command as README says" in capsys.readouterr().err

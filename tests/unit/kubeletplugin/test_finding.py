@@ -68,6 +68,19 @@ def test_cards_without_a_driver_are_told_once(tmp_path: Path) -> None:
     assert "kubeletplugin.nvidia.driverRoot" in line["remedy"]
 
 
+def test_a_bus_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
+    card = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
+    (card / "vendor").mkdir(parents=True)  # reading it is an error, and no answer
+    (card / "class").write_text("0x030200\n")
+    with capture_logs() as lines:
+        hardware = found(tmp_path)
+        assert (hardware.cards(), lines) == ((), [])
+        (card / "vendor").rmdir()
+        (card / "vendor").write_text("0x10de\n")
+        assert hardware.cards() == ()
+    assert [line["cards"] for line in lines] == [1]
+
+
 @pytest.mark.parametrize("pattern", ["GPU-1", "1", "gpu-[1]"])
 def test_cards_that_the_setting_names_are_not_offered_and_can_be_released(tmp_path: Path, pattern: str) -> None:
     """The other cards keep their names; what claims have on the card is still taken back."""

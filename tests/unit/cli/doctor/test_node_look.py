@@ -62,6 +62,16 @@ def machine(root: Path) -> None:
         (root / path).write_text("")
 
 
+def test_a_card_whose_vendor_cannot_be_read_is_unknown_and_not_absent(tmp_path: Path) -> None:
+    vendor = tmp_path / "sys/bus/pci/devices/0000:18:00.0/vendor"
+    vendor.mkdir(parents=True)  # reading it is an error, and no answer
+    facts = look(Settings(), str(tmp_path))
+    assert [str(vendor) in why for why in facts.unseen] == [True]
+    found = [(item.check, item.status) for item in check_node(facts)]
+    assert ("files", "unknown") in found
+    assert ("cards", "ok") not in found
+
+
 def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: Path) -> None:
     machine(tmp_path)
     facts = look(Settings(), str(tmp_path), "/run/driver")

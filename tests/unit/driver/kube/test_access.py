@@ -146,7 +146,7 @@ def test_without_the_package_that_reads_kubeconfigs_the_message_says_what_to_ins
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(OperatorFault, match=r"install lode-dra\[command\], or run this in a pod"):
+    with pytest.raises(OperatorFault, match="install Lode's command as README says, or run this in a pod"):
         from_kubeconfig(kubeconfig(tmp_path))
 
 
