@@ -87,7 +87,9 @@ class DecisionChecks:
         if is_rest(sequence, self._let_go.get(pod.uid)):
             return
         self._let_go[pod.uid] = sequence
-        records = (self._told[RESOURCE_CLAIMS].get(key) for key in pod.claim_keys)
+        # What the same decision allocates anew, as its devices were taken back, is judged where that is written.
+        anew = {step.target.key for step in sequence.steps if isinstance(step, PatchClaimStatus) and step.allocation}
+        records = (self._told[RESOURCE_CLAIMS].get(key) for key in pod.claim_keys if key not in anew)
         held = (one.claim.allocation for one in records if one is not None and one.claim.allocation is not None)
         results = (result for allocation in held for result in allocation.results)
         for problem in (problem for result in results for problem in self._rules.unusable(result)):
