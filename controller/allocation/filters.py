@@ -88,6 +88,11 @@ class CompiledSelectors:
             return Drivers.BOTH
         return drivers_of(map(self._selects, expressions))
 
+    def may_select(self, wanted: Filter, driver: str) -> bool:
+        """True if all selectors of the filter can select a device of the driver, as far as their text tells."""
+        excluding = Drivers.OTHERS if driver == self._driver else Drivers.OURS
+        return self.drivers((*wanted.of_class, *wanted.of_request)) not in (excluding, Drivers.NONE)
+
     def _selects(self, expression: str) -> tuple[bool, bool]:
         if expression not in self._can_select:
             self._add(expression)

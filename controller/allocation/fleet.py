@@ -74,7 +74,7 @@ class Fleet(KnownDevices):
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
-        self._refusals = Refusals(self._index, self._names)
+        self._refusals = Refusals(self._index, self._names, selectors)
 
     # Classes
 

@@ -9,7 +9,7 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import Filter
+from controller.allocation.filters import CompiledSelectors, Filter
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.eligibility import consumption_of, insufficiency, obstacle
 from controller.allocation.nodefit.possessed import possessed
@@ -57,8 +57,9 @@ class Refusals:
         looks: the number of looks at a device so far.
     """
 
-    def __init__(self, index: DeviceIndex, names: Mapping[str, str]):
+    def __init__(self, index: DeviceIndex, names: Mapping[str, str], selectors: CompiledSelectors):
         self._index = index
+        self._selectors = selectors
         self._names = names
         self.looks = 0
 
@@ -114,6 +115,10 @@ class Refusals:
             more_holders=max(0, len(count.holders) - MOST_HOLDERS),
             freeing=() if choice.constraints else _freeing(count.freed, needed, names),
             as_share=choice.as_share,
+            incomplete=any(
+                pool.incomplete and self._selectors.may_select(choice.criteria.filter, pool.key[0])
+                for pool, _ in node.pools
+            ),
         )
 
 

@@ -220,12 +220,15 @@ def _rest(groups: Sequence[_GroupBuilder]) -> _GroupBuilder:
 def _summed(some: Iterable[tuple[int, Shortage, _Holders]]) -> Shortage:
     counted = Counter[Cause]()
     seen = available = 0
+    incomplete = False
     for nodes, one, _ in some:
+        incomplete = incomplete or one.incomplete
         seen += nodes * one.seen
         available += nodes * one.available
         for exclusion in one.exclusions:
             counted[exclusion.by, exclusion.name] += nodes * exclusion.count
-    return replace(one, seen=seen, available=available, exclusions=exclusions(counted.items()))
+    found = exclusions(counted.items())
+    return replace(one, seen=seen, available=available, exclusions=found, incomplete=incomplete)
 
 
 class _Closest:

@@ -125,6 +125,8 @@ class Shortage:
     constraints apply."""
     as_share: bool = False
     """Whether it wants shares, although the class names whole cards (``driver.nvidia_dra``)."""
+    incomplete: bool = False
+    """Whether slices of a pool are missing that may have such devices, so that nobody knows how many there are."""
 
     @property
     def missing(self) -> int:
@@ -134,13 +136,13 @@ class Shortage:
 
     @property
     def at_most(self) -> int:
-        """An upper bound on the devices that would fit if nothing was in use: partitions of one card all count."""
+        """An upper bound on the devices seen that would fit if nothing was in use: partitions of one card all count."""
         return self.seen - sum(one.count for one in self.exclusions if one.by in _FOR_GOOD)
 
     @property
     def for_good(self) -> bool:
         """True if the nodes lack devices for this choice whatever is in use."""
-        return self.at_most < (self.wanted if isinstance(self.wanted, int) else 1)
+        return not self.incomplete and self.at_most < (self.wanted if isinstance(self.wanted, int) else 1)
 
     def to_json(self) -> Json:
         """JSON: claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
@@ -223,7 +225,7 @@ def _shortage(shortage: Shortage) -> str:
     text = head + f"{shortage.available} of {shortage.seen} devices fit"
     if shortage.exclusions:
         text += f" ({_excluded(shortage.exclusions)})"
-    if isinstance(shortage.wanted, int) and 0 < shortage.at_most < shortage.wanted:
+    if isinstance(shortage.wanted, int) and shortage.at_most and shortage.for_good:
         text += f"; even if nothing was in use, at most {shortage.at_most} would fit"
     if shortage.holders:
         more = f" and {shortage.more_holders} more" if shortage.more_holders else ""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.reporting.last_reports import REWORD_SECONDS
-from driver.kube.api import NODES
+from driver.kube.api import NODES, RESOURCE_SLICES
 from tests.unit.controller.loop.world import ControllerWorld
 
 SAYS = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
@@ -77,6 +77,15 @@ def test_nodes_that_take_no_pods_now_and_have_too_few_do_not_hide_that_it_is_imp
     world = ControllerWorld(nodes=2, cards=1)
     world.set_ready("n2", False)
     assert told(world, count=2) == "Impossible"
+
+
+def test_a_pool_of_which_slices_are_missing_may_have_them() -> None:
+    world = ControllerWorld(nodes=1, cards=1)
+    name = world.api.list(RESOURCE_SLICES).items[0]["metadata"]["name"]
+    spec = world.api.get(RESOURCE_SLICES, name)["spec"]
+    again = {**spec["pool"], "generation": spec["pool"]["generation"] + 1, "resourceSliceCount": 2}
+    world.api.update(RESOURCE_SLICES, {**world.api.get(RESOURCE_SLICES, name), "spec": {**spec, "pool": again}})
+    assert told(world, count=2) == "Unallocatable"
 
 
 def test_a_new_node_makes_it_possible() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import NodeReasons, render, summarise
-from driver.model import Capacity, Claim, Constraint, Device, RequestPolicy, Slice, Taint, Want
+from driver.model import Capacity, Claim, Constraint, Device, DeviceClass, RequestPolicy, Slice, Taint, Want
 from tests.unit.controller.allocation.small_fleets import (
     NODE,
     claim,
@@ -120,6 +120,18 @@ def test_pools_that_cannot_be_used_are_named_with_the_reason() -> None:
         answer = refused(fleet(*slices).allocate(NODE, {}, [claim(want())]))
         assert reason in render(answer)
         assert refused(fleet(*slices).allocate(NODE, {}, [claim(want(mode="All"))]))
+
+
+@pytest.mark.parametrize(("device_class", "for_good"), [("gpu", False), ("other-driver", True)])
+def test_nobody_knows_how_many_devices_a_pool_has_of_which_slices_are_missing(
+    device_class: str, for_good: bool
+) -> None:
+    """Those of a driver that the class does not select do not matter."""
+    built = fleet(replace(pool(*CARDS)[0], slice_count=2))
+    built.upsert_class(DeviceClass("other-driver", ('device.driver == "nic.example.com"',)))
+    answer = refused(built.allocate(NODE, {}, [claim(want(device_class, count=5))]))
+    assert answer.for_good is for_good
+    assert ("even if nothing was in use" in render(answer)) is for_good
 
 
 def test_an_older_generation_of_a_pool_is_not_used() -> None:
