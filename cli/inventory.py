@@ -318,7 +318,7 @@ def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], log: L
     known = [known_card(facts.card, CardState() if isinstance(facts.state, Unread) else facts.state) for facts in cards]
     ask = PodResources(socket_paths(settings), log).devices
     file = file_of_signs(SystemFiles(), plugin_directory(settings), log)
-    for card, programs in OtherPrograms(SystemClock(), ask, file, writes=False).of(known, node, ()).items():
+    for card, programs in OtherPrograms(SystemClock(), ask, file, writes=False).find(known, node, ()).items():
         yield f"{card} is not given to claims: {', '.join(program.text for program in programs)} hand it out, too"
 
 

@@ -54,7 +54,7 @@ class Quantity:
         return cls(*_parsed(text))
 
     @classmethod
-    def of(cls, value: int, form: Format = "DecimalSI") -> "Quantity":
+    def whole(cls, value: int, form: Format = "DecimalSI") -> "Quantity":
         """``value`` whole units."""
         return cls(value * NANO, form)
 

@@ -71,7 +71,7 @@ def find_hardware(settings: Settings, node: FoundNode, files: Files, clock: Cloc
         boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
         store = FileStore(files, section.simulated_state, boot_id)
         simulated = SimulatedHardware(cards, node.name, files, section.simulated_faults, store)
-        return CombinedHardware.of(simulated, left_out.offered)
+        return CombinedHardware.only(simulated, left_out.offered)
     present = _Presence(settings, log)
 
     def choice(vendor: Vendor) -> BackendChoice:
@@ -204,7 +204,7 @@ def _device_plugins(
     boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
 
     def pci(address: str) -> PciFacts:
-        place = places.of(address)
+        place = places.place(address)
         return PciFacts(place.root, place.numa_node)
 
     def refuse(resource: str) -> str:

@@ -268,12 +268,12 @@ def _device_name(card: Card, kind: DeviceKind, partition: Partition | None) -> s
 
 @lru_cache(maxsize=1024)  # many devices have the same
 def _mebibytes(amount: int) -> Quantity:
-    return Quantity.of(amount * MEBI, "BinarySI")
+    return Quantity.whole(amount * MEBI, "BinarySI")
 
 
 @lru_cache(maxsize=1024)
 def _number(amount: int) -> Quantity:
-    return Quantity.of(amount)
+    return Quantity.whole(amount)
 
 
 def _counters(amounts: Mapping[str, int]) -> dict[str, Quantity]:

@@ -37,12 +37,12 @@ def capacity_of(kind: DeviceKind, partition: Partition | None, memory: Quantity)
     Args:
         memory: of the device.
     """
-    none, one = Quantity.of(0), Quantity.of(1)
+    none, one = Quantity.whole(0), Quantity.whole(1)
     policy = RequestPolicy(default=none, minimum=none, step=one) if kind in SHARE_KINDS else None
     amounts = {"memory": Capacity(memory, policy)}
     if partition:
         # Every driver says how many. A profile that was recorded without them has none, so that no selector fails.
-        amounts["multiprocessors"] = Capacity(Quantity.of(partition.draws.get(MULTIPROCESSORS, 0)))
+        amounts["multiprocessors"] = Capacity(Quantity.whole(partition.draws.get(MULTIPROCESSORS, 0)))
     return {f"{NVIDIA_DRA_DRIVER}/{name}": amount for name, amount in amounts.items()}
 
 

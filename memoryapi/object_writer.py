@@ -203,7 +203,7 @@ class ObjectWriter:
 
     def _put(self, kind: KindRules, key: str, new: Object) -> Entry:
         entry = freeze(self._versioned(kind, new))
-        self._store.put(kind.resource, key, entry)
+        self._store.write(kind.resource, key, entry)
         return entry
 
     def _remove(self, kind: KindRules, key: str, last: Object) -> Entry:

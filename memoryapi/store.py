@@ -79,7 +79,7 @@ class Store:
         """The version the next write will have."""
         return self.version + 1
 
-    def put(self, resource: Resource, key: str, entry: Entry) -> None:
+    def write(self, resource: Resource, key: str, entry: Entry) -> None:
         """Store ``entry``, whose object has ``next_version`` as its resourceVersion."""
         table = self._table(resource)
         self.version += 1

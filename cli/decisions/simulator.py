@@ -137,7 +137,7 @@ class Simulator:
         before |= {claim: self._before[claim] for claim in claims if claim in self._before}
         if isinstance(decision, Idle | LetGo) and not all(map(self._allocation, claims)):
             # The controller reports what is wrong with such a pod only if the pod is gated.
-            self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
+            self._snapshot.add(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
             decision, taken_back = self._run(key)
         chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
         answer = self._verdict(decision)
@@ -173,7 +173,7 @@ class Simulator:
         """The outcome for a pod that asks for this claim and nothing else."""
         probe = gate_pod(_probe(self._state.claims[key].claim), self._state.names, {})
         probe_key = f"{probe['metadata']['namespace']}/{probe['metadata']['name']}"
-        self._snapshot.put(PODS, probe)
+        self._snapshot.add(PODS, probe)
         decision, _ = self._run(probe_key)
         answer = self._verdict(decision)
         self._state.drop(PODS, probe_key)
@@ -264,7 +264,7 @@ class Simulator:
         for update in updates:
             claim, raw = self._state.claims[update.claim].claim, self._snapshot.claims[update.claim]
             status = patched_status(raw.get("status") or {}, update.status_patch(claim))
-            self._snapshot.put(RESOURCE_CLAIMS, {**raw, "status": status})
+            self._snapshot.add(RESOURCE_CLAIMS, {**raw, "status": status})
         return bool(updates)
 
     def _verdict(self, decision: Decision) -> Verdict:

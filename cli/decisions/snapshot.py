@@ -128,7 +128,7 @@ class ClusterSnapshot:
     version: int = 0
     allowance: Allowance = UNLIMITED
 
-    def put(self, resource: Resource, obj: Object) -> list[str]:
+    def add(self, resource: Resource, obj: Object) -> list[str]:
         """Add an object, or replace it by a changed one. Returns why it is left out, if it cannot be decoded.
 
         Raises:
@@ -182,7 +182,7 @@ def snapshot_of(
     problems = []
     for resource in snapshot.state.resources:
         for _, obj in sorted(tables.get(resource, {}).items()):
-            problems += snapshot.put(resource, obj)
+            problems += snapshot.add(resource, obj)
     faults, left_out = _unreadable(inputs, problems)
     if faults:
         raise BadInput(faults)

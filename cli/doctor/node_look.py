@@ -299,7 +299,7 @@ def _settings(table: Mapping[str, Any]) -> CdiSettings:
 _ASCEND = ("/usr/local/Ascend/driver/lib64", "/usr/local/Ascend/driver/lib64/driver", "/usr/local/dcmi")
 
 
-def look(settings: Settings, root: str = "/", driver_root: str = "") -> ObservedNode:
+def observe_node(settings: Settings, root: str = "/", driver_root: str = "") -> ObservedNode:
     """Read the facts of the node.
 
     Args:

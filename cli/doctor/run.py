@@ -8,7 +8,7 @@ from cli.doctor.cluster_checks import check_cluster
 from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding, passed, text, to_json
 from cli.doctor.node_checks import check_node
-from cli.doctor.node_look import look
+from cli.doctor.node_look import observe_node
 from cli.doctor.upgrade.look import UpgradeLook
 from cli.doctor.upgrade.program_rules import check_registrations
 from cli.live import fault_of_api_error
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
     settings = settings_in(arguments.settings)
     if arguments.what == "node":
-        node = look(settings, arguments.root, arguments.driver_root)
+        node = observe_node(settings, arguments.root, arguments.driver_root)
         return tuple(check_registrations(node.registrations)) if arguments.upgrade else check_node(node)
     access = from_environment(arguments.kubeconfig, context=arguments.context)
     if arguments.upgrade:

@@ -137,7 +137,7 @@ def _closed_node(api: Api, builder: ViewBuilder, node: str) -> bool:
     try:
         found: Object | None = live.get_one(api, NODES, node, "")
     except live.NoRights as error:
-        builder.note(f"{error.missing[0]}: a card of a node that takes no pods looks open")
+        builder.add_note(f"{error.missing[0]}: a card of a node that takes no pods looks open")
         return False
     builder.add_nodes([found] if found else [])
     return bool(found and (found.get("spec") or {}).get("unschedulable"))

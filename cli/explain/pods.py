@@ -342,7 +342,7 @@ class Explainer:
         settings, notes = (given, ()) if given is not None else settings_of_cluster(self._api, every)
         snapshot = snapshot_of(every, self._names, assumed, unread=unread_kinds, settings=settings)
         for template in templates:
-            snapshot.put(RESOURCE_CLAIM_TEMPLATES, template)
+            snapshot.add(RESOURCE_CLAIM_TEMPLATES, template)
         snapshot.notes += notes
         snapshot.notes += [f"{right}: {_CONSEQUENCES[right.resource]}" for right in missing]
         snapshot.notes += consequences(unread, snapshot.state)

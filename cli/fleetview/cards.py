@@ -209,7 +209,7 @@ class CardView:
 
 def memory_text(amount: int) -> str:
     """Return bytes as an exact quantity."""
-    return str(Quantity.of(amount, "BinarySI"))
+    return str(Quantity.whole(amount, "BinarySI"))
 
 
 def holder_texts(holding: CardHolding) -> Iterator[str]:

@@ -158,7 +158,7 @@ class ViewBuilder:
         """Add nodes that take no pods, by name."""
         self._closed_nodes.update(nodes)
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Add a note on a gap in the view."""
         self._notes.append(text)
 

@@ -44,4 +44,4 @@ def read_cards(api: Api, builder: ViewBuilder) -> None:
         try:
             add(live.each(api, resource))
         except live.NoRights as error:
-            builder.note(f"{error.missing[0]}: {gap}")
+            builder.add_note(f"{error.missing[0]}: {gap}")

@@ -31,7 +31,7 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
     """Report on these cards, as far as they are asked for by card, uuid or node; ``nodes`` None stands for all."""
     return Listing(
         tuple(
-            _item(card, question.measured.of(card.facts.uuid))
+            _item(card, question.measured.usage(card.facts.uuid))
             for card in view.cards
             if (nodes is None or card.facts.node in nodes)
             and question.shows(card.facts.key, card.facts.uuid, card.facts.node)
@@ -45,7 +45,7 @@ def _is_idle_enough(card: CardView, question: Question) -> bool:
     """Whether claims hold it and it has done nothing for as long as was asked for."""
     if not question.idle_seconds:
         return True
-    idle = question.measured.of(card.facts.uuid).idle_seconds
+    idle = question.measured.usage(card.facts.uuid).idle_seconds
     return card.use != "free" and idle is not None and idle >= question.idle_seconds
 
 

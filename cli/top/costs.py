@@ -84,7 +84,7 @@ def report_on(view: FleetView, question: Question, workloads: Mapping[tuple[str,
     unpriced: set[str] = set()
     foreign = 0
     for card in view.cards:
-        price = question.prices.of(card.facts.type)
+        price = question.prices.price(card.facts.type)
         if "foreign" in card.closures and card.use == "free":
             foreign += 1
         elif price is None:
@@ -93,7 +93,7 @@ def report_on(view: FleetView, question: Question, workloads: Mapping[tuple[str,
             for owner, cards in _parts(card, question, workloads):
                 bills.setdefault(owner, _Bill()).add(card.facts.type, cards, price)
     for (namespace, kind), hours in (question.hours or {}).items():
-        if (price := question.prices.of(kind)) is None:
+        if (price := question.prices.price(kind)) is None:
             unpriced.add(kind or "unknown")
         else:
             bills.setdefault((namespace, ""), _Bill()).add_past(hours, price)

@@ -42,7 +42,7 @@ def report(api: Api, question: Question) -> Listing:
         try:
             for raw in live.each(api, resource, question.namespace, label_selector=selector):
                 for problem in state.put(resource, raw).unreadable:
-                    builder.note(f"{problem}: left out")
+                    builder.add_note(f"{problem}: left out")
                 if resource == RESOURCE_CLAIMS:
                     builder.add_claims([raw])
         except live.NoRights as error:
@@ -52,7 +52,7 @@ def report(api: Api, question: Question) -> Listing:
     try:
         read_cards(api, builder)
     except live.NoRights as error:
-        builder.note(f"{error.missing[0]}: so the fabrics of gangs are not known")
+        builder.add_note(f"{error.missing[0]}: so the fabrics of gangs are not known")
     found = report_on(state, builder.view(), question)
     return replace(found, notes=(*found.notes, *live.consequences(missing, state)))
 

@@ -65,7 +65,7 @@ class Measured:
 
     cards: Mapping[str, CardUsage] = field(default_factory=dict)
 
-    def of(self, uuid: str) -> CardUsage:
+    def usage(self, uuid: str) -> CardUsage:
         """Return what is known about the card; nothing if nobody has measured it."""
         return self.cards.get(uuid.lower(), _NOTHING) if uuid else _NOTHING
 

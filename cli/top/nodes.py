@@ -43,7 +43,7 @@ def report_on(view: FleetView, question: Question, nodes: Collection[str] | None
 def _item(node: str, cards: Sequence[CardView], question: Question) -> Item:
     """Each card counts once: by its use, or as bad if it is closed and nobody holds it."""
     uses = Counter(card.use if card.use != "free" or card.is_free else "bad" for card in cards)
-    known = [used for card in cards if (used := question.measured.of(card.facts.uuid).utilization) is not None]
+    known = [used for card in cards if (used := question.measured.usage(card.facts.uuid).utilization) is not None]
     mean = {"utilization": round(sum(known) / len(known), 4)} if known else {}
     memory = sum(card.facts.memory for card in cards)
     amounts = {

@@ -21,7 +21,7 @@ class PriceTable:
     per_hour: Mapping[str, float] = field(default_factory=dict)
     currency: str = ""
 
-    def of(self, kind: str) -> float | None:
+    def price(self, kind: str) -> float | None:
         """Return the price of a card of this type for an hour; None if there is none."""
         return self.per_hour.get(kind, self.per_hour.get(OTHERS))
 

@@ -56,7 +56,7 @@ class _Texts(Generic[_Value]):
     def __init__(self, values: Iterable[_Value] = ()):
         self._numbers: dict[_Value, int] = {value: number for number, value in enumerate(values)}
 
-    def of(self, value: _Value | None) -> int:
+    def number(self, value: _Value | None) -> int:
         """The number of a value; ``UNKNOWN`` of nothing."""
         if value is None or value == "":
             return UNKNOWN
@@ -120,14 +120,14 @@ class _Document:
         ordered = [card for cards in self._by_node.values() for card in cards]
         texts, uses = self._texts, {state: number for number, state in enumerate(CARD_STATES)}
         cards = {
-            "name": [texts["cardNames"].of(card.facts.name) for card in ordered],
-            "type": [texts["types"].of(card.facts.type) for card in ordered],
-            "ibCluster": [texts["ibClusters"].of(card.facts.ib_cluster) for card in ordered],
-            "nvlinkDomain": [texts["nvlinkDomains"].of(card.facts.nvlink_domain) for card in ordered],
+            "name": [texts["cardNames"].number(card.facts.name) for card in ordered],
+            "type": [texts["types"].number(card.facts.type) for card in ordered],
+            "ibCluster": [texts["ibClusters"].number(card.facts.ib_cluster) for card in ordered],
+            "nvlinkDomain": [texts["nvlinkDomains"].number(card.facts.nvlink_domain) for card in ordered],
             "memory": [card.facts.memory for card in ordered],
             "state": [uses[card_state(card.use, card.closures)] for card in ordered],
             "use": [uses[card.use] for card in ordered],
-            "closure": [self._closures.of(card.closures) for card in ordered],
+            "closure": [self._closures.number(card.closures) for card in ordered],
             "memoryHeld": [card.memory_held for card in ordered],
             "coresHeld": [card.cores_held for card in ordered],
             "largestFree": [card.largest_free for card in ordered],
@@ -136,7 +136,7 @@ class _Document:
         held = [one for card in ordered for one in card.holdings]
         holdings = {
             "claim": [self._claim_numbers.get(one.key, UNKNOWN) for one in held],
-            "device": [texts["deviceNames"].of(one.device) for one in held],
+            "device": [texts["deviceNames"].number(one.device) for one in held],
             "use": [uses[one.use] for one in held],
             "memory": [_number(one.memory) for one in held],
             "cores": [_number(one.cores) for one in held],
@@ -147,7 +147,7 @@ class _Document:
     def claims(self) -> Json:
         claims = self._claims.values()
         return {
-            "namespace": [self._texts["namespaces"].of(one.namespace) for one in claims],
+            "namespace": [self._texts["namespaces"].number(one.namespace) for one in claims],
             "name": [_after_its_pod(one) for one in claims],
             "allocated": [int(one.allocated) for one in claims],
             "pods": [[self._pod_numbers[f"{one.namespace}/{pod}"] for pod in one.pods] for one in claims],
@@ -157,30 +157,30 @@ class _Document:
     def pods(self) -> Json:
         pods, texts, phases = self._pods.values(), self._texts, get_args(PodPhase)
         return {
-            "namespace": [texts["namespaces"].of(one.namespace) for one in pods],
+            "namespace": [texts["namespaces"].number(one.namespace) for one in pods],
             "name": [one.name for one in pods],
             "node": [self._node_numbers.get(one.node, UNKNOWN) for one in pods],
             "phase": [phases.index(one.phase) for one in pods],
             "gang": [self._gang_numbers.get(one.gang, UNKNOWN) for one in pods],
             "awaits": [[self._claim_numbers[key] for key in one.awaits if key in self._claim_numbers] for one in pods],
-            "reason": [texts["reasons"].of(one.reason) for one in pods],
-            "message": [texts["messages"].of(one.message) for one in pods],
+            "reason": [texts["reasons"].number(one.reason) for one in pods],
+            "message": [texts["messages"].number(one.message) for one in pods],
             "since": [one.since for one in pods],
         }
 
     def gangs(self) -> Json:
         gangs, texts = list(self._gangs.values()), self._texts
         return {
-            "namespace": [texts["namespaces"].of(one["namespace"]) for one in gangs],
+            "namespace": [texts["namespaces"].number(one["namespace"]) for one in gangs],
             "name": [one["gang"] for one in gangs],
             **{
                 name: [_number(one.get(name)) for one in gangs]
                 for name in ("members", "size", "needed", "allocated", "running", "nodes")
             },
             "cards": [one.get("cards", 0) for one in gangs],
-            "ibClusters": [[texts["ibClusters"].of(name) for name in one.get("ibClusters", ())] for one in gangs],
-            "reason": [texts["reasons"].of(bounded(one.get("reason") or "", MOST_REASON)) for one in gangs],
-            "message": [texts["messages"].of(bounded(one.get("message") or "", MOST_MESSAGE)) for one in gangs],
+            "ibClusters": [[texts["ibClusters"].number(name) for name in one.get("ibClusters", ())] for one in gangs],
+            "reason": [texts["reasons"].number(bounded(one.get("reason") or "", MOST_REASON)) for one in gangs],
+            "message": [texts["messages"].number(bounded(one.get("message") or "", MOST_MESSAGE)) for one in gangs],
         }
 
     def tables(self) -> Mapping[str, Any]:

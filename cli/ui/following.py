@@ -97,7 +97,7 @@ class FollowedFleet:
             builder.add_held(record.claim)
         for table in self._tables.values():
             for note in table.notes.values():
-                builder.note(note)
+                builder.add_note(note)
         return builder.view()
 
 

@@ -15,7 +15,7 @@ from driver.quantity import Quantity
 
 MEASURES: Final = ("memory", "cores")
 """What quotas count, as capacities of devices are named: bytes, and percent of a card's compute."""
-WHOLE_CARD: Final = Quantity.of(100)
+WHOLE_CARD: Final = Quantity.whole(100)
 """Cores of a device that publishes none."""
 
 Amounts = Mapping[str, int]

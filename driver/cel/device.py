@@ -17,7 +17,7 @@ def view(device: model.Device, driver: str, release: KubernetesRelease = BOTH) -
     An attribute that cannot be read fails what reads it.
     """
     attributes = {name: _attribute(value) for name, value in device.attributes.items()}
-    capacity = {qualify(name, driver): CelQuantity.of(one.value) for name, one in device.capacity.items()}
+    capacity = {qualify(name, driver): CelQuantity.from_quantity(one.value) for name, one in device.capacity.items()}
     return DeviceView(
         driver=driver,
         attributes=_by_domain(attributes, release.maps),

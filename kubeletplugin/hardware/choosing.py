@@ -37,7 +37,7 @@ class CombinedHardware(CardSource):
         """The backend of each card seen so far, by the card's uuid."""
 
     @classmethod
-    def of(cls, backend: Hardware, attach: Attach = lambda cards: cards) -> "CombinedHardware":
+    def only(cls, backend: Hardware, attach: Attach = lambda cards: cards) -> "CombinedHardware":
         """A node with this backend only."""
         return cls([BackendChoice("", lambda: True, lambda: backend)], attach)
 

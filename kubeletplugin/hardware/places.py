@@ -15,7 +15,7 @@ class Places:
         self._lock = threading.Lock()
         self._known: dict[str, Place] = {}
 
-    def of(self, bus_id: str) -> Place:
+    def place(self, bus_id: str) -> Place:
         """The place of the function with this address."""
         way, numa = self._sysfs.way_of(bus_id), self._sysfs.numa_node(bus_id)
         with self._lock:

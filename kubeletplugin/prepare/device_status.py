@@ -56,8 +56,8 @@ class DeviceStatusWriter:
         """By uid, the oldest first."""
         self._quiet_until = -1.0
 
-    def note(self, ref: ClaimRef, claim: Object, entries: tuple[Object, ...]) -> None:
-        """Note a claim as it was read, and the entries that it should have. Calls nobody, and raises nothing."""
+    def remember(self, ref: ClaimRef, claim: Object, entries: tuple[Object, ...]) -> None:
+        """Remember a claim as it was read, and the entries that it should have. Calls nobody, and raises nothing."""
         try:
             if merged(claim, entries) is None:
                 return

@@ -77,7 +77,7 @@ class NodeDevices:
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
         plan = plan_claim(claim, ref, environment)
         if self._device_status is not None:
-            self._device_status.note(ref, claim, self._statuses(plan, cards))
+            self._device_status.remember(ref, claim, self._statuses(plan, cards))
         return plan, cards
 
     def _statuses(self, plan: ClaimPlan, cards: Iterable[Card]) -> tuple[Object, ...]:

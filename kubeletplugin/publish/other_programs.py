@@ -77,7 +77,7 @@ class OtherPrograms:
         self._since = 0.0
         """When this run of the kubelet answered first."""
 
-    def of(
+    def find(
         self, cards: Collection[KnownCard], node: Object, published: Collection[OtherDevice]
     ) -> Mapping[str, tuple[OtherProgram, ...]]:
         """Ask the kubelet; return the programs of each card by its name. Cards that no other program has are left out.

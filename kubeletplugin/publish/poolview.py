@@ -117,7 +117,7 @@ class PoolView:
         spec = item["spec"]
         return bool(spec.get("driver") == self._driver and spec.get("nodeName") == self._node_name)
 
-    def put(self, item: Object) -> None:
+    def store(self, item: Object) -> None:
         """Store a slice that was written, or read from the API."""
         with self._lock:
             self._slices[item["metadata"]["name"]] = _stored(item)

@@ -143,7 +143,7 @@ class Publisher:
         if self._simulated:
             return False
         before = self._programs
-        self._programs = self._others.of(self._cards.state.known, node, self._view.other_devices())
+        self._programs = self._others.find(self._cards.state.known, node, self._view.other_devices())
         return self._programs != before
 
     def _reconcile(self, node: Object, published: Iterable[Object]) -> bool:

@@ -66,7 +66,7 @@ class SliceWriter:
         self._metrics.writes.labels(operation, "ok").inc()
 
     def _stored(self, sent: Object, stored: Object) -> None:
-        self._view.put(stored)
+        self._view.store(stored)
         for field in self._dropped.compare(sent, stored):
             self._metrics.dropped_fields.labels(field).inc()
             self._log.error(
@@ -83,7 +83,7 @@ class SliceWriter:
             self._view.forget(name)
             return
         if self._view.is_own(item):
-            self._view.put(item)
+            self._view.store(item)
         else:
             self._view.forget(name)
             self._reports.once(

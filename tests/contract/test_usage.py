@@ -77,5 +77,5 @@ def test_both_know_the_same_hours_of_namespaces(fake: FakeDatabase, real: Promet
 
 
 def test_nothing_is_known_where_nobody_has_measured(real: PrometheusServer) -> None:
-    usage = measure(real, HOUR, time.time()).of("GPU-nobody")
+    usage = measure(real, HOUR, time.time()).usage("GPU-nobody")
     assert (usage.utilization, usage.idle_seconds) == (None, None)

@@ -27,7 +27,9 @@ def _parts(kind: str, number: int, placements: Mapping[str, Sequence[int]], slic
             f"{kind}-{number:03}-{name}-{start}",
             {f"{DRIVER}/kind": name, f"{DRIVER}/root": number},
             consumes=(
-                CounterConsumption(f"card-{number}", {f"m{i}": Quantity.of(1) for i in range(start, start + slices)}),
+                CounterConsumption(
+                    f"card-{number}", {f"m{i}": Quantity.whole(1) for i in range(start, start + slices)}
+                ),
             ),
         )
         for name, starts in placements.items()
@@ -41,16 +43,16 @@ def _cards(n: int) -> tuple[list[Device], list[CounterSet]]:
         for number in range(n)
         for part in _parts("card", number, {"part": range(7)}, 1) + _parts("card", number, {"large": (0, 4)}, 4)
     ]
-    return cards, [CounterSet(f"card-{i}", {f"m{j}": Quantity.of(1) for j in range(8)}) for i in range(n)]
+    return cards, [CounterSet(f"card-{i}", {f"m{j}": Quantity.whole(1) for j in range(8)}) for i in range(n)]
 
 
 def counters(n: int) -> HardSearch:
     """n units of a counter, 2n partitions of one unit each, and a request for n + 1 of them (n at most 31)."""
     parts = [
-        replace(one, consumes=(CounterConsumption("set", {"units": Quantity.of(1)}),))
+        replace(one, consumes=(CounterConsumption("set", {"units": Quantity.whole(1)}),))
         for one in devices("part", 2 * n, {"index": lambda i: i})
     ]
-    sets = [CounterSet("set", {"units": Quantity.of(n)})]
+    sets = [CounterSet("set", {"units": Quantity.whole(n)})]
     return hard_search(parts, [claim(replace(PART, count=n + 1))], sets)
 
 
@@ -87,10 +89,10 @@ def _profiled(n: int) -> tuple[list[Device], list[CounterSet]]:
     for number in range(n):
         for name, (compute, memory, starts) in _PROFILES.items():
             for start in starts:
-                amounts = {f"memory-{i}": Quantity.of(1) for i in range(start, start + memory)}
-                drawn = CounterConsumption(f"card-{number}", {"compute": Quantity.of(compute), **amounts})
+                amounts = {f"memory-{i}": Quantity.whole(1) for i in range(start, start + memory)}
+                drawn = CounterConsumption(f"card-{number}", {"compute": Quantity.whole(compute), **amounts})
                 cards.append(Device(f"c{number:02}-{name}-{start}", {f"{DRIVER}/kind": name}, consumes=(drawn,)))
-    each = {"compute": Quantity.of(7), **{f"memory-{i}": Quantity.of(1) for i in range(8)}}
+    each = {"compute": Quantity.whole(7), **{f"memory-{i}": Quantity.whole(1) for i in range(8)}}
     return cards, [CounterSet(f"card-{i}", each) for i in range(n)]
 
 
@@ -128,13 +130,13 @@ def mig_whole_last_spoilt(n: int) -> HardSearch:
 
 def _shareable(count: int, room: Callable[[int], int]) -> list[Device]:
     return [
-        replace(one, capacity={"memory": Capacity(Quantity.of(room(number)))}, allow_multiple=True)
+        replace(one, capacity={"memory": Capacity(Quantity.whole(room(number)))}, allow_multiple=True)
         for number, one in enumerate(devices("share", count))
     ]
 
 
 def _share(amount: int) -> Want:
-    return Want("share", capacity={"memory": Quantity.of(amount)})
+    return Want("share", capacity={"memory": Quantity.whole(amount)})
 
 
 def shares(n: int) -> HardSearch:

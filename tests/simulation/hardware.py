@@ -74,7 +74,7 @@ class NodeHardware:
 
         Who asks about a card while the same process asks about it, in a program that is interleaved, finds it busy.
         """
-        return self._guarded(CombinedHardware.of(self.of(call)), clock)
+        return self._guarded(CombinedHardware.only(self.of(call)), clock)
 
     def of_program(self, process: Process, clock: Clock, log: Logger, *, guarded: bool) -> Hardware:
         """All cards as one process has them; those of device plugins are always guarded."""

@@ -10,7 +10,7 @@ from tests.system.vendor_pods import parts_of
 
 _UNKNOWN: tuple[AttributeValue, ...] = ("", "unknown", -1, Version("0.0.0"))
 """Values of attributes that are not known."""
-_NOTHING = Quantity.of(0, "BinarySI")
+_NOTHING = Quantity.whole(0, "BinarySI")
 
 
 @dataclass(frozen=True, slots=True)

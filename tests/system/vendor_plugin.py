@@ -171,7 +171,7 @@ class VendorPlugin:
             return None
         programs: Mapping[str, tuple[OtherProgram, ...]] = {}
         if self._others and self._hands:
-            programs = self._others.of(self.monitor.state.known, self._hands.node(self._node), ())
+            programs = self._others.find(self.monitor.state.known, self._hands.node(self._node), ())
         return self._pool.inventory(self._node, self.monitor.state, programs)
 
 

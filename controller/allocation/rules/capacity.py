@@ -157,6 +157,6 @@ def consumption(
     if request.memory_percent:
         memory = capacities.get("memory")
         total = memory.value if memory else Quantity(0)
-        amount = Quantity.of(-(-total.value * request.memory_percent // 100), total.format)
+        amount = Quantity.whole(-(-total.value * request.memory_percent // 100), total.format)
         requested = {**requested, "memory": amount}
     return _share(capacities, requested)

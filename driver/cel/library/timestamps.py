@@ -66,7 +66,7 @@ def _civil_part(part: Callable[[Civil], int]) -> Callable[..., int]:
 
     def run(_: CostBudget, instant: Timestamp, zone: str = "") -> int:
         try:
-            return part(Civil.of(instant, zone_offset(zone, instant)))
+            return part(Civil.at(instant, zone_offset(zone, instant)))
         except ValueError as error:
             raise SelectorFault(str(error)) from None
 

@@ -46,7 +46,7 @@ class CelQuantity:
         return _parse(text)
 
     @classmethod
-    def of(cls, quantity: Quantity) -> "CelQuantity":
+    def from_quantity(cls, quantity: Quantity) -> "CelQuantity":
         """A capacity of a device, in the representation of its canonical text."""
         return _parse(str(quantity))
 

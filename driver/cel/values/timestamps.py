@@ -130,7 +130,7 @@ class Timestamp:
         return self.nanos // SECOND
 
     def __str__(self) -> str:
-        civil = Civil.of(self, self.offset)
+        civil = Civil.at(self, self.offset)
         fraction = f".{self.nanos % SECOND:09d}".rstrip("0") if self.nanos % SECOND else ""
         date = (
             f"{civil.year:04d}-{civil.month:02d}-{civil.day:02d}T{civil.hour:02d}:{civil.minute:02d}:{civil.second:02d}"
@@ -157,8 +157,8 @@ class Civil:
     """0 is January 1."""
 
     @classmethod
-    def of(cls, instant: Timestamp, offset: int) -> "Civil":
-        """The instant ``at`` in a time zone that is ``offset`` seconds ahead of UTC."""
+    def at(cls, instant: Timestamp, offset: int) -> "Civil":
+        """``instant`` in a time zone that is ``offset`` seconds ahead of UTC."""
         days, clock = divmod(instant.unix + offset, _DAY)
         cycles, rest = divmod(days - _DAYS_TO_2000, _DAYS_OF_400_YEARS)
         date = _Y2000 + timedelta(days=rest)

@@ -201,7 +201,7 @@ class AscendHardware(Hardware):
         reasons = {chip.vdie: self._without_file(chip) for chip in node.chips}
         there = [chip for chip in node.chips if not reasons[chip.vdie]]
         missing = [f"chip {vdie}: {why}" for vdie, why in reasons.items() if why]
-        places = {bus_id: self._places.of(bus_id) for chip in there if (bus_id := if_read(chip.bus_id))}
+        places = {bus_id: self._places.place(bus_id) for chip in there if (bus_id := if_read(chip.bus_id))}
         found = npus_of(replace(node, chips=tuple(there)), places)
         self._report([*missing, *found.problems])
         with self._lock:

@@ -53,7 +53,7 @@ class _Devices:
     left_out: list[str] = field(default_factory=list)
     """Why specs were left out."""
 
-    def look(self, files: HostTree) -> None:
+    def read_specs(self, files: HostTree) -> None:
         """Read all specs. Raises OSError."""
         for folder in FOLDERS:
             here: dict[str, list[_Entry]] = {}
@@ -98,7 +98,7 @@ def edits_of(names: Iterable[str], resource: str, files: HostTree) -> tuple[Edit
         return ()
     devices = _Devices(frozenset(wanted))
     try:
-        devices.look(files)
+        devices.read_specs(files)
     except OSError as error:
         raise HardwareRefusal(f"CDI specs of the node cannot be read: {error}; correct that on the node") from error
     if faults := [*_faults(wanted, devices)]:

@@ -51,7 +51,7 @@ class Attachments:
 
     def _ties(self, cards: tuple[Card, ...], hcas: Sequence[Hca]) -> Mapping[str, int]:
         """The position of each card's HCA, as it was while a card's place is not known: cards of one HCA take turns."""
-        ways = {card.pci_bus_id: self._places.of(card.pci_bus_id).way for card in cards if card.pci_bus_id}
+        ways = {card.pci_bus_id: self._places.place(card.pci_bus_id).way for card in cards if card.pci_bus_id}
         with self._lock:
             if not any(isinstance(way, Unread) for way in ways.values()):
                 self._tied = ties({bus_id: if_read(way) or () for bus_id, way in ways.items()}, hcas)

@@ -187,7 +187,7 @@ class Finder:
 
     def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
         bus_id = if_read(gpu.bus_id)
-        place = self._places.of(bus_id) if bus_id else Place()
+        place = self._places.place(bus_id) if bus_id else Place()
         return card_from(gpu, system, domain, place.root, place.numa_node)
 
 

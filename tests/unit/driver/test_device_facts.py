@@ -52,7 +52,7 @@ CARD = {"apiVersion": "lode.dev/v1alpha1", "kind": "DeviceFacts", "node": "n1", 
 
 
 def share(cores: int = 30, request: str = "card", share_id: str = "a") -> Result:
-    consumed = {"memory": Quantity.of(1024, "BinarySI"), "cores": Quantity.of(cores), "slots": Quantity.of(1)}
+    consumed = {"memory": Quantity.whole(1024, "BinarySI"), "cores": Quantity.whole(cores), "slots": Quantity.whole(1)}
     return Result(request, DeviceId("lode.dev", "n1/lode.dev", "gpu-0-share"), share_id, consumed)
 
 
@@ -204,7 +204,9 @@ VALUES = st.one_of(
     st.builds(Version, st.text()),
     st.lists(st.text(), max_size=2).map(tuple),
 )
-AMOUNTS = st.integers(-(10**60), 10**60).map(Quantity) | st.integers(0, 2**63).map(lambda n: Quantity.of(n, "BinarySI"))
+AMOUNTS = st.integers(-(10**60), 10**60).map(Quantity) | st.integers(0, 2**63).map(
+    lambda n: Quantity.whole(n, "BinarySI")
+)
 
 
 @given(

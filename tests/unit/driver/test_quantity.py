@@ -80,8 +80,8 @@ def test_order_and_arithmetic_are_those_of_the_values(one: Quantity, two: Quanti
 
 def test_the_suffix_does_not_matter_to_equality() -> None:
     assert Quantity.parse("1Gi") == Quantity.parse("1073741824")
-    assert Quantity.of(2) == Quantity.parse("2")
-    assert Quantity.of(1) != "1"
+    assert Quantity.whole(2) == Quantity.parse("2")
+    assert Quantity.whole(1) != "1"
 
 
 @given(st.integers(-(10**20), 10**20), st.sampled_from(["", "n", "u", "m", "k", "M", "E", "Ki", "Mi", "Ei"]))

@@ -180,7 +180,7 @@ def test_a_whole_card_and_a_share_each_draw_all_there_is_and_a_partition_part_of
         if item.partition is None:
             assert drawn.counters == totals[item.card.name]
         else:
-            assert all(Quantity.of(0) < n <= totals[item.card.name][c] for c, n in drawn.counters.items())
+            assert all(Quantity.whole(0) < n <= totals[item.card.name][c] for c, n in drawn.counters.items())
 
 
 @pytest.mark.parametrize("offer", ["whole", "share"])

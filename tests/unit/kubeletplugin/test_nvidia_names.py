@@ -80,7 +80,7 @@ def test_a_share_is_described_as_the_card_that_it_is_a_part_of() -> None:
 def test_memory_by_that_drivers_name_is_there_for_selectors_and_is_not_consumed_by_a_share() -> None:
     policy = device("gpu-2-share").capacity[f"{DOMAIN}memory"].policy
     assert policy
-    assert policy.default == Quantity.of(0)
+    assert policy.default == Quantity.whole(0)
 
 
 def test_npus_have_none_because_that_driver_has_no_such_devices() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cli.__main__ import main as lode
 from cli.doctor.node_checks import check_node
-from cli.doctor.node_look import look
+from cli.doctor.node_look import observe_node
 from driver.settings import KubeletPluginSettings, NvidiaSettings, Settings
 from tests.unit.kubeletplugin.socket_node import SocketNode
 
@@ -22,7 +22,7 @@ def node(tmp_path: Path) -> Iterator[SocketNode]:
 
 def test_a_plugin_that_serves_is_found_by_its_answer(node: SocketNode) -> None:
     node.start()
-    (registration,) = look(node.settings).registrations
+    (registration,) = observe_node(node.settings).registrations
     assert registration.driver == "lode.dev"
     assert registration.endpoint == str(node.root / "plugins/lode.dev/dra.sock")
     assert registration.endpoint_listens
@@ -34,7 +34,7 @@ def test_a_socket_without_a_plugin_is_told_apart(node: SocketNode) -> None:
     kept = path.with_name("kept.sock")
     path.rename(kept)
     node.stop(server)
-    (registration,) = look(node.settings).registrations
+    (registration,) = observe_node(node.settings).registrations
     assert (registration.path, registration.driver) == (str(kept), "")
 
 
@@ -65,7 +65,7 @@ def machine(root: Path) -> None:
 def test_a_card_whose_vendor_cannot_be_read_is_unknown_and_not_absent(tmp_path: Path) -> None:
     vendor = tmp_path / "sys/bus/pci/devices/0000:18:00.0/vendor"
     vendor.mkdir(parents=True)  # reading it is an error, and no answer
-    facts = look(Settings(), str(tmp_path))
+    facts = observe_node(Settings(), str(tmp_path))
     assert [str(vendor) in why for why in facts.unseen] == [True]
     found = [(item.check, item.status) for item in check_node(facts)]
     assert ("files", "unknown") in found
@@ -74,7 +74,7 @@ def test_a_card_whose_vendor_cannot_be_read_is_unknown_and_not_absent(tmp_path: 
 
 def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: Path) -> None:
     machine(tmp_path)
-    facts = look(Settings(), str(tmp_path), "/run/driver")
+    facts = observe_node(Settings(), str(tmp_path), "/run/driver")
     assert facts.cards == {"nvidia": 1, "huawei": 1}
     assert facts.device_files == {"nvidiactl", "davinci0"}
     assert facts.libraries == {"libnvidia-ml.so.1", "libdcmi.so"}
@@ -84,16 +84,16 @@ def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: P
         "/var/lib/kubelet/plugins_registry": "no folder",
         "/var/lib/kubelet/plugins/lode.dev": "missing",
     }
-    assert look(Settings(), str(tmp_path)).libraries == frozenset()
+    assert observe_node(Settings(), str(tmp_path)).libraries == frozenset()
     section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver"))
-    assert "libnvidia-ml.so.1" in look(Settings(kubeletplugin=section), str(tmp_path)).libraries
+    assert "libnvidia-ml.so.1" in observe_node(Settings(kubeletplugin=section), str(tmp_path)).libraries
 
 
 def test_a_file_that_cannot_be_looked_at_is_named_and_ends_no_other_check(tmp_path: Path) -> None:
     machine(tmp_path)
     too_long = "/" + "a" * 300
     section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver", library_folders=(too_long,)))
-    facts = look(Settings(kubeletplugin=section), str(tmp_path))
+    facts = observe_node(Settings(kubeletplugin=section), str(tmp_path))
     assert facts.device_files == {"nvidiactl", "davinci0"}
     found = [one for one in check_node(facts) if one.check == "files"]
     assert {one.status for one in found} == {"unknown"}
@@ -107,7 +107,10 @@ def test_the_device_files_of_a_driver_container_are_seen(tmp_path: Path) -> None
         path.parent.mkdir(exist_ok=True)
         path.touch()
     section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver"))
-    for facts in (look(Settings(kubeletplugin=section), str(tmp_path)), look(Settings(), str(tmp_path), "/run/driver")):
+    for facts in (
+        observe_node(Settings(kubeletplugin=section), str(tmp_path)),
+        observe_node(Settings(), str(tmp_path), "/run/driver"),
+    ):
         assert facts.device_files == {"nvidiactl", "davinci0", "nvidia-uvm", "nvidia0"}
         found = {(one.check, one.subject): one for one in check_node(facts)}["device nodes", "NVIDIA"]
         assert (found.status, found.message) == ("ok", "all 1 cards are in /dev and /run/driver/dev")

@@ -167,7 +167,7 @@ def test_every_fault_of_a_table_is_named_at_once(raw: Any, faults: list[str]) ->
 
 def test_the_default_is_the_price_of_every_other_type() -> None:
     table = price_table({"currency": "EUR", "perHour": {"T4": 1, "default": 0.5}}, "f")
-    assert (table.of("T4"), table.of("H100"), PriceTable({"T4": 1.0}).of("H100")) == (1.0, 0.5, None)
+    assert (table.price("T4"), table.price("H100"), PriceTable({"T4": 1.0}).price("H100")) == (1.0, 0.5, None)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

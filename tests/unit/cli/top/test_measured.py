@@ -36,41 +36,41 @@ def database() -> FakeDatabase:
 
 def test_utilisation_is_the_mean_of_the_window_by_uuid() -> None:
     found = measure(database(), HOUR, NOW)
-    assert found.of("GPU-busy").utilization == pytest.approx(0.5)
-    assert found.of("GPU-idle").utilization == 0
-    assert measure(database(), 4 * HOUR, NOW).of("GPU-idle").utilization == pytest.approx(0.8 / 3, abs=0.01)
+    assert found.usage("GPU-busy").utilization == pytest.approx(0.5)
+    assert found.usage("GPU-idle").utilization == 0
+    assert measure(database(), 4 * HOUR, NOW).usage("GPU-idle").utilization == pytest.approx(0.8 / 3, abs=0.01)
 
 
 def test_of_a_card_in_mig_mode_the_busiest_instance_counts() -> None:
-    assert measure(database(), HOUR, NOW).of("GPU-mig").utilization == pytest.approx(0.75)
+    assert measure(database(), HOUR, NOW).usage("GPU-mig").utilization == pytest.approx(0.75)
 
 
 def test_what_our_plugin_measures_counts_where_there_is_no_exporter() -> None:
     found = measure(database(), HOUR, NOW)
-    assert found.of("GPU-ours").utilization == pytest.approx(0.3)
-    assert found.of("GPU-busy").utilization == pytest.approx(0.5)
+    assert found.usage("GPU-ours").utilization == pytest.approx(0.3)
+    assert found.usage("GPU-busy").utilization == pytest.approx(0.5)
 
 
 def test_npus_are_known_by_their_die_in_any_case() -> None:
-    assert measure(database(), HOUR, NOW).of("AB12-CD34").utilization == pytest.approx(0.2)
+    assert measure(database(), HOUR, NOW).usage("AB12-CD34").utilization == pytest.approx(0.2)
 
 
 def test_a_card_is_idle_since_it_was_busy_last() -> None:
-    usage = measure(database(), 4 * HOUR, NOW).of("GPU-idle")
+    usage = measure(database(), 4 * HOUR, NOW).usage("GPU-idle")
     assert usage.exact
     assert usage.idle_seconds == pytest.approx(2 * HOUR, abs=360)
-    assert measure(database(), HOUR, NOW).of("GPU-busy").idle_seconds == pytest.approx(0, abs=60)
+    assert measure(database(), HOUR, NOW).usage("GPU-busy").idle_seconds == pytest.approx(0, abs=60)
 
 
 def test_a_card_that_was_never_busy_is_idle_at_least_as_long_as_there_is_data() -> None:
-    usage = measure(database(), 4 * HOUR, NOW).of("GPU-new")
+    usage = measure(database(), 4 * HOUR, NOW).usage("GPU-new")
     assert not usage.exact
     assert usage.idle_seconds == pytest.approx(HOUR / 2, abs=60)
 
 
 @pytest.mark.parametrize("uuid", ["", "GPU-nobody"])
 def test_nothing_is_known_of_a_card_that_nobody_measures(uuid: str) -> None:
-    assert measure(database(), HOUR, NOW).of(uuid) == CardUsage(None, None, False)
+    assert measure(database(), HOUR, NOW).usage(uuid) == CardUsage(None, None, False)
 
 
 def test_a_value_that_is_no_number_is_no_measurement() -> None:

@@ -46,7 +46,7 @@ def device(
     sets: dict[str, dict[str, Quantity]] = {}
     for key, units in (draws or {}).items():
         name_of_set, counter = key.split(".")
-        sets.setdefault(name_of_set, {})[counter] = Quantity.of(units)
+        sets.setdefault(name_of_set, {})[counter] = Quantity.whole(units)
     return Device(
         name,
         {f"{DRIVER}/{key}": value for key, value in {"kind": "gpu", **(attributes or {})}.items()},
@@ -70,7 +70,7 @@ def pool(
     count = 2 if sets else 1
     parts = [Slice(f"{name}-0", driver, name, 1, count, scope, devices)]
     if sets:
-        counters = tuple(CounterSet(s, {c: Quantity.of(v) for c, v in cs.items()}) for s, cs in sets.items())
+        counters = tuple(CounterSet(s, {c: Quantity.whole(v) for c, v in cs.items()}) for s, cs in sets.items())
         parts.append(Slice(f"{name}-1", driver, name, 1, count, scope, (), counters))
     return parts
 

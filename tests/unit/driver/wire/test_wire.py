@@ -46,7 +46,7 @@ from driver.wire import (
 
 DRIVER = "lode.dev"
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
-quantities = st.integers(0, 2**40).map(Quantity.of)
+quantities = st.integers(0, 2**40).map(Quantity.whole)
 scalars = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), names, names.map(lambda name: Version(f"1.2.3-{name}"))
 )

@@ -24,7 +24,7 @@ def simulated() -> SimulatedHardware:
 
 def test_it_answers_as_its_backend() -> None:
     backend = simulated()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), VirtualClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), VirtualClock())
     assert hardware.cards() == backend.cards()
     assert hardware.health() == backend.health()
     for card in backend.cards():
@@ -49,7 +49,7 @@ def test_hardware_that_is_not_found_is_looked_for_again_and_meanwhile_it_is_said
         tries.append(clock.monotonic())
         if not present:
             raise error
-        return CombinedHardware.of(simulated())
+        return CombinedHardware.only(simulated())
 
     hardware = GuardedHardware(find, clock)
     for _ in range(3):
@@ -79,7 +79,7 @@ class Hanging(SimulatedHardware):
 
 def test_a_call_that_hangs_is_given_up_and_no_other_is_made_until_it_returns() -> None:
     backend = Hanging()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock(), answer_seconds=0.05)
     with pytest.raises(TransientFault, match="did not answer within"):
         hardware.cards()
     for _ in range(3):
@@ -87,13 +87,13 @@ def test_a_call_that_hangs_is_given_up_and_no_other_is_made_until_it_returns() -
             hardware.health()
     assert backend.calls == 1
     backend.may_return.set()
-    patient = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
+    patient = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock())
     assert len(patient.cards()) == 2
 
 
 def test_after_a_call_that_hung_the_hardware_is_asked_again() -> None:
     backend = Hanging()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock(), answer_seconds=0.05)
     with pytest.raises(TransientFault):
         hardware.cards()
     backend.may_return.set()
@@ -113,7 +113,7 @@ def test_a_defect_of_a_backend_is_a_fault_like_any_other(monkeypatch: pytest.Mon
     printed = SimpleQueue[type[BaseException]]()
     monkeypatch.setattr(threading, "excepthook", lambda arguments: printed.put(arguments.exc_type))
     backend = Defective(load_profile("t4x2", MemoryFiles()))
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock())
     with pytest.raises(TransientFault, match="defect"):
         hardware.cards()
     assert printed.get() is ZeroDivisionError
@@ -135,12 +135,12 @@ class OneCardHangs(SimulatedHardware):
 
 def test_a_card_that_hangs_delays_no_other_card_and_no_question_about_the_node() -> None:
     backend = OneCardHangs()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock(), answer_seconds=0.05)
     hanging, other = backend.cards()
     for reason in ("did not answer within", "still hangs"):
         with pytest.raises(TransientFault, match=f"card {hanging.uuid} .*{reason}"):
             hardware.observe(hanging)
-    patient = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
+    patient = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock())
     assert patient.observe(other) == CardState()
     assert len(patient.health()) == 2
     backend.may_return.set()
@@ -163,7 +163,7 @@ class OneCardMeasuresNothing(SimulatedHardware):
 
 def test_a_card_that_says_nothing_of_itself_delays_no_other_and_no_claim() -> None:
     backend = OneCardMeasuresNothing()
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock())
     silent, *others = hardware.cards()
     for reason in ("did not answer within", "still hangs"):
         (first, problem), *rest = hardware.all_readings()
@@ -182,7 +182,7 @@ def test_a_card_that_says_nothing_of_itself_delays_no_other_and_no_claim() -> No
 
 def test_before_there_are_cards_none_is_asked() -> None:
     backend = OneCardMeasuresNothing()
-    assert GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock()).all_readings() == []
+    assert GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock()).all_readings() == []
     assert backend.asked.empty()
 
 
@@ -193,7 +193,7 @@ class Refusing(SimulatedHardware):
 
 def test_a_refusal_of_the_hardware_is_its_answer() -> None:
     backend = Refusing(load_profile("t4x2", MemoryFiles()), "n1")
-    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.only(backend), SystemClock())
     (action,) = hardware.actions(Use("claim", backend.cards()[0], config=GpuConfig(sharing="mps")), ())
     with pytest.raises(InUse, match="two processes"):
         hardware.release(action, {})

@@ -63,12 +63,12 @@ def test_a_function_stays_where_it_was_while_its_files_do_not_answer(tmp_path: P
     sysfs = ErringSysfs(str(tmp_path))
     places = Places(sysfs)
     there = Place(("pci0000:15", "0000:18:00.0"), 1)
-    assert places.of("0000:18:00.0") == there
+    assert places.place("0000:18:00.0") == there
     sysfs.state.change({"fault.read": error, "fault.way": error})
-    assert places.of("0000:18:00.0") == there
-    assert Places(sysfs).of("0000:18:00.0").root == ""
+    assert places.place("0000:18:00.0") == there
+    assert Places(sysfs).place("0000:18:00.0").root == ""
     sysfs.state.change({"fault": None})
-    assert places.of("0000:18:00.0") == there
+    assert places.place("0000:18:00.0") == there
 
 
 def test_nothing_is_kept_of_addresses_that_are_not_there(tmp_path: Path) -> None:
@@ -76,5 +76,5 @@ def test_nothing_is_kept_of_addresses_that_are_not_there(tmp_path: Path) -> None
     add_function(tmp_path, "pci0000:15", "0000:18:00.0", numa_node=1)
     places = Places(Sysfs(str(tmp_path)))
     for number in range(100):
-        assert places.of(f"{number:04x}:18:00.0") == (PLACE if number == 0 else Place())
+        assert places.place(f"{number:04x}:18:00.0") == (PLACE if number == 0 else Place())
     assert len(places._known) == 1

@@ -29,7 +29,7 @@ from kubeletplugin.prepare.plan import ClaimPlan
 
 PATH = "/var/lib/kubelet/plugins/lode.dev/checkpoint.json"
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=12)
-amounts = st.integers(0, 2**40).map(lambda n: Quantity.of(n, "BinarySI"))
+amounts = st.integers(0, 2**40).map(lambda n: Quantity.whole(n, "BinarySI"))
 results = st.builds(
     Result,
     request=st.one_of(names, st.tuples(names, names).map("/".join)),

@@ -166,7 +166,7 @@ def test_what_waits_to_be_written_is_bounded(node: Node) -> None:
     claim = {"status": {"allocation": {"devices": {"results": [result("gpu-0")]}}}}
     entry = {"driver": "lode.dev", "pool": f"{NODE}/lode.dev", "device": "gpu-0", "data": {}}
     for number in range(MOST_NOTED + 1):
-        node.writer.note(ClaimRef("team", f"c{number}", f"uid-{number}"), claim, (entry,))
+        node.writer.remember(ClaimRef("team", f"c{number}", f"uid-{number}"), claim, (entry,))
     node.api.calls.clear()
     node.work()
     assert len(node.api.calls) == MOST_NOTED

@@ -243,7 +243,7 @@ def test_a_claim_is_unprepared_while_the_library_hangs_and_its_partitions_go_whe
     prepare(node.first, node.ref)
     hang, backend = {"fault.nvmlDeviceGetHandleByUUID": "hang", "fault.dcmi_get_device_die_v2": "hang"}, node.hardware
     impatient = GuardedHardware(
-        lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05, change_seconds=0.05
+        lambda: CombinedHardware.only(backend), SystemClock(), answer_seconds=0.05, change_seconds=0.05
     )
     plugin = node.plugin(files=SystemFiles(), hardware=impatient)
     node.vendor.fake.change(hang)

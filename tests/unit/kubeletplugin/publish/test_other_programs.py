@@ -131,7 +131,7 @@ class Node:
         capacity: Object = {"status": {"capacity": {GPU: str(self.count)}}}
         texts = (CARDS[index].uuid for index in self.published if self.is_published)
         slices = [OtherDevice(DRA, frozenset([text])) for text in texts]
-        return set((programs or self.programs).of(SERVED if self.bridged else KNOWN, capacity, slices))
+        return set((programs or self.programs).find(SERVED if self.bridged else KNOWN, capacity, slices))
 
     def closed_after(self, seconds: float) -> set[str]:
         """The cards that are closed at every look until then."""
@@ -252,7 +252,7 @@ def test_a_node_without_others_is_closed_until_its_kubelet_has_answered_once() -
     node.hang()
     assert node.closed() == set(), "an answer stays known"
     node.restart_lode()
-    by = {each for programs in node.programs.of(KNOWN, {}, ()).values() for each in programs}
+    by = {each for programs in node.programs.find(KNOWN, {}, ()).values() for each in programs}
     assert {each.kind for each in by} == {HandedOutBy.UNKNOWN}
 
 
@@ -326,6 +326,6 @@ def test_no_card_of_another_program_is_open_at_any_look_and_in_the_end_nothing_e
 def test_a_kubelet_whose_socket_comes_later_has_not_been_heard_before_it_answers() -> None:
     answers: list[KubeletAnswer] = [SilentKubelet(has_socket=False), SilentKubelet(), KubeletDevices(run="1")]
     programs = OtherPrograms(VirtualClock(), lambda: answers.pop(0))
-    assert programs.of(KNOWN, {}, ()) == {}, "no kubelet was ever found"
-    assert programs.of(KNOWN, {}, ()).keys() == ALL
-    assert programs.of(KNOWN, {}, ()) == {}
+    assert programs.find(KNOWN, {}, ()) == {}, "no kubelet was ever found"
+    assert programs.find(KNOWN, {}, ()).keys() == ALL
+    assert programs.find(KNOWN, {}, ()) == {}

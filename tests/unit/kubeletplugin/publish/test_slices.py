@@ -34,14 +34,14 @@ def device(index: int, *, counted: bool = False, tainted: bool = False, memory: 
     return Device(
         name=f"gpu-{index}",
         attributes={"lode.dev/index": index},
-        capacity={"memory": Capacity(Quantity.of(memory * 1024**3, "BinarySI"))},
-        consumes=(CounterConsumption("set-0", {"card": Quantity.of(1)}),) if counted else (),
+        capacity={"memory": Capacity(Quantity.whole(memory * 1024**3, "BinarySI"))},
+        consumes=(CounterConsumption("set-0", {"card": Quantity.whole(1)}),) if counted else (),
         taints=(Taint("lode.dev/unhealthy"),) if tainted else (),
     )
 
 
 def wanted(devices: Sequence[Device], sets: int = 0, uid: str = "node-uid") -> DesiredPool:
-    counter_sets = [CounterSet(f"set-{i}", {"card": Quantity.of(1)}) for i in range(sets)]
+    counter_sets = [CounterSet(f"set-{i}", {"card": Quantity.whole(1)}) for i in range(sets)]
     return DesiredPool("node-a", uid, build_slices(devices, counter_sets, "node-a", NAMES))
 
 
@@ -310,7 +310,7 @@ def small_pool(memories: list[int], counters: int) -> DesiredPool:
                 replace(
                     blank,
                     name=f"{HEAD}counters-{i:03d}",
-                    counter_sets=(CounterSet(f"set-{i}", {"card": Quantity.of(1)}),),
+                    counter_sets=(CounterSet(f"set-{i}", {"card": Quantity.whole(1)}),),
                 )
                 for i in range(counter_slices)
             ),

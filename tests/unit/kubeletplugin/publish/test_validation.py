@@ -20,13 +20,13 @@ from driver.quantity import Quantity
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
 
-ONE = Quantity.of(1)
+ONE = Quantity.whole(1)
 SET = CounterSet("gpu-0", {"card": ONE})
 GOOD = Device("gpu-0", {"lode.dev/index": 0}, {"memory": Capacity(ONE)})
 
 
 def shared(**policy: Quantity) -> Device:
-    capacity = {"slots": Capacity(Quantity.of(4), RequestPolicy(**policy))}  # type: ignore[arg-type]
+    capacity = {"slots": Capacity(Quantity.whole(4), RequestPolicy(**policy))}  # type: ignore[arg-type]
     return replace(GOOD, capacity=capacity, allow_multiple=True)
 
 
@@ -57,9 +57,9 @@ def test_a_valid_device_has_no_faults() -> None:
         (replace(GOOD, consumes=(CounterConsumption("gpu-1", {"card": ONE}),)), "device gpu-0"),
         (replace(GOOD, consumes=(CounterConsumption("gpu-0", {"cards": ONE}),)), "device gpu-0"),
         (replace(shared(default=ONE, minimum=ONE), allow_multiple=False), "device gpu-0.slots"),
-        (shared(default=Quantity.of(5), minimum=ONE), "device gpu-0.slots"),
+        (shared(default=Quantity.whole(5), minimum=ONE), "device gpu-0.slots"),
         (shared(minimum=ONE), "device gpu-0.slots"),
-        (shared(default=ONE, minimum=ONE, step=Quantity.of(4)), "device gpu-0.slots"),
+        (shared(default=ONE, minimum=ONE, step=Quantity.whole(4)), "device gpu-0.slots"),
     ],
 )
 def test_each_breach_is_found_and_its_field_named(device: Device, field: str) -> None:

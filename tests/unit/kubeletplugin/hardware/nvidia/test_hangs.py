@@ -31,10 +31,10 @@ def test_a_card_that_hangs_is_given_up_and_the_others_serve_claims(
 ) -> None:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
     bench = NvidiaBench(tmp_path, H100, 2)
-    hardware = GuardedHardware(lambda: CombinedHardware.of(bench.start()), SystemClock(), answer_seconds=60)
+    hardware = GuardedHardware(lambda: CombinedHardware.only(bench.start()), SystemClock(), answer_seconds=60)
     first, second = hardware.cards()
     bench.nvml.change({"gpu.0.fault": "hang"})
-    impatient = GuardedHardware(lambda: CombinedHardware.of(hardware), SystemClock(), answer_seconds=0.05)
+    impatient = GuardedHardware(lambda: CombinedHardware.only(hardware), SystemClock(), answer_seconds=0.05)
     try:
         with pytest.raises(TransientFault, match="did not answer"):
             impatient.observe(first)

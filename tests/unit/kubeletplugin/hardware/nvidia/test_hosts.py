@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from cli.doctor.node_checks import check_node
-from cli.doctor.node_look import look
+from cli.doctor.node_look import observe_node
 from driver.errors import LodeError, TransientFault
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwareRefusal
@@ -55,7 +55,9 @@ def found(host: Path, check: str, given: Settings) -> str:
         (card / "vendor").write_text("0x10de")
         (card / "class").write_text("0x030200")
     return next(
-        one.status for one in check_node(look(given, str(host))) if (one.check, one.subject) == (check, "NVIDIA")
+        one.status
+        for one in check_node(observe_node(given, str(host)))
+        if (one.check, one.subject) == (check, "NVIDIA")
     )
 
 
