@@ -11,32 +11,24 @@ exact_packing   exact search for places in one domain
 free_units      most further units of each shape on places, during a search
 search_context  inputs of a search in one domain
 wholes          sub-groups that become whole, one choice after another
-| tiers         levels that have to hold: all of them, then without preferred ones
+| levels        levels that have to hold, and groups of members that each holds for
 budget          limits of a search: steps, and members to leave out
 | mixed_bounds  most members of all shapes together in a domain
 | bounds        most units of each shape in a domain
-| grouping      groups of members that have to be in one domain of a level
 | staging       units on nodes on trial
 memory          results about places from earlier decisions, to save time
 | fitting       orders rooms so that few are needed and large ones stay whole
 | verdicts      a verdict on each domain that does not take the gang
 topology        domains, and the devices of nodes in each of them
 | units         members that must share a node, and units of one shape
-agreement       terms of a gang, merged from its members
-| membership    the gang of a pod: the first source that is found counts
-| podgroups     PodGroup objects of three APIs as values
-config          gang fields of the claims of a pod (``PlacementConfig``)
-| groups        Jobs, StatefulSets and groups, which determine the size of a gang
-| hints         hints of a pod: labels, annotations, owner, scheduling group
-annotations     topology levels from annotations of a pod
-| jobsets       number and order of the pods of a JobSet, and those still to come
+| membership    the gang of a pod: what the pod says about it, and the first source that is found counts
+groups          PodGroups of three APIs, Jobs and StatefulSets, which determine the size of a gang
+jobsets         number and order of the pods of a JobSet, and those still to come
+| terms         terms on which a gang starts: of a pod's claims, of each member, and of the gang
 | render        a refusal as one line of bounded length
-| terms         terms on which a gang starts: of the gang, and of each member
 gang            a gang and the decision about it, as values
 """
 
-from controller.gangs.agreement import agreed
-from controller.gangs.config import NO_CONFIG, ConfiguredGang, config_of_claim, config_of_pod
 from controller.gangs.decision import choose
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_lost, score
 from controller.gangs.domain_search import STEPS, SearchOptions
@@ -53,8 +45,17 @@ from controller.gangs.gang import (
     SubGroups,
     TaskMinimums,
 )
-from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
-from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
+from controller.gangs.groups import (
+    VERSIONS,
+    Group,
+    GroupObjects,
+    Tiers,
+    Workload,
+    group_from,
+    job_from,
+    stateful_set_from,
+    tiers_from,
+)
 from controller.gangs.jobsets import (
     Coming,
     JobSet,
@@ -65,11 +66,32 @@ from controller.gangs.jobsets import (
     job_set_from,
     pod_template_from,
 )
-from controller.gangs.membership import MembershipInput, dependencies_of, group_id, membership_of
+from controller.gangs.membership import (
+    GangHints,
+    GroupName,
+    MembershipInput,
+    Owner,
+    dependencies_of,
+    group_id,
+    hints_of,
+    membership_of,
+    rank_of_pod,
+)
 from controller.gangs.memory import Memory
-from controller.gangs.podgroups import Tiers, group_from, tiers_from
 from controller.gangs.render import render
-from controller.gangs.terms import GangTerms, Membership, MemberTerms, Source, SubGroupPolicy, sub_group_of
+from controller.gangs.terms import (
+    NO_CONFIG,
+    ConfiguredGang,
+    GangTerms,
+    Membership,
+    MemberTerms,
+    Source,
+    SubGroupPolicy,
+    agreed,
+    config_of_claim,
+    config_of_pod,
+    sub_group_of,
+)
 from controller.gangs.unfinished import Unfinished
 from controller.gangs.units import natural_sort_key
 

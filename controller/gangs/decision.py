@@ -12,11 +12,10 @@ from controller.gangs.domain_score import DomainScore, Figures, least_children
 from controller.gangs.domain_search import DEFAULT_OPTIONS, DomainCandidate, OpenMembers, Searches, SearchOptions
 from controller.gangs.fitting import fewest
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
-from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
+from controller.gangs.levels import GroupLevel, Reach, Tier, is_awaited, levels_of_all, tiers_of
 from controller.gangs.memory import Memory
 from controller.gangs.mixed_bounds import Competition
 from controller.gangs.search_context import SearchContext
-from controller.gangs.tiers import Tier, is_awaited, tiers_of
 from controller.gangs.topology import DomainNodes, Path, by_path, common
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
 from controller.gangs.verdicts import NOT_TOGETHER, Verdicts

@@ -10,11 +10,10 @@ from controller.gangs.budget import OutOfSteps, StepBudget
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
 from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang, Standing
-from controller.gangs.grouping import GroupNumber, Reach, levels_of_all
+from controller.gangs.levels import GroupNumber, Reach, Tier, levels_of_all
 from controller.gangs.memory import Memory
 from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
-from controller.gangs.tiers import Tier
 from controller.gangs.topology import Path
 from controller.gangs.unfinished import Unfinished, UnfinishedSearch
 from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of

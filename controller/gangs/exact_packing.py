@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from controller.gangs.budget import OutOfSteps, Owed, Slack, StepBudget
 from controller.gangs.fitting import best_fit
 from controller.gangs.free_units import FreeUnits
-from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber
+from controller.gangs.levels import Anchors, GroupLevel, GroupNumber
 from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
 from controller.gangs.topology import DomainNode, Path, by_path

@@ -1,15 +1,21 @@
-"""Objects that determine the size of a gang, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure."""
+"""Objects that determine the size of a gang, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure.
+
+Fields of PodGroups that are not supported are refused by name: a gang that starts in another way than its author asks
+is worse than one that waits.
+"""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from controller.gangs.gang import Level, TaskMinimums
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
 from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
+from driver.label_selectors import label_selector_from
 from driver.wire import Json
-from driver.wire.fields import integer, text
+from driver.wire.fields import integer, text, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +103,9 @@ class GroupObjects:
 
     def put_group(self, version: str, group: Group) -> bool:
         """Add or replace a group that was read in ``version`` (group/version). Returns whether anything changes."""
-        known = self._groups.get((version, group.key))
+        before = self._groups.get((version, group.key))
         self._groups[version, group.key] = group
-        return known != group
+        return before != group
 
     def remove_group(self, version: str, key: str) -> bool:
         """Remove a group. Returns whether it was known."""
@@ -107,18 +113,18 @@ class GroupObjects:
 
     def group(self, versions: Iterable[str], key: str) -> Group | None:
         """The group in the first of the versions in which it is known."""
-        return next((group for one in versions if (group := self._groups.get((one, key)))), None)
+        return next((group for version in versions if (group := self._groups.get((version, key)))), None)
 
     def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
         """Add or replace a workload. Returns uids of the owners whose pods are affected."""
         changed = self.remove_workload(kind, key) if self._workloads.get(workload.uid) != workload else ()
         self._uids[kind, key] = workload.uid
-        known = self._workloads.get(workload.uid)
+        before = self._workloads.get(workload.uid)
         self._workloads[workload.uid] = workload
         if workload.set_uid:
             self._sets.setdefault(workload.set_uid, {})[workload.uid] = None
             self._jobs_of_set.pop(workload.set_uid, None)
-        return () if known == workload else {*changed, workload.uid, workload.set_uid} - {""}
+        return () if before == workload else {*changed, workload.uid, workload.set_uid} - {""}
 
     def remove_workload(self, kind: str, key: str) -> Collection[str]:
         """Remove a workload. Returns uids of the owners whose pods are affected."""
@@ -139,27 +145,28 @@ class GroupObjects:
     def succeeded(self, run: str) -> int:
         """Number of pods of a Job, or of the Jobs of a JobSet, that have succeeded according to their status."""
         jobs = [job] if (job := self._workloads.get(run)) else self._jobs_of(run)
-        return sum(one.succeeded for one in jobs)
+        return sum(job.succeeded for job in jobs)
 
     def succeeded_of_parts(self, set_uid: str) -> Mapping[str, int]:
         """The same for each part of a JobSet."""
-        found = Counter[str]()
+        succeeded = Counter[str]()
         for job in self._jobs_of(set_uid):
-            found[job.part] += job.succeeded
-        return found
+            succeeded[job.part] += job.succeeded
+        return succeeded
 
     def jobs_of(self, set_uid: str) -> JobsOfSet:
         """The Jobs of a JobSet that exist."""
-        found = self._jobs_of_set.get(set_uid)
-        if found is None:
+        cached = self._jobs_of_set.get(set_uid)
+        if cached is None:
             jobs = self._jobs_of(set_uid)
             first_rank, members, ranks = dict[str, int](), 0, 0
             for job in sorted((job for job in jobs if job.joins), key=lambda job: (job.index, job.uid)):
                 first_rank[job.uid] = ranks
                 members += job.size
+                # An indexed Job with more completions than pods gives later pods the ranks that follow.
                 ranks += max(job.size, job.completions)
-            found = self._jobs_of_set[set_uid] = JobsOfSet(len(jobs), members, first_rank)
-        return found
+            cached = self._jobs_of_set[set_uid] = JobsOfSet(len(jobs), members, first_rank)
+        return cached
 
     def _jobs_of(self, set_uid: str) -> list[Workload]:
         return [self._workloads[uid] for uid in self._sets.get(set_uid, ())]
@@ -173,16 +180,16 @@ VERSIONS: Mapping[Source, tuple[str, ...]] = {
 """API versions of each source's groups, the best first."""
 
 
-def job_index_of(labels: Json) -> int:
+def _job_index(labels: Json) -> int:
     """The index of a Job in its JobSet, from the labels of the Job or of its pods."""
-    said = text(labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index"))
-    return int(said) if said.isdecimal() and len(said) < 10 else 0
+    index = text(labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index"))
+    return int(index) if index.isdecimal() and len(index) < 10 else 0
 
 
 def job_from(obj: Json, label: str) -> tuple[str, Workload]:
     """Key and value of a Job object. ``label`` is the key of the driver's label for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
-    template, own = spec["template"], metadata.get("labels") or {}
+    template, labels = spec["template"], metadata.get("labels") or {}
     completions = integer(spec.get("completions"))
     return (
         f"{metadata['namespace']}/{metadata['name']}",
@@ -190,9 +197,9 @@ def job_from(obj: Json, label: str) -> tuple[str, Workload]:
             uid=text(metadata["uid"]),
             size=size_of(spec),
             completions=completions if spec.get("completionMode") == "Indexed" else 0,
-            set_uid=text(own.get("jobset.sigs.k8s.io/jobset-uid")),
-            part=text(own.get(PART)),
-            index=job_index_of(own),
+            set_uid=text(labels.get("jobset.sigs.k8s.io/jobset-uid")),
+            part=text(labels.get(PART)),
+            index=_job_index(labels),
             succeeded=integer((obj.get("status") or {}).get("succeeded")),
             joins=can_join(template, label),
         ),
@@ -205,3 +212,128 @@ def stateful_set_from(obj: Json) -> tuple[str, Workload]:
     ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
     key, replicas = f"{metadata['namespace']}/{metadata['name']}", spec.get("replicas")
     return key, Workload(text(metadata["uid"]), 1 if replicas is None else integer(replicas), ordered=ordered)
+
+
+Tiers = Mapping[str, Level]
+"""Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
+
+
+class TierName(Protocol):
+    """The level of a tier: one of the two fields is not ""."""
+
+    @property
+    def attribute(self) -> str:
+        """Qualified name of a device attribute."""
+        ...
+
+    @property
+    def node_label(self) -> str:
+        """Key of a node label."""
+        ...
+
+
+def tiers_from(setting: Mapping[int | str, TierName]) -> Tiers:
+    """The tiers of the setting ``controller.volcanoTiers``."""
+    return {
+        str(name): Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
+        for name, tier in setting.items()
+    }
+
+
+def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
+    """The value of a PodGroup object of the source's API."""
+    read: Mapping[Source, Callable[[Json, Json, Tiers], Group]] = {
+        Source.POD_GROUP: _kubernetes,
+        Source.VOLCANO: _volcano,
+        Source.COSCHEDULING: _coscheduling,
+    }
+    return read[source](obj["metadata"], obj.get("spec") or {}, tiers)
+
+
+def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    named = tuple(Fault(f"PodGroup {key}: {fault.field}", fault.message) for fault in faults)
+    return Group(key, text(metadata["uid"]), minimum or None, tuple(levels) or None, faults=named)
+
+
+def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
+    gang = (spec.get("schedulingPolicy") or {}).get("gang")
+    keys = [text(level["key"]) for level in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
+    faults = []
+    if parent := text(spec.get("parentCompositePodGroupName")):
+        message = f"{parent}: groups of groups are not supported; let all pods name one PodGroup"
+        faults.append(Fault("spec.parentCompositePodGroupName", message))
+    minimum = integer(gang["minCount"]) if gang else None
+    group = _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
+    entries = spec.get("resourceClaims") or ()
+    claims = [
+        (entry["name"], entry.get("resourceClaimTemplateName") or entry.get("resourceClaimName")) for entry in entries
+    ]
+    return replace(group, claims=frozenset((text(name), text(source)) for name, source in claims if source))
+
+
+def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
+    return _group(metadata, integer(spec.get("minMember")))
+
+
+def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
+    levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers)
+    policies: Sequence[Json] = spec.get("subGroupPolicy") or ()
+    # Volcano groups no pod by a policy without label keys.
+    sub_groups = tuple([_sub_groups(policy) for policy in policies if policy.get("matchLabelKeys")])
+    inner, inner_faults = _tier_of_sub_groups(policies, tiers)
+    levels, faults = [*levels, *inner], [*faults, *inner_faults, *_without_keys(policies)]
+    minimum = max(integer(spec.get("minMember")), sum(policy.members for policy in sub_groups))
+    group = replace(_group(metadata, minimum, levels, faults), sub_groups=sub_groups)
+    minimums = {task: integer(least) for task, least in (spec.get("minTaskMember") or {}).items()}
+    tasks = tuple(sorted((task, least) for task, least in minimums.items() if least > 0))
+    # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
+    return replace(group, task_minimums=tasks) if sum(least for _, least in tasks) <= (group.minimum or 0) else group
+
+
+def _sub_groups(policy: Json) -> SubGroupPolicy:
+    return SubGroupPolicy(
+        keys=texts(policy["matchLabelKeys"]),
+        size=integer(policy.get("subGroupSize")) or 1,
+        minimum=integer(policy.get("minSubGroups")),
+        selector=label_selector_from(policy.get("labelSelector")),
+    )
+
+
+def _without_keys(policies: Sequence[Json]) -> list[Fault]:
+    """Faults for policies that have effects but no label keys, so that they group no pods."""
+    message = "missing, so the policy groups no pods; set it to the label that says a pod's sub-group"
+    return [
+        Fault(f"spec.subGroupPolicy[{number}].matchLabelKeys", message)
+        for number, policy in enumerate(policies)
+        if not policy.get("matchLabelKeys") and (policy.get("minSubGroups") or policy.get("networkTopology"))
+    ]
+
+
+def _tier_of_sub_groups(policies: Sequence[Json], tiers: Tiers) -> tuple[list[Level], list[Fault]]:
+    """The level that keeps each sub-group in one domain, with faults."""
+    topologies = [policy.get("networkTopology") or {} for policy in policies]
+    if any(topology != topologies[0] for topology in topologies):
+        message = "policies with different networkTopology are not supported; let all say the same, or use PodGroups"
+        return [], [Fault("spec.subGroupPolicy", message)]
+    levels, faults = _tier(topologies[0] if topologies else None, "spec.subGroupPolicy[0].networkTopology", tiers)
+    return [replace(level, per_sub_group=True) for level in levels], faults
+
+
+def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level], list[Fault]]:
+    """The level of the highest tier that members may cross, with faults."""
+    if not topology:
+        return [], []
+    name, number = text(topology.get("highestTierName")), topology.get("highestTierAllowed")
+    if not name and number is None:
+        return [], []
+    tier = name or str(integer(number))
+    level = tiers.get(tier)
+    if level is None:
+        message = (
+            f"tier {tier} stands for no attribute or node label; have an operator add it to the setting "
+            "controller.volcanoTiers, or ask for topology in the PlacementConfig of a claim"
+        )
+        return [], [Fault(f"{field}.{'highestTierName' if name else 'highestTierAllowed'}", message)]
+    required = topology.get("mode", "hard") == "hard"
+    return [Level(level.key, level.kind, required=required)], []

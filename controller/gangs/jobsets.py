@@ -105,8 +105,8 @@ class JobSet:
 
     def first_rank(self, part: str, job: int) -> int:
         """The rank of the first pod of a Job of the part; 0 if there is no such part."""
-        found = self.parts.get(part)
-        return found.first_rank + job * found.goal if found is not None else 0
+        known = self.parts.get(part)
+        return known.first_rank + job * known.goal if known is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Coming:
     @property
     def count(self) -> int:
         """Number of members that are made later."""
-        return sum(one.count for one in self.later)
+        return sum(part.count for part in self.later)
 
 
 def coming(job_set: JobSet, there: Mapping[str, int], ended: Mapping[str, int]) -> Coming:
@@ -151,13 +151,17 @@ def coming(job_set: JobSet, there: Mapping[str, int], ended: Mapping[str, int]) 
     missing, later = 0, list[LaterPart]()
     waiting, blocked = set[str](), set[str]()
     """The parts that wait for members to be ready, and those that wait for members to end."""
-    of = job_set.parts
-    for part in of.values():
+    parts = job_set.parts
+    # A part depends on earlier ones only (``job_set_from``), so one pass knows everything about those it waits for.
+    for part in parts.values():
         before = (*part.after_ready, *part.after_end)
         unfinished = [
-            name for name in part.after_end if of[name].joins and ended.get(name, 0) < of[name].jobs * of[name].goal
+            name
+            for name in part.after_end
+            if parts[name].joins and ended.get(name, 0) < parts[name].jobs * parts[name].goal
         ]
-        if any(of[name].joins or name in waiting for name in before):
+        # A part whose pods are in no gang runs without us: who waits for it alone has to exist before the gang starts.
+        if any(parts[name].joins or name in waiting for name in before):
             waiting.add(part.name)
         if unfinished or any(name in blocked for name in before):
             blocked.add(part.name)
@@ -179,7 +183,7 @@ class JobSets:
         self._in_order: dict[str, dict[str, None]] = {}
         """Uids of JobSets with an order, by namespace."""
 
-    def put(self, job_set: JobSet) -> Collection[str]:
+    def add(self, job_set: JobSet) -> Collection[str]:
         """Add or replace a JobSet. Returns uids of the owners whose pods are affected."""
         if self._sets.get(job_set.uid) == job_set:
             return ()
@@ -201,9 +205,10 @@ class JobSets:
                 del self._in_order[job_set.namespace]
         return (job_set.uid,)
 
-    def of(self, namespace: str, uid: str) -> JobSet | None:
+    def find(self, namespace: str, uid: str) -> JobSet | None:
         """The JobSet with the uid in the namespace; None if it is not known."""
         job_set = self._sets.get(uid)
+        # The uid is from a label, which anybody may write: a pod does not join the gang of another namespace.
         return job_set if job_set is not None and job_set.namespace == namespace else None
 
     def in_order(self, namespace: str) -> Collection[str]:
@@ -225,10 +230,10 @@ def job_set_from(obj: Json, label: str) -> JobSet:
         part = replace(_part(raw, label), first_rank=ranks)
         ranks += part.jobs * part.goal if part.joins else 0
         # A part can depend only on those that stand before it.
-        needed = [one for one in raw.get("dependsOn") or () if text(one["name"]) in parts]
-        ready = [one["name"] for one in needed if one.get("status") != "Complete"]
+        needed = [other for other in raw.get("dependsOn") or () if text(other["name"]) in parts]
+        ready = [other["name"] for other in needed if other.get("status") != "Complete"]
         ready += [last] if one_by_one and last else []
-        ended = tuple(one["name"] for one in needed if one.get("status") == "Complete")
+        ended = tuple(other["name"] for other in needed if other.get("status") == "Complete")
         parts[name], last = replace(part, after_ready=tuple(ready), after_end=ended), name
     namespace, in_order = metadata["namespace"], any(part.after_ready or part.after_end for part in parts.values())
     if in_order and len(parts) > MOST_IN_ORDER:

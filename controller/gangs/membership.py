@@ -1,20 +1,255 @@
-"""Finds the gang of a pod, and the pod's terms for it: the first source that is found counts. Pure."""
+"""Finds the gang of a pod: what the pod says about it (hints), and the first source that names one counts. Pure.
 
+Hints are read when the pod is decoded; which source counts also depends on its claims and on groups and owners, which
+come and go, so that is asked again when one of them changes (``dependencies_of``).
+
+The names of labels and annotations are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Kubeflow and
+Kubernetes itself. None of these has to be installed.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from controller.gangs.config import ConfiguredGang
+from controller.gangs.gang import Level
 from controller.gangs.groups import VERSIONS, GroupObjects
-from controller.gangs.hints import GangHints, GroupName, Owner
-from controller.gangs.terms import Membership, MemberTerms, Source
+from controller.gangs.jobsets import INDEX, PART
+from controller.gangs.terms import ConfiguredGang, Membership, MemberTerms, Source
 from driver.errors import Fault
+from driver.wire import Json
+from driver.wire.fields import integer, text
 
-_ORDERED = "StatefulSet {} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
+_VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""Annotations with the name of a Volcano PodGroup."""
+_COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+_KUEUE: Final = "kueue.x-k8s.io/"
+_KUEUE_GROUP: Final = f"{_KUEUE}pod-group-name"
+"""A label, or an annotation in newer versions of Kueue."""
+_KUEUE_COUNT: Final = f"{_KUEUE}pod-group-total-count"
+_TASK: Final = "volcano.sh/task-spec"
+"""Label or annotation with the task of a pod of a Volcano Job."""
+_JOBSET: Final = "jobset.sigs.k8s.io/"
+_LWS: Final = "leaderworkerset.sigs.k8s.io/"
+_RANKS: Final = (
+    "batch.kubernetes.io/job-completion-index",
+    f"{_LWS}worker-index",
+    "apps.kubernetes.io/pod-index",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+)
+"""Labels or annotations with the rank of a member, in the order in which they count."""
+_LAYERS: Final = f"{_KUEUE}podset-slice-required-topology-constraints"
+_SLICE_SIZE: Final = f"{_KUEUE}podset-slice-size"
+_EXCLUSIVE: Final = (
+    "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
+)
+_LONGEST: Final = 100
+"""Characters of a value that a fault quotes."""
+_NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
-_SET_MINIMUM = "set it in the PlacementConfig of a member's claim, to the number of pods that have to start together"
-_ONE_AFTER_ANOTHER = (
+_ORDERED: Final = (
+    "StatefulSet {} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
+)
+_SET_MINIMUM: Final = (
+    "set it in the PlacementConfig of a member's claim, to the number of pods that have to start together"
+)
+_ONE_AFTER_ANOTHER: Final = (
     "if they are made one after another (startupPolicy, dependsOn), their number has to be read from the JobSet: have "
     "an operator let this program list and watch jobsets.jobset.x-k8s.io"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupName:
+    """A group that the pod names.
+
+    Attributes:
+        size: number of members according to the pod; None if the group object has it.
+    """
+
+    source: Source
+    name: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that makes all pods of a gang.
+
+    Attributes:
+        name: name of the gang.
+        job: uid of the Job that owns the pod, or "".
+        index: index of that Job in its part of a JobSet.
+        jobs: number of Jobs of the JobSet; 0 if the pod is not of a JobSet.
+        size: number of pods that it makes, if the pod has it.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    job: str = ""
+    index: int = 0
+    jobs: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangHints:
+    """Hints of a pod about its gang. Pods of one owner mostly have equal hints, so they can share the value.
+
+    Attributes:
+        groups: groups that the pod names; the first that is a gang counts.
+        run: equal for pods that replace each other; "" if nothing replaces the pod.
+        label: value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None without
+            the label.
+        task: the part of the gang, such as the replicated job of a JobSet; "" for none.
+        levels: topology levels from its annotations; None if there are none.
+        faults: annotations that are not supported in a gang.
+    """
+
+    groups: tuple[GroupName, ...] = ()
+    owner: Owner | None = None
+    run: str = ""
+    label: str | None = None
+    task: str = ""
+    levels: tuple[Level, ...] | None = None
+    leader: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+def hints_of(pod: Json, label: str) -> GangHints | None:
+    """The hints of a pod; None if it can be in no gang: it names none, and has no claims that could.
+
+    Args:
+        label: key of the driver's own label, ``driver.names.Names.gang``.
+    """
+    metadata, spec = pod["metadata"], pod["spec"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    groups = tuple(_groups(metadata, spec))
+    if not groups and label not in labels and not spec.get("resourceClaims"):
+        return None
+    controller = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), None)
+    levels, faults = _kueue_levels(pod)
+    return GangHints(
+        groups=groups,
+        owner=_owner(labels, annotations, controller),
+        run=text(labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else "")),
+        label=text(labels[label]) if label in labels else None,
+        task=text(labels.get(_TASK) or annotations.get(_TASK) or labels.get(PART)),
+        levels=levels,
+        leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
+        faults=(*faults, *_exclusive_faults(annotations)),
+    )
+
+
+def rank_of_pod(pod: Json) -> int | None:
+    """The rank from a label or annotation of the pod; None if there is none."""
+    metadata = pod["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    ranks = (_number(labels.get(name) or annotations.get(name)) for name in _RANKS)
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+def _number(label: str | None) -> int | None:
+    """The number in the text of a label; None if it is none."""
+    digits = text(label)
+    # Longer ones are no ranks, and int() raises an error for thousands of digits.
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else None
+
+
+def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if name := text((spec.get("schedulingGroup") or {}).get("podGroupName")):
+        yield GroupName(Source.POD_GROUP, name)
+    if name := text(next((annotations[key] for key in _VOLCANO_GROUPS if annotations.get(key)), "")):
+        yield GroupName(Source.VOLCANO, name)
+    if name := text(labels.get(_COSCHEDULING_GROUP)):
+        yield GroupName(Source.COSCHEDULING, name)
+    if name := text(labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP)):
+        yield GroupName(Source.KUEUE, name, _number(annotations.get(_KUEUE_COUNT)))
+
+
+def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | None:
+    if uid := text(labels.get(f"{_JOBSET}jobset-uid")):
+        return Owner(
+            "JobSet",
+            text(labels.get(f"{_JOBSET}jobset-name")) or uid,
+            uid,
+            job=text(controller["uid"]) if controller and controller["kind"] == "Job" else "",
+            index=_number(labels.get(INDEX)) or 0,
+            jobs=_number(labels.get(f"{_JOBSET}global-replicas")) or 0,
+        )
+    if uid := text(labels.get(f"{_LWS}group-key")):
+        name = f"{labels.get(f'{_LWS}name', '')}-{labels.get(f'{_LWS}group-index', '')}"
+        return Owner("LeaderWorkerSet", name, uid, size=_number(annotations.get(f"{_LWS}size")))
+    if controller is None:
+        return None
+    kind, name, uid = text(controller["kind"]), text(controller["name"]), text(controller["uid"])
+    return Owner(kind, name, uid, job=uid if kind == "Job" else "")
+
+
+def _kueue_levels(pod: Json) -> tuple[tuple[Level, ...] | None, tuple[Fault, ...]]:
+    """The levels that Kueue's annotations ask for, outermost first, and the faults of the annotations.
+
+    The levels are None if Kueue itself chooses the domain, which its gate and its annotation with the name of the
+    workload tell. Kueue then writes its choice into the pod's node selector, and that is obeyed like any other.
+    """
+    metadata, spec = pod["metadata"], pod["spec"]
+    annotations = metadata.get("annotations") or {}
+    gated = any(gate["name"] == f"{_KUEUE}topology" for gate in spec.get("schedulingGates") or ())
+    if gated or f"{_KUEUE}workload" in annotations:
+        return None, ()
+    levels = []
+    if key := text(annotations.get(f"{_KUEUE}podset-required-topology")):
+        levels.append(Level(key, "nodeLabel"))
+    elif key := text(annotations.get(f"{_KUEUE}podset-preferred-topology")):
+        levels.append(Level(key, "nodeLabel", required=False))
+    slices, faults = _slices(annotations)
+    selected = spec.get("nodeSelector") or {}
+    # All nodes that the selector allows are in one domain of such a level, so it holds anyway.
+    levels = [level for level in (*levels, *slices) if level.key not in selected]
+    return tuple(levels) or None, faults
+
+
+def _slices(annotations: Json) -> tuple[tuple[Level, ...], tuple[Fault, ...]]:
+    """The levels that keep groups of members together, which Kueue calls slices."""
+    layers, key = annotations.get(_LAYERS), annotations.get(f"{_KUEUE}podset-slice-required-topology")
+    if layers is None and key is None:
+        return (), ()
+    name, written = (_LAYERS, layers) if layers is not None else (_SLICE_SIZE, annotations.get(_SLICE_SIZE))
+    try:
+        single: Sequence[Json] = [{"topology": key, "size": written}]
+        asked = [(layer["topology"], layer["size"]) for layer in (json.loads(layers) if layers is not None else single)]
+        return tuple(Level(text(key), "nodeLabel", group_size=_size(size)) for key, size in asked), ()
+    except (KeyError, RecursionError, TypeError, ValueError):
+        remedy = "correct it, or ask for topology in the PlacementConfig of a claim"
+        message = f"{str(written)[:_LONGEST]}: not what Kueue reads; {remedy}"
+        return (), (Fault(f"metadata.annotations[{name}]", message),)
+
+
+def _size(written: int | str) -> int:
+    if (size := int(written) if isinstance(written, str) else integer(written)) < 1:
+        raise ValueError(written)
+    return size
+
+
+def _exclusive_faults(annotations: Json) -> Iterable[Fault]:
+    """Faults for annotations that reserve a domain for one group.
+
+    Their controllers make the other pods only when the first one is on a node, so the gang would never be complete.
+    JobSet's strategy with node selectors does not wait for a pod.
+    """
+    if _NODE_SELECTOR_STRATEGY in annotations:
+        return
+    for name in _EXCLUSIVE:
+        if key := text(annotations.get(name)):
+            remedy = "remove it, and ask for topology in the PlacementConfig of a claim"
+            message = f"{key}: a domain for one group alone is not supported in a gang; {remedy}"
+            yield Fault(f"metadata.annotations[{name}]", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +269,22 @@ class MembershipInput:
 def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | None:
     """The gang of the pod; None if it is in none."""
     hints, config = pod.hints or GangHints(), _config_of(pod)
-    found = _named(config) or _grouped(pod, hints, objects) or _owned(pod, hints, config, objects)
-    if found is None:
+    # The order of ``Source``: what a user wrote into a claim counts before what some controller wrote on the pod.
+    gang = _named(config) or _grouped(pod, hints, objects) or _owned(pod, hints, config, objects)
+    if gang is None:
         if config.levels is None:
             return None
         message = "has no meaning for a pod alone; add gang: {} to the same PlacementConfig"
-        found = "", MemberTerms(Source.CLAIM, problems=(Fault("topology", message),))
-    name, said = found
+        gang = "", MemberTerms(Source.CLAIM, problems=(Fault("topology", message),))
+    name, of_source = gang
     terms = replace(
-        said,
-        minimum=config.minimum or said.minimum,
-        levels=next((levels for levels in (config.levels, said.levels, hints.levels) if levels is not None), None),
+        of_source,
+        minimum=config.minimum or of_source.minimum,
+        levels=next((levels for levels in (config.levels, of_source.levels, hints.levels) if levels is not None), None),
         policy=config.policy,
         moves=config.moves,
-        sub_groups=config.sub_groups if config.sub_groups is not None else said.sub_groups,
-        problems=(*said.problems, *config.faults, *hints.faults),
+        sub_groups=config.sub_groups if config.sub_groups is not None else of_source.sub_groups,
+        problems=(*of_source.problems, *config.faults, *hints.faults),
     )
     return Membership(
         gang=f"{pod.namespace}/{name}" if name else "",
@@ -89,13 +325,13 @@ def _named(config: ConfiguredGang) -> tuple[str, MemberTerms] | None:
 def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> tuple[str, MemberTerms] | None:
     """The first group that the pod names and that is a gang, with its terms."""
     for named in hints.groups:
-        terms = _of_group(named, f"{pod.namespace}/{named.name}", objects)
+        terms = _terms_of_group(named, f"{pod.namespace}/{named.name}", objects)
         if terms is not None:
             return named.name, terms
     return None
 
 
-def _of_group(named: GroupName, key: str, objects: GroupObjects) -> MemberTerms | None:
+def _terms_of_group(named: GroupName, key: str, objects: GroupObjects) -> MemberTerms | None:
     versions = VERSIONS.get(named.source)
     if versions is None:
         problems = () if named.size else (_total_count_missing(key),)
@@ -133,34 +369,36 @@ def _owned(
         message = "the pod has no owner that says which pods belong together; set gang.name and gang.minAvailable"
         return "", MemberTerms(Source.OWNER, problems=(Fault("gang", message),))
     # Owners of two kinds may have one name.
-    return f"{owner.kind}/{owner.name}", _of_owner(pod.namespace, owner, objects)
+    return f"{owner.kind}/{owner.name}", _terms_of_owner(pod.namespace, owner, objects)
 
 
-def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> MemberTerms:
+def _terms_of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> MemberTerms:
     """The terms of a gang with this owner: the number of pods, or the reason why it is not known."""
-    said = MemberTerms(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
+    terms = MemberTerms(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
     if owner.size is not None:
-        return replace(said, size=owner.size)
+        return replace(terms, size=owner.size)
     if owner.kind == "JobSet":
-        if job_set := objects.job_sets.of(namespace, owner.uid):
-            return replace(said, size=job_set.members)
+        if job_set := objects.job_sets.find(namespace, owner.uid):
+            return replace(terms, size=job_set.members)
+        # The JobSet itself may not be read. Its Jobs say the size, but only when the last of them exists.
         jobs = objects.jobs_of(owner.uid)
         if owner.jobs and jobs.count >= owner.jobs:
-            return replace(said, size=jobs.members)
-        known = f"{jobs.count} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
-        return replace(said, awaited=f"{known}; {_ONE_AFTER_ANOTHER}")
+            return replace(terms, size=jobs.members)
+        exist = f"{jobs.count} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
+        return replace(terms, awaited=f"{exist}; {_ONE_AFTER_ANOTHER}")
     workload = objects.workload(owner.uid)
     if workload is None:
         message = f"{owner.kind} {owner.name} does not say how many pods it makes; {_SET_MINIMUM}"
-        return replace(said, needs_minimum=(Fault("gang.minAvailable", message),))
+        return replace(terms, needs_minimum=(Fault("gang.minAvailable", message),))
+    # Its second pod comes when the first one is ready, and that waits for the second one.
     faults = (Fault("gang", _ORDERED.format(owner.name)),) if workload.ordered and workload.size > 1 else ()
-    return replace(said, size=workload.size, needs_minimum=faults)
+    return replace(terms, size=workload.size, needs_minimum=faults)
 
 
 def _rank(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> int:
     owner, rank = hints.owner, pod.rank or 0
     if owner is None or owner.kind != "JobSet":
         return rank
-    if job_set := objects.job_sets.of(pod.namespace, owner.uid):
+    if job_set := objects.job_sets.find(pod.namespace, owner.uid):
         return job_set.first_rank(hints.task, owner.index) + rank
     return objects.jobs_of(owner.uid).first_rank.get(owner.job, 0) + rank

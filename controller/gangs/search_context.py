@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from controller.allocation import NodeDeviceCounts
 from controller.gangs.bounds import Counts
-from controller.gangs.grouping import GroupNumber, Reach
-from controller.gangs.tiers import Tier
+from controller.gangs.levels import GroupNumber, Reach, Tier
 from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers
 

@@ -1,13 +1,21 @@
-"""Terms on which a gang starts: those of the gang, and those of each member. Pure."""
+"""Terms on which a gang starts: of a pod's claims, of each member, and of the gang, merged from those. Pure.
 
-from collections.abc import Mapping, Sequence
+A pod's claims are merged first (``config_of_pod``), then all members (``agreed``). A term that is None was not said.
+Two values for one term are a contradiction, which is told and decides nothing: which pod came first must not matter.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Final
 
 from controller.gangs.gang import Level, SubGroup, TaskMinimums
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector
-from driver.parameters import PlacementPolicy
+from driver.parameters import Configured, PlacementConfig, PlacementPolicy, TopologyLevel
+
+_MOST_NAMED: Final = 3
+"""Most pods that a message names for each of several values."""
 
 
 class Source(StrEnum):
@@ -52,8 +60,8 @@ class SubGroupPolicy:
 
 def sub_group_of(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) -> SubGroup | None:
     """The sub-group of a member with these labels, by the first policy that has one; None if it is in none."""
-    found = ((number, policy.name_of(labels)) for number, policy in enumerate(policies))
-    return next(((number, name) for number, name in found if name is not None), None)
+    names = ((number, policy.name_of(labels)) for number, policy in enumerate(policies))
+    return next(((number, name) for number, name in names if name is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +138,198 @@ class Membership:
     leader: bool = False
     run: str = ""
     task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredGang:
+    """The fields of PlacementConfigs that concern a gang. None stands for a field that is not set.
+
+    Attributes:
+        gang: whether ``gang`` is set.
+        faults: contradictions between several claims of the pod.
+    """
+
+    gang: bool = False
+    name: str | None = None
+    minimum: int | None = None
+    levels: tuple[Level, ...] | None = None
+    policy: PlacementPolicy | None = None
+    moves: bool | None = None
+    sub_groups: tuple[SubGroupPolicy, ...] | None = None
+    faults: tuple[Fault, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is set that makes the pod a member of a gang."""
+        return self.gang or self.levels is not None
+
+
+NO_CONFIG = ConfiguredGang()
+
+
+def config_of_claim(configured: Iterable[Configured]) -> ConfiguredGang:
+    """Read the config of one claim. The last config that sets a field counts."""
+    fields: dict[str, Any] = {}
+    for entry in configured:
+        config = entry.parameters
+        if not isinstance(config, PlacementConfig):
+            continue
+        if config.gang is not None:
+            fields |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
+            if config.gang.on_domain_loss is not None:
+                fields["moves"] = config.gang.on_domain_loss == "move"
+            if (sub_group := config.gang.sub_group) is not None:
+                fields["sub_groups"] = (SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available),)
+        if config.topology is not None:
+            fields["levels"] = tuple(map(_level, config.topology))
+        if (policy := config.node_policy or config.policy) != "firstFit":
+            fields["policy"] = policy
+    return ConfiguredGang(**fields)
+
+
+def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGang:
+    """Merge the configs of all claims of a pod.
+
+    Args:
+        claims: key and config of each, in the order of the pod's entries.
+    """
+    if len(claims) == 1:
+        return claims[0][1]
+    faults: list[Fault] = []
+
+    def single(field: str, read: Callable[[ConfiguredGang], Any]) -> Any:
+        values = {key: value for key, config in claims if (value := read(config)) is not None}
+        if len(set(values.values())) > 1:
+            remedy = "let one of them say it, or all the same"
+            message = f"ResourceClaims of the pod contradict each other: {', '.join(values)}; {remedy}"
+            faults.append(Fault(field, message))
+        return next(iter(values.values()), None)
+
+    name = single("gang.name", lambda config: config.name)
+    minimum = single("gang.minAvailable", lambda config: config.minimum)
+    levels = single("topology", lambda config: config.levels)
+    moves = single("gang.onDomainLoss", lambda config: config.moves)
+    sub_groups = single("gang.subGroup", lambda config: config.sub_groups)
+    # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
+    policy = next((config.policy for _, config in claims if config.policy is not None), None)
+    return ConfiguredGang(
+        gang=any(config.gang for _, config in claims),
+        name=name,
+        minimum=minimum,
+        levels=levels,
+        policy=policy,
+        moves=moves,
+        sub_groups=sub_groups,
+        faults=tuple(faults),
+    )
+
+
+def _level(level: TopologyLevel) -> Level:
+    return Level(
+        key=level.key,
+        kind="attribute" if level.attribute is not None else "nodeLabel",
+        required=level.mode == "required",
+        group_size=level.group_size or 0,
+        wait_seconds=level.wait_seconds or 0,
+        per_sub_group=level.per_sub_group,
+    )
+
+
+Said = Mapping[MemberTerms, Collection[str]]
+"""Terms of members, with the keys of the pods that have them."""
+
+
+def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
+    """The terms of the gang ``key``; faults if its members contradict each other or if terms are missing."""
+    size, minimum = _value(said, lambda terms: terms.size), _value(said, lambda terms: terms.minimum)
+    sub_groups: tuple[SubGroupPolicy, ...] = _value(said, lambda terms: terms.sub_groups) or ()
+    in_sub_groups = sum(policy.members for policy in sub_groups)
+    if in_sub_groups:
+        minimum = max(minimum or 0, in_sub_groups)
+    levels: tuple[Level, ...] = _value(said, lambda terms: terms.levels) or ()
+    problems = [
+        problem for terms in said for problem in (*terms.problems, *(terms.needs_minimum if minimum is None else ()))
+    ]
+    faults = [*_contradictions(said), *dict.fromkeys(problems)]
+    if not sub_groups:
+        remedy = "say gang.subGroup in a claim, or leave it out"
+        keys = [level.key for level in levels if level.per_sub_group]
+        faults += [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
+    if faults:
+        return tuple(faults)
+    awaited = "" if minimum is not None else next((terms.awaited for terms in said if terms.awaited), "")
+    if size is None and minimum is None and not awaited:
+        origins = " and ".join(sorted({terms.origin or terms.source.value for terms in said}))
+        message = f"nothing says how many members the gang has ({origins}); set it in a member's PlacementConfig"
+        return (Fault("gang.minAvailable", message),)
+    if size is not None and minimum is not None and minimum > size:
+        message = f"{minimum} is more than the {size} members that there will be; lower it, or add members"
+        return (Fault("gang.subGroup" if minimum == in_sub_groups else "gang.minAvailable", message),)
+    return GangTerms(
+        key=key,
+        uid=_value(said, lambda terms: terms.uid or None) or key,
+        source=next(iter(said)).source,
+        minimum=minimum if minimum is not None else size or 1,
+        size=size,
+        task_minimums=_value(said, lambda terms: terms.task_minimums) or (),
+        sub_groups=sub_groups,
+        levels=levels,
+        policy=_policy(said),
+        moves=bool(_value(said, lambda terms: terms.moves)),
+        awaited=awaited,
+    )
+
+
+def _value(said: Said, read: Callable[[MemberTerms], Any]) -> Any:
+    """The one value that the members agree on; None if no member has a value."""
+    return next((value for terms in said if (value := read(terms)) is not None), None)
+
+
+def _policy(said: Said) -> PlacementPolicy:
+    """The policy of the gang; ``binpack`` if members differ, which they may: it also orders the devices of each."""
+    policies = {terms.policy for terms in said if terms.policy is not None}
+    return policies.pop() if len(policies) == 1 else "binpack"
+
+
+def _contradictions(said: Said) -> Iterable[Fault]:
+    if len(said) == 1:
+        return
+    readings: Iterable[tuple[str, Callable[[MemberTerms], Any], Callable[[Any], str]]] = (
+        ("gang", lambda terms: terms.source, str),
+        ("owner", lambda terms: terms.uid or None, str),
+        ("gang.minAvailable", lambda terms: terms.minimum, str),
+        ("members", lambda terms: terms.size, str),
+        ("gang.subGroup", lambda terms: terms.sub_groups, _sub_groups_text),
+        ("topology", lambda terms: terms.levels, _levels_text),
+        ("gang.onDomainLoss", lambda terms: terms.moves, lambda moves: "move" if moves else "wait"),
+    )
+    for field, read, text in readings:
+        pods: dict[Any, list[str]] = {}
+        for terms, keys in said.items():
+            if (value := read(terms)) is not None:
+                pods.setdefault(value, []).extend(keys)
+        if len(pods) > 1:
+            values = sorted(f"{text(value)} ({_names(keys)})" for value, keys in pods.items())
+            yield Fault(field, f"members contradict each other: {'; '.join(values)}; let all say the same")
+
+
+def _names(keys: Collection[str]) -> str:
+    named = sorted(keys)[:_MOST_NAMED]
+    more = len(keys) - len(named)
+    return f"pod {', '.join(named)}" + (f" and {more} more" if more else "")
+
+
+def _sub_groups_text(policies: tuple[SubGroupPolicy, ...]) -> str:
+    return ", ".join(
+        f"{policy.minimum} of {policy.size} by {' and '.join(policy.keys) or 'no label'}" for policy in policies
+    )
+
+
+def _levels_text(levels: tuple[Level, ...]) -> str:
+    return ", ".join(_level_text(level) for level in levels) or "none"
+
+
+def _level_text(level: Level) -> str:
+    group = f" in groups of {level.group_size}" if level.group_size else ""
+    group = " per sub-group" if level.per_sub_group else group
+    wait = f" after {level.wait_seconds} s" if level.wait_seconds else ""
+    return f"{'required' if level.required else 'preferred'} {level.key}{group}{wait}"

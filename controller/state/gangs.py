@@ -160,7 +160,7 @@ class Gangs:
         terms = self.terms(gang)
         if not isinstance(terms, GangTerms) or terms.source is not Source.OWNER:
             return None
-        job_set = self.objects.job_sets.of(gang.partition("/")[0], terms.uid)
+        job_set = self.objects.job_sets.find(gang.partition("/")[0], terms.uid)
         if job_set is None or not job_set.is_in_order:
             return None
         there = Counter(self.task(pod) for pod in record.members)

@@ -60,7 +60,7 @@ class JobSetHandler:
 
     def on_update(self, job_set: JobSet, changes: Changes) -> None:
         """See ``Handler``."""
-        self._gangs.depend_on(self._gangs.objects.job_sets.put(job_set), changes)
+        self._gangs.depend_on(self._gangs.objects.job_sets.add(job_set), changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""

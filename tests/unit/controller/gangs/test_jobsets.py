@@ -155,7 +155,7 @@ def test_members_that_are_made_when_others_are_ready_are_first_later_and_then_th
 def test_ranks_are_in_the_order_of_the_spec_before_the_jobs_exist() -> None:
     known = GroupObjects()
     made = job_set(part("launch", 3, template=WITHOUT), part("a", 2, 2, completions=4), WORKERS, order="InOrder")
-    known.job_sets.put(made)
+    known.job_sets.add(made)
     ranks = {}
     for name, job, index in (("a", 0, 1), ("a", 1, 0), ("workers", 0, 0), ("workers", 1, 1)):
         labels = {
@@ -177,7 +177,7 @@ def test_ranks_are_in_the_order_of_the_spec_before_the_jobs_exist() -> None:
 
 def test_pods_of_another_namespace_learn_nothing_of_a_job_set() -> None:
     known = GroupObjects()
-    known.job_sets.put(job_set(LEADER, WORKERS))
+    known.job_sets.add(job_set(LEADER, WORKERS))
     labels = {f"{PREFIX}/jobset-uid": "set", f"{PREFIX}/jobset-name": "train", f"{PREFIX}/global-replicas": "3"}
     facts = MembershipInput(
         "other", hints_of({"metadata": {"labels": labels}, "spec": WITH_CLAIMS["spec"]}, LABEL), None, BY_OWNER
@@ -191,14 +191,14 @@ def test_pods_of_another_namespace_learn_nothing_of_a_job_set() -> None:
 def test_a_job_set_that_goes_or_changes_is_told_to_those_whom_it_concerns() -> None:
     known = GroupObjects().job_sets
     first, second = job_set(LEADER, WORKERS), job_set(LEADER, WORKERS, order="InOrder")
-    assert set(known.put(first)) == {"set"}
-    assert known.put(first) == ()
+    assert set(known.add(first)) == {"set"}
+    assert known.add(first) == ()
     assert known.in_order("ns") == ()
-    assert set(known.put(second)) == {"set"}
+    assert set(known.add(second)) == {"set"}
     assert (known.in_order("ns"), known.in_order("other")) == (("set",), ())
     assert set(known.remove("ns/train")) == {"set"}
     assert known.remove("ns/train") == ()
-    assert (known.of("ns", "set"), known.in_order("ns")) == (None, ())
+    assert (known.find("ns", "set"), known.in_order("ns")) == (None, ())
 
 
 def test_no_job_set_makes_each_of_its_pods_cost_much() -> None:
