@@ -7,12 +7,12 @@ reporting     reports why pods wait: conditions and Events
 writing       carries decisions out, as many writes in flight
 election      leader election with one Lease
 | policies    checks that the admission policies are in force
-| reconcile   decides about one pod, gang or claim
-| waiting     the pods that wait, and the order in which they are served
+| preemption  which pods have to go so that a pod of higher priority has a place
 | census      what the fleet has, who holds it and who waits, for monitoring
+reconcile   decides about one pod, gang or claim
+| waiting     the pods that wait, and the order in which they are served
 | settings    reads the part of the settings that decisions depend on
 state         the state of the cluster, indexed
-| preemption  which pods have to go so that a pod of higher priority has a place
 gangs         pods that start together, in one domain of the topology
 cluster       devices, nodes and quotas, and what would be if some were gone, or others were there
 placement     a node for a pod

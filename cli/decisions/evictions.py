@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 
 from controller.gangs import Gang
-from controller.preemption import NoPreemption, Preemption, Victim, render
-from controller.reconcile import (
-    DecisionContext,
-    PlacementHistory,
+from controller.preemption import (
+    NoPreemption,
+    Preemption,
     occupancy_of,
     preemption_for,
     preemption_for_gang,
+    render,
 )
+from controller.reconcile import DecisionContext, PlacementHistory, Victim
 from controller.state import PodView, State
 from driver.wire import Json
 

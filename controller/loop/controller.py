@@ -33,7 +33,8 @@ from controller.loop.turns import Turns
 from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Shared, Worker
 from controller.loop.writes_in_flight import WritesInFlight
-from controller.reconcile import Occupants, RefusalMemory
+from controller.preemption import Occupants
+from controller.reconcile import RefusalMemory
 from controller.settings import decision_settings
 from controller.state import Changes, State, StateDelta, Timeline
 from controller.waiting import HeldDomain, HeldNode

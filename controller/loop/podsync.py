@@ -12,6 +12,7 @@ from controller.loop.turns import objects_of
 from controller.loop.waiting import WaitingPods
 from controller.loop.worker import Shared, Worker
 from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
+from controller.preemption import wait_for_ends
 from controller.reconcile import (
     NO_HISTORY,
     NO_MEMORY,
@@ -33,7 +34,6 @@ from controller.reconcile import (
     WriteRefusal,
     claim_updates,
     decide,
-    wait_for_ends,
 )
 from controller.state import Changes, PodView
 from controller.waiting import NodesBeingRetried

@@ -8,28 +8,30 @@ from typing import Final
 from controller.gangs import choose
 from controller.loop.spared import SparedVictims
 from controller.loop.worker import Shared, Worker
-from controller.preemption import Occupancy
+from controller.preemption import (
+    NobodyToEvict,
+    Occupancy,
+    Occupants,
+    VictimLimits,
+    make_room,
+    make_room_for_gang,
+    overdue_at,
+)
 from controller.reconcile import (
     NO_HISTORY,
     Decision,
     DecisionContext,
     GangDecision,
     MakeRoom,
-    NobodyToEvict,
     NodeRestrictions,
-    Occupants,
     PlacementHistory,
     PlacePod,
     Unallocatable,
-    VictimLimits,
     Wait,
     decide_gang,
     fits_without_later_pods,
     is_recorded,
     known_gang,
-    make_room,
-    make_room_for_gang,
-    overdue_at,
 )
 from controller.state import Changes, KeptRoom, PodView
 from controller.waiting import rank_of

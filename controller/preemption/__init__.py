@@ -1,34 +1,33 @@
 """Making room: which pods have to go so that a pod or gang of higher priority has a place, or why none can. Pure.
 
-``preempt`` is the entry: a pod or gang, whoever has a place, and a snapshot in; placements and victims out, or a
-refusal. Nothing is evicted here.
+``make_room`` is the entry: a pod or gang that nothing takes, and everybody who has a place (``Occupants``) in; the next
+pod to evict out, or that nobody is evicted. Nothing is evicted here.
 
-decision        decides whom to evict for a pod that no node takes, or a gang that no domain takes
-for_gang        the least victims anywhere for a gang
-| for_pod       the least victims on one node for one pod
+evictions       whom to evict next for a pod or gang that has no place
+| occupants     keeps everybody who has a place up to date, from the state
+decision        decides whom to evict, and where the pods get their places then
+victim_search   the least victims on one node for a pod, or anywhere for a gang
 node_classes    nodes that are alike for a pod, also when some of their pods go
-victim_search   the least victims among some pods
+candidates      which pods may go, who has to go with whom, and what that costs
 least_set       the least of all sets that are sufficient
-residents       the pods of each node with their prices and places, found out once
-price           the order in which sets of victims are compared
+| occupancy     everybody who has a place, by pod, node and claim
 | render        who would be evicted, or why nobody, in words
-bonds           which pods may be victims, and who goes with whom
-occupancy       everybody who has a place, by pod, node and claim
-values          holders, gangs, victims and refusals as values
+values          victims and refusals as values
 """
 
 from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt, prepare
-from controller.preemption.occupancy import Occupancy
-from controller.preemption.render import render
-from controller.preemption.values import (
-    GangMember,
-    Holder,
-    KeptPods,
-    NoPreemption,
-    Preemption,
-    RunningGang,
-    Victim,
+from controller.preemption.evictions import (
+    NobodyToEvict,
+    make_room,
+    make_room_for_gang,
+    preemption_for,
+    preemption_for_gang,
+    wait_for_ends,
 )
+from controller.preemption.occupancy import GangMember, Holder, Occupancy, RunningGang
+from controller.preemption.occupants import Occupants, VictimLimits, occupancy_of, overdue_at
+from controller.preemption.render import render
+from controller.preemption.values import KeptPods, NoPreemption, Preemption
 
 __all__ = [
     "GANG_TRIALS",
@@ -37,11 +36,20 @@ __all__ = [
     "Holder",
     "KeptPods",
     "NoPreemption",
+    "NobodyToEvict",
     "Occupancy",
+    "Occupants",
     "Preemption",
     "RunningGang",
-    "Victim",
+    "VictimLimits",
+    "make_room",
+    "make_room_for_gang",
+    "occupancy_of",
+    "overdue_at",
     "preempt",
+    "preemption_for",
+    "preemption_for_gang",
     "prepare",
     "render",
+    "wait_for_ends",
 ]

@@ -6,15 +6,13 @@ from typing import Final
 from controller.cluster import Cluster
 from controller.gangs import Gang, GangPlan, GangRefusal, choose
 from controller.placement import Needs, Nodes, Placement, PodDemand, Refusal, find_place
-from controller.preemption.bonds import Bonds
-from controller.preemption.for_gang import victims_for_gang
-from controller.preemption.for_pod import victims_for_pod
+from controller.preemption.candidates import Bonds, Market, Prices
 from controller.preemption.least_set import Trials
-from controller.preemption.occupancy import Occupancy
-from controller.preemption.price import Prices
-from controller.preemption.residents import ResidentsByNode
-from controller.preemption.values import Holder, NoPreemption, Preemption, Victim
-from controller.preemption.victim_search import Market
+from controller.preemption.node_classes import ResidentsByNode
+from controller.preemption.occupancy import Holder, Occupancy
+from controller.preemption.values import NoPreemption, Preemption
+from controller.preemption.victim_search import victims_for_gang, victims_for_pod
+from controller.reconcile import Victim
 
 TRIALS: Final = 1000
 """Most trials of one decision about a pod: with whom gone does a node take it?"""

@@ -4,11 +4,74 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.allocation import NodeSlot, Place
-from controller.preemption.values import Holder, RunningGang
+from controller.gangs import SubGroup, SubGroups, TaskMinimums
+from driver.model import Claim
 
 Kind = tuple[tuple[float, ...], tuple[tuple[Place, ...], ...], bool]
 """What makes pods of two nodes alike as victims: the price but for the age, the places of the devices of each claim
 among those of the node, and whether the pod counts on the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod that counts on a node (``controller.placement.Nodes``), with the devices that it holds.
+
+    Attributes:
+        pod: ``namespace/name``.
+        created: seconds since any fixed time; the larger, the younger.
+        claims: all of its claims that hold devices, as the fleet counts them. A claim that several pods use is in each
+            of them.
+        gang: key of its gang in ``Occupancy.gangs``; "" for none.
+        budgets: keys of the PodDisruptionBudgets that select it, if they count for its eviction.
+        kept: why it is never a victim, as a clause about pods ("hold devices of other drivers"); "" if it may be one.
+        going: whether it is being deleted, so that what it holds counts as free.
+    """
+
+    pod: str
+    uid: str
+    node: str
+    priority: int
+    created: float
+    claims: tuple[Claim, ...] = ()
+    gang: str = ""
+    budgets: tuple[str, ...] = ()
+    kept: str = ""
+    going: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GangMember:
+    """A member of a gang that has a place.
+
+    Attributes:
+        task: the part of the gang that it belongs to; "" for none.
+        sub_group: its sub-group; None for none.
+    """
+
+    uid: str
+    task: str = ""
+    sub_group: SubGroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGang:
+    """A gang with members that have a place, and how many of them it needs.
+
+    Attributes:
+        key: ``namespace/name``.
+        members: all members with a place. Each has to be a holder; without one, the gang cannot go as a whole.
+        minimum: number of members with a place that it needs; those that have succeeded are not counted in.
+        task_minimums: the same for single tasks.
+        sub_groups: kinds of sub-groups, by ``SubGroup``.
+        succeeded: sub-groups with the number of their members that have succeeded; these count.
+    """
+
+    key: str
+    members: tuple[GangMember, ...]
+    minimum: int = 1
+    task_minimums: TaskMinimums = ()
+    sub_groups: tuple[SubGroups, ...] = ()
+    succeeded: tuple[tuple[SubGroup, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from controller.preemption.values import NoPreemption, Preemption, Victim
+from controller.preemption.values import NoPreemption, Preemption
+from controller.reconcile import Victim
 
 _MOST_NAMED: Final = 8
 """Most pods that are named."""

@@ -1,37 +1,28 @@
 """Finds the least victims among some pods. Pure."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import heapq
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final
 
-from controller.allocation import Card
-from controller.cluster import Cluster
-from controller.placement import Placement
-from controller.preemption.bonds import Bonds, CannotGo
-from controller.preemption.least_set import Least, LeastSet, Trials
-from controller.preemption.price import RANK, Price, Prices
+from controller.allocation import Card, CompiledRequest
+from controller.gangs import Gang, GangPlan, Member, Memory, SearchOptions, choose
+from controller.placement import Placement, PodCheck, PodDemand, place_on
+from controller.preemption.candidates import RANK, Bonds, CannotGo, Market, Price, Uids
+from controller.preemption.least_set import Least, LeastSet
+from controller.preemption.node_classes import NodeClasses, ResidentsByNode
 
-Uids = frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Market:
-    """What a search for victims needs, whoever they are for.
-
-    Attributes:
-        cluster: where the pods that are being deleted are taken to be gone.
-        trials: the trials that all searches may take.
-    """
-
-    cluster: Cluster
-    bonds: Bonds
-    prices: Prices
-    trials: Trials
-
-    def candidates(self, uids: Iterable[str]) -> list[Uids]:
-        """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
-        found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), CannotGo)}
-        return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))
+_MOST_EQUAL: Final = 64
+"""Most sets of equal rank that are compared by age on nodes that are alike."""
+_FIRST: Final = 8
+"""The cheapest candidates that are tried at first."""
+_MOST_SEARCHED: Final = 48
+"""Most candidates among which the least victims are proved to be the least."""
+_WIDER: Final = 4
+"""How many times as many as are sufficient are searched, if these may not go together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +132,237 @@ def in_order(victims: Uids, bonds: Bonds, needed_of: Callable[[Sequence[Uids]], 
         in_the_way = frozenset[str]().union(*needed_of([frozenset((uid,)) for uid in order]))
         order.sort(key=in_the_way.__contains__)
     return tuple(order)
+
+
+def victims_for_pod(pod: PodDemand, market: Market, residents: ResidentsByNode) -> Found:
+    """Find the least victims on one node for the pod, which has no room now."""
+    search = _PodSearch(pod, market, residents)
+    search.run()
+    if search.best is None:
+        return Found(in_vain=search.in_vain, forbidden=search.forbidden, proven=search.proven)
+    _, node, victims = search.best
+    placement = search.placed(node, victims)
+    assert placement is not None
+
+    def suffices(uids: Uids) -> bool:
+        return search.placed(node, uids) is not None
+
+    order = in_order(victims, market.bonds, lambda every: needed(every, suffices))
+    return Found(order, (placement,), proven=search.proven)
+
+
+class _PodSearch:
+    """The search for one pod.
+
+    Attributes:
+        best: the best victims so far: their price, the node, and their UIDs.
+        in_vain, forbidden, proven: as of ``Found``.
+    """
+
+    def __init__(self, pod: PodDemand, market: Market, residents: ResidentsByNode):
+        self._pod = pod
+        self._market = market
+        self._residents = residents
+        self._classes = NodeClasses(pod, market, residents)
+        self._known: dict[Hashable, tuple[Least, Price]] = {}
+        self.best: tuple[Price, str, Uids] | None = None
+        self.in_vain = 0
+        self.forbidden: dict[str, set[str]] = {}
+        self.proven = True
+
+    def run(self) -> None:
+        """Search node by node. None can be better than its cheapest pod; of equal ones, the first by name is."""
+        below = self._market.bonds.priority
+        every = self._residents.all()
+        queue = [(one.cheapest, name) for name, one in every if one.pods and one.cheapest[0] < below]
+        heapq.heapify(queue)
+        while queue and not (self.best and queue[0] > self.best[:2]):
+            _, name = heapq.heappop(queue)
+            self._look_at(name)
+
+    def placed(self, node: str, without: Uids) -> Placement | None:
+        """The place of the pod on the node once these are gone; None if the node does not take it."""
+        cluster = self._market.cluster
+        with cluster.what_if() as trial:
+            self._market.bonds.end(trial, without)
+            return place_on(node, self._pod, cluster.devices, cluster.nodes)
+
+    def _look_at(self, node: str) -> None:
+        key, candidates = self._classes.of(node)
+        if not candidates:
+            return
+        if key is None:
+            self.in_vain += len(candidates)
+            return
+        search = VictimSearch(candidates, self._market, lambda uids: self.placed(node, uids) is not None)
+        if key not in self._known:
+            if self._market.trials.are_used_up:
+                self.proven = False
+                return
+            # The first one found is the least of this node; others of its class have pods of other ages.
+            least = search.find(1 if key == node else _MOST_EQUAL, self.best[0] if self.best else None)
+            rank = self._market.prices.of(search.victims(least.sets[0]))[:RANK] if least.sets else ()
+            self._known[key] = least, rank
+            self.proven &= least.proven
+        found, rank = self._known[key]
+        if found.sets:
+            if key != node and self._is_too_old(node, rank):
+                return
+            chosen = found.sets[0] if len(found.sets) == 1 else self._youngest(found.sets, candidates)
+            victims = search.victims(chosen)
+            one = self._market.prices.of(victims), node, victims
+            if self.best is None or one[:2] < self.best[:2]:
+                self.best = one
+        elif self.best is None and found.forbidden:
+            reason, pods = search.obstacle(found.forbidden)
+            self.forbidden.setdefault(reason, set()).update(pods)
+        elif self.best is None:
+            self.in_vain += len(candidates)
+
+    def _is_too_old(self, node: str, rank: Price) -> bool:
+        """Whether the best victims so far are better than any of this rank on the node, because of their ages."""
+        if self.best is None:
+            return False
+        # The number of pods is the last part of a rank.
+        youngest = self._residents.of(node).ages[: int(rank[-1])]
+        return self.best[:2] < ((*rank, *(age for ages in reversed(youngest) for age in ages)), node)
+
+    def _youngest(self, sets: Sequence[int], candidates: Sequence[Uids]) -> int:
+        """The set with the best ages. It is asked for every node of a class that may be better."""
+        holders = self._market.bonds.holders
+        ages = [(1 << at, -holders[uid].created) for at, (uid,) in enumerate(candidates)]
+        # Whatever is as old as the oldest one that has to go comes first.
+        ages.sort(key=itemgetter(1), reverse=True)
+        return min(sets, key=lambda chosen: [age for bit, age in ages if chosen & bit])
+
+
+def victims_for_gang(gang: Gang, market: Market) -> Found:
+    """Find the least victims for the gang, which has no room now. Each trial is a search for a domain."""
+    return _GangSearch(gang, market).run()
+
+
+class _GangSearch:
+    """The search for one gang."""
+
+    def __init__(self, gang: Gang, market: Market):
+        self._gang = gang
+        self._members = {member.demand.key: member for member in gang.members}
+        self._market = market
+        self._memory = Memory()
+        self._undecided = False
+
+    def run(self) -> Found:
+        """Find an answer, then a better one."""
+        candidates = self._candidates()
+        size = self._least_prefix(candidates)
+        if not size:
+            return Found(in_vain=len(frozenset[str]().union(*candidates)), proven=not self._undecided)
+        first = self._in_the_way(candidates[:size])
+        if first is not None:
+            # Nobody of a higher priority has to go.
+            level = self._market.prices.of(first)[0]
+            candidates = [one for one in candidates if self._market.prices.of(one)[0] <= level]
+        is_whole = len(candidates) <= _MOST_SEARCHED
+        among = candidates if is_whole else candidates[: _WIDER * size]
+        search = VictimSearch(among, self._market, self._suffices)
+        least = Least()
+        if is_whole or first is None:
+            least = search.find(below=None if first is None else self._market.prices.of(first))
+        found = [search.victims(chosen) for chosen in least.sets] + ([] if first is None else [first])
+        proven = is_whole and least.proven and not self._undecided
+        if not found:
+            forbidden = dict([search.obstacle(least.forbidden)]) if least.forbidden else {}
+            return Found(forbidden=forbidden, proven=proven)
+        victims = min(found, key=lambda one: (self._market.prices.of(one), sorted(one)))
+        plan = self._choose(victims)
+        assert plan is not None
+        order = in_order(victims, self._market.bonds, lambda every: self._needed(every, plan.placements))
+        return Found(order, plan.placements, proven=proven)
+
+    def _candidates(self) -> Sequence[Uids]:
+        """The pods that may go from nodes where a member could go, the cheapest first."""
+        holders = self._market.bonds.holders
+        demands = [member.demand for member in self._gang.members]
+        nodes = {holder.node for holder in holders.values()}
+        nodes = {node for node in nodes if any(demand.allows(node) for demand in demands)}
+        return self._market.candidates(
+            uid for uid, holder in holders.items() if holder.node in nodes and not holder.going
+        )
+
+    def _least_prefix(self, candidates: Sequence[Uids]) -> int:
+        """The fewest candidates, the cheapest ones, whose end makes room; 0 if even the end of all does not."""
+
+        def suffices(size: int) -> bool:
+            return self._suffices(frozenset[str]().union(*candidates[:size]))
+
+        too_few, size = 0, min(_FIRST, len(candidates))
+        while too_few < size and not suffices(size):
+            too_few, size = size, min(4 * size, len(candidates))
+        if too_few == size:
+            return 0
+        sizes = range(too_few + 1, size)
+        return too_few + 1 + bisect_left(sizes, x=True, key=suffices)
+
+    def _in_the_way(self, candidates: Sequence[Uids]) -> Uids | None:
+        """Of these, whose end makes room, the ones in the way of the places that are found then; None if in vain."""
+        plan = self._choose(frozenset[str]().union(*candidates))
+        if plan is None:
+            return None
+        # The most expensive ones are spared first.
+        found = self._needed(tuple(reversed(candidates)), plan.placements)
+        together = self._market.bonds.closure(frozenset[str]().union(*found))
+        return None if isinstance(together, CannotGo) or not self._suffices(together) else together
+
+    # Trials
+
+    def _suffices(self, uids: Uids) -> bool:
+        return self._choose(uids) is not None
+
+    def _choose(self, without: Uids) -> GangPlan | None:
+        """The plan for the gang once these are gone; None if there is none."""
+        every = all(self._market.bonds.holders[uid].claims for uid in without)
+        # A memory does not notice the end of pods that hold no devices.
+        memory = self._memory if every else None
+        with self._market.cluster.what_if() as trial:
+            self._market.bonds.end(trial, without)
+            found = choose(self._gang, self._market.cluster, SearchOptions(memory=memory))
+        if isinstance(found, GangPlan):
+            return found
+        self._undecided |= not found.decided
+        return None
+
+    # Places that are found
+
+    def _needed(self, parts: Sequence[Uids], placements: Sequence[Placement]) -> Collection[Uids]:
+        """The parts in the way of these places, node by node."""
+        members: dict[str, list[Member]] = defaultdict(list)
+        for placement in placements:
+            members[placement.node].append(self._members[placement.pod])
+        holders, found = self._market.bonds.holders, set[Uids]()
+        for node, there in members.items():
+
+            def fits(uids: Uids, node: str = node, there: Sequence[Member] = there) -> bool:
+                with self._market.cluster.what_if() as trial:
+                    self._market.bonds.end(trial, uids)
+                    return self._fit_on(node, there)
+
+            found.update(needed([one for one in parts if any(holders[uid].node == node for uid in one)], fits))
+        return found
+
+    def _fit_on(self, node: str, members: Sequence[Member]) -> bool:
+        """Whether the node takes all of these members as it is now."""
+        fleet, nodes = self._market.cluster.devices, self._market.cluster.nodes
+        with self._market.cluster.what_if() as trial:
+            for member in members:
+                demand = member.demand
+                check = PodCheck(demand.key, demand.needs, nodes)
+                if check.closed(node) if demand.bound_to else not check.passes(node):
+                    return False
+                trial.add_pod(demand.key, demand.needs, node)
+        slot = fleet.slot(node, nodes.labels_of(node))
+        for claims in zip(*((one.demand.claims, one.demand.other_drivers_claims) for one in members), strict=True):
+            distinct = tuple({claim.uid: claim for some in claims for claim in some}.values())
+            request = fleet.compile(distinct)
+            if not isinstance(request, CompiledRequest) or fleet.fit(slot, request, distinct) is None:
+                return False
+        return True

@@ -2,7 +2,6 @@
 
 The caller keeps the memory between decisions: a ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
 
-makingroom          whom to evict next for a pod or gang that has no place
 deadlines           predicts the latest end of pods, and from these the start of a gang
 | fitsnow           decides whether the pods of a Workload of Kueue would get their devices now
 newnodes            finds pods that a new node would take, for autoscalers
@@ -11,8 +10,6 @@ prospects           finds changes that could help a pod that no node takes
 gangs               decides about the members of a gang, all of them or none
 gangplaces          turns the places of a gang's plan into decisions
 | later             the demands of gang members that do not exist yet
-occupants           keeps everybody who has a place up to date
-occupancy           everybody who has a place, as the choice of victims takes it
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 lettinggo           whether a pod can be let go on the node and the devices that its claims hold
@@ -52,7 +49,9 @@ from controller.reconcile.decisions import (
     Release,
     TakeBack,
     Unallocatable,
+    Victim,
     Wait,
+    is_recorded,
 )
 from controller.reconcile.double_allocation import SETTLING_SECONDS, DoubleUse, double_use
 from controller.reconcile.fitsnow import DoesNotFit, FitAnswer, FitsNow, NotDecided, fits_now
@@ -68,20 +67,9 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
-from controller.reconcile.makingroom import (
-    NobodyToEvict,
-    is_recorded,
-    make_room,
-    make_room_for_gang,
-    preemption_for,
-    preemption_for_gang,
-    wait_for_ends,
-)
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.newnodes import NewNodes, NodeWishes, wish_of
 from controller.reconcile.nodes import ANY_NODE, NodeRestrictions
-from controller.reconcile.occupancy import VictimLimits, occupancy_of, overdue_at
-from controller.reconcile.occupants import Occupants
 from controller.reconcile.ondemand import (
     MakeTemplate,
     RefuseTemplate,
@@ -146,13 +134,11 @@ __all__ = [
     "MakeRoom",
     "MakeTemplate",
     "NewNodes",
-    "NobodyToEvict",
     "NodeRefusal",
     "NodeRestrictions",
     "NodeVerdict",
     "NodeWishes",
     "NotDecided",
-    "Occupants",
     "PlacePod",
     "PlacementHistory",
     "ProtectNode",
@@ -168,7 +154,7 @@ __all__ = [
     "Unallocatable",
     "UnhealthyUse",
     "Unreserve",
-    "VictimLimits",
+    "Victim",
     "Wait",
     "WriteRefusal",
     "ask_all",
@@ -188,16 +174,10 @@ __all__ = [
     "known_gang",
     "latest_end",
     "latest_end_of_new",
-    "make_room",
-    "make_room_for_gang",
     "named_within",
     "node_to_hold",
-    "occupancy_of",
-    "overdue_at",
     "patched_status",
     "predicted_start",
-    "preemption_for",
-    "preemption_for_gang",
     "protection_changes",
     "quota_wait",
     "refusal_summary",
@@ -206,7 +186,6 @@ __all__ = [
     "room_for_later",
     "start_without",
     "unhealthy_use",
-    "wait_for_ends",
     "wait_for_template",
     "wish_of",
 ]

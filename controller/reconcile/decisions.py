@@ -4,8 +4,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controller.preemption import Victim
-from controller.state import KeptRoom, Revision
+from controller.state import KeptRoom, PodView, Revision, State
 from driver.limits import bounded
 from driver.model import Allocation, Consumer
 
@@ -169,6 +168,23 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that has to go, or is going.
+
+    Attributes:
+        claims: keys of its claims that are free when it and the others are gone.
+        gang: key of its gang; "" for none.
+    """
+
+    pod: str
+    uid: str
+    node: str
+    priority: int
+    claims: tuple[str, ...] = ()
+    gang: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MakeRoom:
     """Keep room for the pod that others hold, and evict one of them; or wait until those that were told to end."""
 
@@ -192,3 +208,10 @@ class FreeClaim:
 
 Decision = Idle | Wait | Unallocatable | LetGo | PlacePod | Release | TakeBack | MakeRoom
 ClaimDecision = Idle | Wait | FreeClaim
+
+
+def is_recorded(state: State, pod: PodView, node: str) -> bool:
+    """Return whether the pod says itself that room is made for it on the node."""
+    known, gated = pod.allocated, state.names.gate in pod.gates
+    says = known is not None and (known.status, known.reason) == ("False", Reason.PREEMPTING.value)
+    return gated and says and pod.nominated == node

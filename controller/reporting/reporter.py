@@ -3,9 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from controller.preemption import Victim
 from controller.quotas import Quota, Unusable
-from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait, named_within
+from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Victim, Wait, named_within
 from controller.reporting.events import Note, event_of
 from controller.reporting.last_reports import LastReports
 from controller.reporting.reminders import Reminders

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from controller.cluster import WhatIf
 from controller.placement import PodCheck
-from controller.reconcile import overdue_at
+from controller.preemption import overdue_at
 from controller.state import PodView, State
 from controller.writing import NotEvicted, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, PatchClaimStatus

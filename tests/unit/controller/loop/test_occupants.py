@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from controller.preemption import Occupancy
-from controller.reconcile import VictimLimits, occupancy_of
+from controller.preemption import Occupancy, VictimLimits, occupancy_of
 from driver.kube.api import PODS, RESOURCE_CLAIMS, NotFound
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 from tests.unit.controller.loop.test_gangs_preempting import wanting_gang

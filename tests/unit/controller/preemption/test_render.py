@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.preemption import KeptPods, NoPreemption, Preemption, Victim, render
+from controller.preemption import KeptPods, NoPreemption, Preemption, render
+from controller.reconcile import Victim
 
 
 def victim(name: str, node: str = "n1") -> Victim:

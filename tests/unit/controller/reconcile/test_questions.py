@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from controller.gangs import GangTerms, Source
+from controller.preemption import Occupants, VictimLimits, make_room, make_room_for_gang
 from controller.reconcile import (
     NO_HISTORY,
     DecisionContext,
     KnownGang,
     KnownMember,
-    Occupants,
     RefusalMemory,
     Unallocatable,
-    VictimLimits,
     ask_all,
     could_take,
     decide,
@@ -22,8 +21,6 @@ from controller.reconcile import (
     double_use,
     fits_now,
     fits_without_later_pods,
-    make_room,
-    make_room_for_gang,
     node_to_hold,
     predicted_start,
     start_without,

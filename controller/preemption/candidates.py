@@ -1,13 +1,16 @@
-"""Which pods may be victims at all, and who goes with whom: users of one claim, and members of gangs. Pure."""
+"""Which pods may go, who has to go with whom, and what that costs. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from controller.cluster import WhatIf
-from controller.preemption.occupancy import Occupancy
-from controller.preemption.values import Holder, KeptPods
+from controller.allocation import Card, Fleet
+from controller.cluster import Cluster, WhatIf
+from controller.preemption.least_set import Trials
+from controller.preemption.occupancy import Holder, Occupancy
+from controller.preemption.values import KeptPods
 from driver.model import Claim
 
 MOST_REASONS: Final = 8
@@ -16,6 +19,14 @@ _MOST_NAMED: Final = 3
 _NOT_LOWER: Final = "do not have a lower priority"
 _PODS: Final = "pods"
 _POD_GROUPS: Final = "podgroups"
+
+Uids = frozenset[str]
+"""Pods, by UID."""
+Price = tuple[float, ...]
+"""Compared part by part; less is better: the highest priority of those with devices, the parts of cards that are lost,
+the number of pods, and then the ages, that of the oldest pod first."""
+RANK: Final = 3
+"""The parts of a price without the ages."""
 
 
 class CannotGo(str):
@@ -199,3 +210,77 @@ class Bonds:
 def _is_of_group(claim: Claim) -> bool:
     """Return whether the claim is reserved for a PodGroup: the end of its pods does not free it."""
     return any(consumer.resource == _POD_GROUPS for consumer in claim.reserved_for)
+
+
+class Prices:
+    """Prices of pods that go together."""
+
+    def __init__(self, fleet: Fleet, bonds: Bonds):
+        self._fleet = fleet
+        self._bonds = bonds
+        self._cards: dict[str, Mapping[Card, int]] = {}
+        self._parts: dict[str, int] = {}
+        self._alone: dict[str, Price] = {}
+
+    def of(self, uids: Collection[str]) -> Price:
+        """The price of these pods, at least one, which are all that go."""
+        if len(uids) == 1:
+            (uid,) = uids
+            return self._of_one(uid)
+        holders = [self._bonds.holders[uid] for uid in uids]
+        claims = {claim.uid: claim for holder in holders for claim in holder.claims}
+        return (
+            max([holder.priority for holder in holders if holder.claims] or [holder.priority for holder in holders]),
+            sum([self._parts_of(claim) for claim in claims.values()]),
+            len(holders),
+            *[-created for created in sorted([holder.created for holder in holders])],
+        )
+
+    def _of_one(self, uid: str) -> Price:
+        known = self._alone.get(uid)
+        if known is None:
+            one = self._bonds.holders[uid]
+            known = one.priority, sum([self._parts_of(claim) for claim in one.claims]), 1, -one.created
+            self._alone[uid] = known
+        return known
+
+    def cards(self, uid: str) -> Mapping[Card, int]:
+        """The cards that the pod takes, and how much of each."""
+        found: dict[Card, int] = {}
+        for claim in self._bonds.holders[uid].claims:
+            for card, parts in self._cards_of(claim).items():
+                found[card] = found.get(card, 0) + parts
+        return found
+
+    def _parts_of(self, claim: Claim) -> int:
+        known = self._parts.get(claim.uid)
+        if known is None:
+            known = self._parts[claim.uid] = sum(self._cards_of(claim).values())
+        return known
+
+    def _cards_of(self, claim: Claim) -> Mapping[Card, int]:
+        known = self._cards.get(claim.uid)
+        if known is None:
+            known = self._fleet.card_parts(claim.allocation) if claim.allocation else {}
+            self._cards[claim.uid] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What a search for victims needs, whoever they are for.
+
+    Attributes:
+        cluster: where the pods that are being deleted are taken to be gone.
+        trials: the trials that all searches may take.
+    """
+
+    cluster: Cluster
+    bonds: Bonds
+    prices: Prices
+    trials: Trials
+
+    def candidates(self, uids: Iterable[str]) -> list[Uids]:
+        """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
+        found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), CannotGo)}
+        return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))

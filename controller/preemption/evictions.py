@@ -12,17 +12,19 @@ from typing import Final
 
 from controller.gangs import Gang
 from controller.placement import Placement
-from controller.preemption import NoPreemption, Occupancy, Preemption, Victim, preempt
+from controller.preemption.decision import preempt
+from controller.preemption.occupancy import Occupancy
+from controller.preemption.occupants import UNBOUND
+from controller.preemption.values import NoPreemption, Preemption
 from controller.reconcile.context import NO_CONTEXT, DecisionContext
-from controller.reconcile.decisions import MakeRoom, Reason, Wait
+from controller.reconcile.decisions import MakeRoom, Reason, Victim, Wait, is_recorded
 from controller.reconcile.examined import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
-from controller.reconcile.occupancy import UNBOUND
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.pods import examine, question_about
 from controller.reconcile.quotas import quota_wait
-from controller.state import ClaimRecord, KeptRoom, PodView, State
+from controller.state import ClaimRecord, KeptRoom, State
 
 _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"
@@ -215,13 +217,6 @@ def wait_for_ends(decision: MakeRoom) -> Wait:
     """Return what a pod is told for whose room nobody is evicted."""
     ended = "1 pod has ended" if len(decision.awaited) == 1 else f"{len(decision.awaited)} pods have ended"
     return Wait(Reason.UNALLOCATABLE, f"gets its place on node {decision.room.node} when {ended}")
-
-
-def is_recorded(state: State, pod: PodView, node: str) -> bool:
-    """Return whether the pod says itself that room is made for it on the node."""
-    known, gated = pod.allocated, state.names.gate in pod.gates
-    says = known is not None and (known.status, known.reason) == ("False", Reason.PREEMPTING.value)
-    return gated and says and pod.nominated == node
 
 
 def _step(answer: Preemption, room: KeptRoom, victim: Victim | None) -> MakeRoom:
