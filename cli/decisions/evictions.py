@@ -8,8 +8,8 @@ from controller.preemption import (
     Preemption,
     occupancy_of,
     preemption_for,
-    preemption_for_gang,
     render,
+    waiting_pod,
 )
 from controller.reconcile import DecisionContext, PlacementHistory, Victim
 from controller.state import PodView, State
@@ -29,13 +29,14 @@ def for_pod(
     """
     if none_lower := _none_lower(state, pod.priority):
         return none_lower
-    return preemption_for(state, pod.key, now, occupancy_of(state, seen), history=history, context=context)
+    wanted = waiting_pod(state, pod.key, now, history, context)
+    return None if wanted is None else preemption_for(state, wanted, occupancy_of(state, seen))
 
 
 def for_gang(state: State, gang: Gang, seen: float) -> Answer:
     """Return who would go for a gang that no domain takes. Arguments as of ``for_pod``."""
     priority = min(member.demand.needs.priority for member in gang.members)
-    return _none_lower(state, priority) or preemption_for_gang(state, gang, occupancy_of(state, seen))
+    return _none_lower(state, priority) or preemption_for(state, gang, occupancy_of(state, seen))
 
 
 def asks(state: State, priority: int) -> bool:

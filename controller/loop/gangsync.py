@@ -138,7 +138,7 @@ class GangSync(Worker):
         with self._state.rooms.open_to(members, priority) as opened:
             if opened:
                 decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
-            return self._preempting.room_for_gang(decision) if self._pods.may_evict_for(members) else decision
+            return self._preempting.evictions_for_gang(decision) if self._pods.may_evict_for(members) else decision
 
     def _decide(self, gang: KnownGang, restrictions: NodeRestrictions, choose: Choose | None = None) -> GangDecision:
         return decide_gang(

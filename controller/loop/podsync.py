@@ -157,7 +157,7 @@ class PodSync(Worker):
             if opened:
                 decision = decide(self._state, pod.key, now, history, with_rooms)
             if isinstance(decision, Unallocatable) and self.may_evict_for([pod.key]):
-                return self._preempting.room_for(pod, decision, history, with_rooms if opened else context)
+                return self._preempting.eviction_for(pod, decision, history, with_rooms if opened else context)
         return decision
 
     @staticmethod

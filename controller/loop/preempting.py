@@ -1,24 +1,24 @@
 """Makes room for pods of higher priority: asks whom to evict next, and keeps what is freed for them."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from controller.gangs import choose
+from controller.gangs import Gang, choose
 from controller.loop.spared import SparedVictims
 from controller.loop.worker import Shared, Worker
+from controller.placement import PodDemand
 from controller.preemption import (
     NobodyToEvict,
     Occupancy,
     Occupants,
     VictimLimits,
     make_room,
-    make_room_for_gang,
     overdue_at,
+    waiting_pod,
 )
 from controller.reconcile import (
-    NO_HISTORY,
     Decision,
     DecisionContext,
     GangDecision,
@@ -81,28 +81,24 @@ class Preempting(Worker):
         members = self._state.gangs.members(gang) if gang else ()
         return members or (pod.key,), min((self._state.pods[key].priority for key in members), default=pod.priority)
 
-    def room_for(
+    def eviction_for(
         self, pod: PodView, answer: Unallocatable, history: PlacementHistory, context: DecisionContext
     ) -> MakeRoom | Unallocatable | Wait:
         """Return the next step to make room for a pod that no node takes, or the answer. Its rooms are open."""
+        now, state = self._clock.monotonic(), self._state
         # For whom fewer nodes are held back, there may be somebody to evict.
-        now, shape = self._clock.monotonic(), (answer.shape, pod.priority, frozenset(context.restrictions.held))
-        if not self._may_look([pod], None if answer.own else shape, now):
-            return answer
-        occupancy = self._occupancy(now)
-        found = make_room(self._state, key=pod.key, now=now, history=history, context=context, occupancy=occupancy)
-        if isinstance(found, NobodyToEvict):
-            if found.over_quota is not None:
-                return replace(found.over_quota, group=(answer.group, pod.priority))
-            own = answer.own or found.unpublished
-            self._found_none(pod, found, None if own else shape)
-            return replace(answer, own=own)
-        return self._not_asked_twice(found) if _relies_on_others([found]) else answer
+        shape = None if answer.own else (answer.shape, pod.priority, frozenset(context.restrictions.held))
+        found = self._next_steps([pod], shape, lambda: waiting_pod(state, pod.key, now, history, context))
+        if not isinstance(found, NobodyToEvict):
+            return found[pod.key]
+        if found.over_quota is not None:
+            return replace(found.over_quota, group=(answer.group, pod.priority))
+        return replace(answer, own=True) if found.unpublished else answer
 
-    def room_for_gang(self, decision: GangDecision) -> GangDecision:
+    def evictions_for_gang(self, decision: GangDecision) -> GangDecision:
         """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
         open."""
-        now, asked, refusal = self._clock.monotonic(), decision.asked, decision.refusal
+        asked, refusal = decision.asked, decision.refusal
         if asked is None or refusal is None or refusal.wait is not None:
             return decision
         keys = tuple(member.demand.key for member in asked.members)
@@ -111,23 +107,38 @@ class Preempting(Worker):
             return decision
         own = any(answer.refused for answer in decision.lacking)
         avoided = frozenset[str]().union(*(member.demand.avoid for member in asked.members))
-        shape = None if own else (asked.key, keys, asked.minimum, avoided)
+        found = self._next_steps(pods, None if own else (asked.key, keys, asked.minimum, avoided), lambda: asked)
+        if not isinstance(found, NobodyToEvict):
+            # What members hold that have devices already stays: the others get theirs beside it.
+            standing = {one.pod for one in asked.standing}
+            others = {key: one for key, one in decision.members.items() if key not in standing}
+            return replace(decision, members={**others, **found}, lacking=(), decided=True)
+        if found.over_quota is not None:
+            waits = dict.fromkeys(keys, found.over_quota)
+            return replace(decision, members={**decision.members, **waits}, lacking=())
+        return decision
+
+    def _next_steps(
+        self, pods: Sequence[PodView], shape: Hashable, wanted: Callable[[], PodDemand | Gang | None]
+    ) -> Mapping[str, MakeRoom] | NobodyToEvict:
+        """Return the next step for each of the pods, which get their places together; or that nobody is evicted.
+
+        Args:
+            shape: equal for those for whom nobody is evicted for the same reasons; None if that is not known.
+            wanted: says what they ask for. It is called if others may be evicted for them.
+        """
+        now = self._clock.monotonic()
         if not self._may_look(pods, shape, now):
-            return decision
-        found = make_room_for_gang(self._state, asked, self._occupancy(now))
+            return NobodyToEvict()
+        found = make_room(self._state, wanted(), self._occupancy(now))
         if isinstance(found, NobodyToEvict):
             if found.over_quota is None:
                 self._found_none(pods[0], found, None if found.unpublished else shape)
-                return decision
-            waits = dict.fromkeys(keys, found.over_quota)
-            return replace(decision, members={**decision.members, **waits}, lacking=())
-        if not _relies_on_others(found.values()):
-            return decision
-        # What members hold that have devices already stays: the others get theirs beside it.
-        standing = {one.pod for one in asked.standing}
-        others = {key: one for key, one in decision.members.items() if key not in standing}
-        steps = {key: self._not_asked_twice(one) for key, one in found.items()}
-        return replace(decision, members={**others, **steps}, lacking=(), decided=True)
+            return found
+        if not any(one.victims or one.awaited for one in found.values()):
+            # Nobody has to end: so this place is there for others of higher rank, too, and each gets it in its turn.
+            return NobodyToEvict()
+        return {key: self._not_asked_twice(one) for key, one in found.items()}
 
     def _not_asked_twice(self, found: MakeRoom) -> MakeRoom:
         """Return the step without the question whether all may be evicted, if the API server has answered it."""
@@ -202,44 +213,25 @@ class Preempting(Worker):
         now = self._clock.monotonic()
         pods = [pod for pod in self._state.pods.values() if pod.nominated]
         recorded = {pod.key: pod.nominated for pod in pods if is_recorded(self._state, pod, pod.nominated)}
-        gangs: dict[str, None] = {}
+        begun: dict[str, None] = {}
         for pod in sorted((self._state.pods[key] for key in recorded), key=partial(rank_of, self._state)):
-            gang = self._state.gangs.of(pod.key)
-            if not gang:
-                context = DecisionContext(NodeRestrictions(rooms=recorded))
-                with self._state.rooms.open_to([pod.key], pod.priority):
-                    found = make_room(
-                        self._state,
-                        key=pod.key,
-                        now=now,
-                        history=NO_HISTORY,
-                        context=context,
-                        occupancy=self._occupancy(now),
-                    )
-                if isinstance(found, MakeRoom):
-                    self._state.keep_room(found.room)
-            elif gang not in gangs:
-                gangs[gang] = None
-                for room in self._restored(gang, recorded, now):
+            if (party := self._party(pod.key)) not in begun:
+                begun[party] = None
+                for room in self._recorded_rooms(pod, recorded, now):
                     self._state.keep_room(room)
 
-    def _restored(self, key: str, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
-        """Return the rooms of a gang of which members have recorded that others are evicted for them."""
-        gang = known_gang(self._state, key)
-        members = [member.pod for member in gang.members]
-        with self._state.rooms.open_to(members, min(self._state.pods[pod].priority for pod in members)):
-            decision = decide_gang(
-                self._state,
-                gang,
-                now,
-                lambda asked: choose(asked, self._state.cluster),
-                context=DecisionContext(NodeRestrictions(rooms=recorded)),
+    def _recorded_rooms(self, pod: PodView, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
+        """Return the rooms of a pod that has recorded that others are evicted for it, or of all members of its gang."""
+        context, state = DecisionContext(NodeRestrictions(rooms=recorded)), self._state
+        gang = known_gang(state, key) if (key := state.gangs.of(pod.key)) else None
+        members = [member.pod for member in gang.members] if gang else [pod.key]
+        with state.rooms.open_to(members, min(state.pods[member].priority for member in members)):
+            wanted = (
+                decide_gang(state, gang, now, lambda asked: choose(asked, state.cluster), context=context).asked
+                if gang
+                else waiting_pod(state, pod.key, now, context=context)
             )
-            found = (
-                NobodyToEvict()
-                if decision.asked is None
-                else make_room_for_gang(self._state, decision.asked, self._occupancy(now))
-            )
+            found = make_room(state, wanted, self._occupancy(now))
         return () if isinstance(found, NobodyToEvict) else [one.room for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
@@ -330,8 +322,3 @@ class Preempting(Worker):
             case Obstacle.OTHER:
                 self._spared.refused(error.victim.uid, now)
                 return min(pause, _MOST_PAUSE_SECONDS)
-
-
-def _relies_on_others(found: Collection[MakeRoom]) -> bool:
-    """Return whether others have to end before, evicted or not: so this room is there for these pods alone."""
-    return any(one.victims or one.awaited for one in found)

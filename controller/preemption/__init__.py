@@ -4,7 +4,7 @@
 pod to evict out, or that nobody is evicted. Nothing is evicted here.
 
 evictions       whom to evict next for a pod or gang that has no place
-| occupants     keeps everybody who has a place up to date, from the state
+occupants       keeps everybody who has a place up to date, from the state
 decision        decides whom to evict, and where the pods get their places then
 victim_search   the least victims on one node for a pod, or anywhere for a gang
 node_classes    nodes that are alike for a pod, also when some of their pods go
@@ -19,10 +19,9 @@ from controller.preemption.decision import GANG_TRIALS, TRIALS, preempt, prepare
 from controller.preemption.evictions import (
     NobodyToEvict,
     make_room,
-    make_room_for_gang,
     preemption_for,
-    preemption_for_gang,
     wait_for_ends,
+    waiting_pod,
 )
 from controller.preemption.occupancy import GangMember, Holder, Occupancy, RunningGang
 from controller.preemption.occupants import Occupants, VictimLimits, occupancy_of, overdue_at
@@ -43,13 +42,12 @@ __all__ = [
     "RunningGang",
     "VictimLimits",
     "make_room",
-    "make_room_for_gang",
     "occupancy_of",
     "overdue_at",
     "preempt",
     "preemption_for",
-    "preemption_for_gang",
     "prepare",
     "render",
     "wait_for_ends",
+    "waiting_pod",
 ]

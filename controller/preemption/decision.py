@@ -50,7 +50,7 @@ def preempt(
         return Preemption(found)
     if found.faults:
         return NoPreemption(faults=found.faults)
-    demands = [member.demand for member in wanted.members] if isinstance(wanted, Gang) else [wanted]
+    demands = demands_of(wanted)
     needs = [one.needs for one in demands]
     bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, cluster.nodes))
     with cluster.what_if() as trial:
@@ -81,6 +81,11 @@ def preempt(
         _awaited(answer.placements, bonds),
         answer.proven,
     )
+
+
+def demands_of(wanted: PodDemand | Gang) -> Sequence[PodDemand]:
+    """What each pod asks for: the members of the gang that are to be placed, or the pod."""
+    return [member.demand for member in wanted.members] if isinstance(wanted, Gang) else [wanted]
 
 
 def _places(wanted: PodDemand | Gang, cluster: Cluster) -> tuple[Placement, ...] | GangRefusal | Refusal:

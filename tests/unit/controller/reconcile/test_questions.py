@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from controller.gangs import GangTerms, Source
-from controller.preemption import Occupants, VictimLimits, make_room, make_room_for_gang
+from controller.preemption import NobodyToEvict, Occupants, VictimLimits, make_room, waiting_pod
 from controller.reconcile import (
     NO_HISTORY,
-    DecisionContext,
     KnownGang,
     KnownMember,
     RefusalMemory,
@@ -92,15 +91,13 @@ class Asked:
         return decide_gang(self.state, known, NOW, self.scene.choose, history_of=lambda _: NO_HISTORY)
 
     def room_for(self, key: str) -> object:
-        occupancy = self.occupants.at(NOW, VictimLimits())
-        return make_room(
-            self.state, key=key, now=NOW, history=NO_HISTORY, context=DecisionContext(), occupancy=occupancy
-        )
+        found = make_room(self.state, waiting_pod(self.state, key, NOW), self.occupants.at(NOW, VictimLimits()))
+        return found if isinstance(found, NobodyToEvict) else found[key]
 
     def room_for_gang(self) -> object:
         asked = self.gang().asked
         assert asked is not None
-        return make_room_for_gang(self.state, asked, self.occupants.at(NOW, VictimLimits()))
+        return make_room(self.state, asked, self.occupants.at(NOW, VictimLimits()))
 
     def with_rooms_open(self) -> object:
         with self.state.rooms.open_to(["default/urgent"], 20):
