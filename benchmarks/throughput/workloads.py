@@ -9,7 +9,7 @@ from benchmarks import controlplane, fleet
 from benchmarks.allocation.hardware import CARDS, MODELS, Model
 from benchmarks.controlplane import NAMESPACE
 from benchmarks.fleet import card_request, node_name
-from controller.allocation.requests.demands import RESULTS_LIMIT
+from controller.allocation.requests import RESULTS_LIMIT
 from driver.kinds import EVERY_OFFER, Offer
 from driver.names import DEFAULT_DRIVER, FINALIZER
 from driver.wire import Json

@@ -12,13 +12,13 @@ How a question is answered
     1. ``requests``: the claims are compiled, or their faults are returned.
     2. ``devices``: bitsets of nodes rule out those with too few available or too few matching devices, and those that
        did not fit this request before and of which nothing was freed since.
-    3. ``nodefit.greedy``: the node's devices that match, are available, tolerated and large enough are found with
+    3. ``nodefit.fit``: the node's devices that match, are available, tolerated and large enough are found with
        bitsets; counting them per request and per attribute value often proves that the node does not fit. Then the
        first devices that fit are picked.
     4. ``search``: if a pick would have to be undone, or a request has a preference, devices are looked at one by one.
        What cannot succeed is found by counting (values, flows, counters and capacity); interchangeable devices are
        tried once. The first solution in the order of kube-scheduler's allocator is found, or a budget of steps ends it.
-    5. ``ordering``: preferences (``PlacementConfig``) change the order in which devices are tried, nothing else.
+    5. ``preferences`` (``PlacementConfig``) change the order in which devices are tried, nothing else.
     6. ``reasons``: if the node does not fit, every device is counted by what excludes it first.
 
 Why it is fast
@@ -34,32 +34,30 @@ fleet           allocates devices of the cluster to claims
 known_devices   all devices of the cluster and their use, kept up to date by events
 | costs         counts the steps of claims' selectors, and refuses claims with too many
 | nodefit       fits one compiled request to one node
-ordering        orders the devices that are sufficient
 reasons         the reasons why claims cannot be allocated
 | search        the search where the first fit is not a solution
 devices         indexes of devices and their use
 | requests      the requests of claims, compiled
 filters         the selectors of a class and a request, compiled once
+| preferences   what a request prefers among sufficient devices and nodes
 | rules         the API's rules for one device: capacity, taints, constraints
-drivers         the drivers that selectors can select: ours, or others
-| metering      limits on the evaluation of selectors in a turn
+metering        limits on the evaluation of selectors in a turn
 """
 
 from controller.allocation.devices.card_parts import CARD, Card
-from controller.allocation.devices.places import Place
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import DeviceUse, UseChange
-from controller.allocation.drivers import Drivers
+from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
-from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts
-from controller.allocation.nodefit.node_score import NodeScore
+from controller.allocation.nodefit.counts import NodeDeviceCounts
+from controller.allocation.nodefit.likeness import Place
+from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons.render import render
 from controller.allocation.reasons.summary import Closest, NodeGroup, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
-from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.requests.demands import ClaimFault
-from controller.allocation.rules.capacity import small_amounts
+from controller.allocation.requests import ClaimFault, CompiledRequest
+from controller.allocation.rules import small_amounts
 from controller.allocation.search.search import SearchEnded
 
 __all__ = [

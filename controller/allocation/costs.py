@@ -21,7 +21,7 @@ from controller.allocation.metering import (
     TooCostly,
     Turn,
 )
-from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.requests import ClaimFault
 from driver.bounded import BoundedCache
 from driver.cel import SelectorError
 from driver.cel.cost.steps import CHARACTER_STEPS

@@ -1,9 +1,9 @@
-"""The selectors of a device class and a request, compiled once."""
+"""The selectors of a device class and a request, compiled once, and the drivers that they can select."""
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Final
 
-from controller.allocation.drivers import Drivers, drivers_of
 from controller.allocation.metering import CLAIM_STEPS
 from driver.bounded import SizedCache
 from driver.cel import DevicePath, Selector, SelectorError, can_select, check_selector, compile_checked
@@ -20,6 +20,24 @@ MOST_CHARACTERS: Final = 1 << 18
 make claims with other expressions."""
 _MOST_READ: Final = 1 << 22
 """The most characters of the expressions whose drivers are remembered."""
+
+
+class Drivers(Enum):
+    """The drivers that some selectors can select."""
+
+    OURS = "only our driver"
+    OTHERS = "only other drivers"
+    BOTH = "our driver and others, as far as the text of the selectors tells"
+    NONE = "no driver"
+
+
+def drivers_of(can: Iterable[tuple[bool, bool]]) -> Drivers:
+    """The drivers that all expressions can select, from the answer of ``driver.cel.can_select`` for each."""
+    each = tuple(can)
+    ours, others = all(ours for ours, _ in each), all(others for _, others in each)
+    if ours:
+        return Drivers.BOTH if others else Drivers.OURS
+    return Drivers.OTHERS if others else Drivers.NONE
 
 
 class Filter:

@@ -5,27 +5,22 @@ from contextlib import suppress
 from typing import Final
 
 from controller.allocation.costs import ClaimCosts
-from controller.allocation.devices.domains import NOWHERE, value_text
+from controller.allocation.devices.columns import NOWHERE, value_text
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
-from controller.allocation.devices.places import Place, places
 from controller.allocation.devices.pools import NodeSlot
-from controller.allocation.drivers import Drivers
-from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
+from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter
 from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
-from controller.allocation.nodefit.fingerprint import crowding, fingerprint
-from controller.allocation.nodefit.greedy import GreedyFit, NoFit
-from controller.allocation.nodefit.node_device_counts import NodeDeviceCounts, most_fits, node_devices
-from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
-from controller.allocation.nodefit.node_search import NodeSearch
+from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
+from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, NoFit, fit_together
+from controller.allocation.nodefit.likeness import Place, crowding, fingerprint, places
+from controller.allocation.nodefit.partition_cost import PartitionCosts
+from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Refusals, SearchFailure
-from controller.allocation.nodefit.together import NodeClaims, fit_together
-from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
-from controller.allocation.requests.compiled import CompiledRequest, CompiledRequests
-from controller.allocation.requests.demands import ClaimFault
-from controller.allocation.rules.constraints import values_of
+from controller.allocation.requests import ClaimFault, CompiledRequest, CompiledRequests
+from controller.allocation.rules import values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from driver.bounded import BoundedCache, SizedCache

@@ -8,7 +8,7 @@ from controller.allocation.devices.device_index import DeviceIndex, Versions
 from controller.allocation.devices.layout import NO_GROUP
 from controller.allocation.devices.pools import PoolKey, PublishedPool
 from controller.allocation.devices.usage import DeviceUse, Usage, UsageChanges, UseChange, consuming
-from controller.allocation.rules.taints import untolerated
+from controller.allocation.rules import untolerated
 from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule, Toleration
 from driver.names import Names
 

@@ -135,7 +135,7 @@ def place(
 ) -> Placed | Unsatisfiable | None:
     """Find the first node that fits all ``claims``, and allocate them there; None if no node fits.
 
-    If a request has alternatives or preferences, find the best node (``controller.allocation.nodefit.node_score``).
+    If a request has alternatives or preferences, find the best node (``controller.allocation.nodefit.score``).
     ``Fleet.allocate`` gives the answer, and the reasons, for one given node.
 
     Args:

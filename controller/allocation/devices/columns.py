@@ -2,6 +2,8 @@
 
 A result for one or several columns holds for every pool that has them. So the work on a fleet grows with the number of
 different columns and not with the number of devices.
+
+An attribute whose values name domains of a topology has its devices by domain, too (``by_value``).
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -10,12 +12,11 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from controller.allocation.devices.pools import Pool
-from controller.allocation.rules.capacity import CapacityRequest, Quantities, consumption
-from controller.allocation.rules.constraints import Values, values_of
+from controller.allocation.rules import CapacityRequest, Quantities, Values, consumption, values_of
 from driver.bounded import BoundedCache
 from driver.cache_key import cache_key
 from driver.cel import DevicePath, value_at
-from driver.model import unqualify
+from driver.model import Scalar, Version, unqualify
 
 _CAPACITIES: Final = ("capacities",)
 _SHAREABLE_CAPACITIES: Final = ("shareable capacities",)
@@ -23,7 +24,7 @@ _PER_POOL: Final = 64
 _REQUESTS: Final = 256
 
 Consumed = tuple[int, tuple[Quantities | str | None, ...]]
-"""The devices that are large enough for a request, and its consumption of each (``rules.capacity.consumption``)."""
+"""The devices that are large enough for a request, and its consumption of each (``rules.consumption``)."""
 
 
 class Column:
@@ -36,7 +37,7 @@ class Column:
         self.groups: Mapping[Hashable, int] | None = None
         """For a column of attribute values: the devices with each value."""
         self.by_text: Mapping[str, int] | None = None
-        """The same, by the text that names a domain (``domains.by_value``)."""
+        """The same, by the text that names a domain (``by_value``)."""
         self.multivalued: bool
         """True if a device has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
@@ -151,3 +152,64 @@ def _consumed(pool: Pool, request: CapacityRequest) -> Consumed:
         amounts.append(amount)
         enough |= (not isinstance(amount, str)) << device.index
     return enough, tuple(amounts)
+
+
+NOWHERE: Final = ""
+"""Stands for devices that have no value, or an empty one. It is no domain."""
+
+
+def value_text(value: Scalar) -> str:
+    """The value as it stands in the path of a domain."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.text if isinstance(value, Version) else str(value)
+
+
+def by_value(pool: Pool, attribute: str, columns: Columns) -> Mapping[str, int]:
+    """The devices with each value of the attribute; those without one are ``NOWHERE``.
+
+    A device with several values is with each of them.
+    """
+    column = columns.values(pool, attribute)
+    if column.by_text is None:
+        column.by_text = _by_text(column, pool.layout.every)
+    return column.by_text
+
+
+def _by_text(column: Column, every: int) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    known = 0
+    for value, devices in (column.groups or {}).items():
+        assert isinstance(value, tuple)
+        text = value_text(value[1])
+        found[text] = found.get(text, 0) | devices
+        known |= devices
+    if missing := every & ~known:
+        found[NOWHERE] = found.get(NOWHERE, 0) | missing
+    return found
+
+
+def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> set[tuple[str, ...]]:
+    """The different values of the attributes of these devices of the pool, in the order of the attributes."""
+    if not devices:
+        return set()
+    every = [by_value(pool, attribute, columns) for attribute in attributes]
+    if all(len(groups) == 1 for groups in every):
+        return {tuple([value for groups in every for value in groups])}
+    found: dict[tuple[str, ...], int] = {(): devices}
+    for groups in every:
+        found = {
+            (*path, value): both
+            for path, mask in found.items()
+            for value, group in groups.items()
+            if (both := mask & group)
+        }
+    return set(found)
+
+
+def having(pool: Pool, values: Sequence[tuple[str, str]], columns: Columns) -> int:
+    """The devices of the pool with all these values of attributes."""
+    devices = pool.layout.every
+    for attribute, value in values:
+        devices &= by_value(pool, attribute, columns).get(value, 0)
+    return devices

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.devices.blueprint import PoolBlueprints
-from controller.allocation.devices.columns import Columns
-from controller.allocation.devices.domains import having
+from controller.allocation.devices.columns import Columns, having
+from controller.allocation.devices.layout import PoolBlueprints
 from controller.allocation.devices.node_availability import NodeAvailability
 from controller.allocation.devices.overuse import overuse
 from controller.allocation.devices.pools import NodeSlot, Pool, PoolDevice, PoolKey
 from controller.allocation.devices.selector_index import SelectorIndex
 from controller.allocation.devices.usage import DeviceUse, UsageChanges, only_more
-from controller.allocation.rules.taints import applies
+from controller.allocation.rules import applies
 from driver.model import DeviceId, NodeScope, Slice, TaintRule
 from driver.node_selectors import selects
 
@@ -200,7 +199,7 @@ class DeviceIndex:
     def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
         """The node of this name as if it had these labels, whether it exists or not.
 
-        ``within`` restricts it to the devices with these values of attributes (``devices.domains``).
+        ``within`` restricts it to the devices with these values of attributes (``columns.by_value``).
         """
         for key in (*self._at.get(name, ()), *self._at.get(_EVERYWHERE, ())):
             self._pool(key)

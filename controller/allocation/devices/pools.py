@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from controller.allocation.devices.blueprint import CounterName, PoolBlueprints
-from controller.allocation.devices.layout import Draws
+from controller.allocation.devices.layout import CounterName, Draws, PoolBlueprints
 from controller.allocation.devices.usage import IDLE, DeviceUse
-from controller.allocation.rules.taints import untolerated
+from controller.allocation.rules import untolerated
 from driver.model import Device, DeviceId, NodeScope, Slice, Taint, Toleration
 
 PoolKey = tuple[str, str]
@@ -80,7 +79,7 @@ class NodeSlot:
         clock: a version of these pools, their usage and the node's labels. Each change gives it another value than it
             ever had, and undoing a change on trial the value before.
         made: grows when one of these pools is added or removed, and so when its devices are published anew.
-        within: values of attributes (``devices.domains``); devices with other values do not count.
+        within: values of attributes (``columns.by_value``); devices with other values do not count.
     """
 
     __slots__ = ("available", "bit", "clock", "labels", "listed", "made", "name", "pools", "within")

@@ -1,17 +1,71 @@
-"""The candidates of one node, device by device: slower than bitsets, but for every kind of request."""
+"""The candidates of one node, device by device: slower than bitsets, but for every kind of request.
+
+A device is a candidate by itself: it matches, is large enough, tolerated and available.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.nodefit.eligibility import consumption_of, is_exhausted, obstacle
-from controller.allocation.ordering.device_order import in_preferred_order
-from controller.allocation.ordering.partition_cost import PartitionCosts
-from controller.allocation.requests.demands import RESULTS_LIMIT, Criteria, Demand, RequestChoice
-from controller.allocation.search.attempt import Attempt, Candidate
-from controller.allocation.search.tasks import Option, Task
-from driver.cel import SelectorFault
+from controller.allocation.nodefit.device_order import in_preferred_order
+from controller.allocation.nodefit.partition_cost import PartitionCosts
+from controller.allocation.reasons.unsatisfiable import Cause
+from controller.allocation.requests import RESULTS_LIMIT, Criteria, Demand, RequestChoice
+from controller.allocation.rules import NOT_SHAREABLE, Quantities, most, untolerated
+from controller.allocation.search.attempt import Attempt, Candidate, Option, Task
+from driver.cel import SelectorFault, suggest
+
+
+def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Quantities | str | None:
+    """The consumption of a request, or the capacity that the device lacks (``rules.consumption``)."""
+    if criteria.capacity.is_empty and not device.spec.allow_multiple:
+        return None
+    return columns.consumed(device.pool, criteria.capacity, 1 << device.index)[1][device.index]
+
+
+def insufficiency(device: PoolDevice, criteria: Criteria, columns: Columns) -> Cause | None:
+    """The capacity that never suffices for the request, and the most for one claim; None if there is none."""
+    lacking = consumption_of(device, criteria, columns)
+    if not isinstance(lacking, str):
+        return None
+    if lacking == NOT_SHAREABLE:
+        return "capacity", lacking
+    known = device.spec.capacity.get(lacking)
+    if known is None:
+        return "noCapacity", lacking + suggest(lacking, sorted(device.spec.capacity))
+    return "capacity", f"{lacking}: at most {most(known)}"
+
+
+def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:
+    """True if the device is in use and nobody else can get a part of it."""
+    use = device.use
+    return not criteria.admin_access and bool(use.exclusive or (use.shares and not device.spec.allow_multiple))
+
+
+def obstacle(device: PoolDevice, criteria: Criteria, consumes: Quantities | None) -> Cause | None:
+    """The reason why the device is not available now, or None. Admin access needs nothing but tolerated taints."""
+    if device.taints and (taint := untolerated(device.taints, criteria.tolerations)) is not None:
+        return "taint", f"{taint.key}={taint.value}:{taint.effect}"
+    if criteria.admin_access:
+        return None
+    if is_exhausted(device, criteria):
+        return "inUse", ""
+    use = device.use
+    if consumes is not None and use.shares:
+        if other := use.excludes(criteria.sharing):
+            return "sharing", other
+        for name, amount in consumes.items():
+            if use.consumed.get(name, 0) + amount.nanos > device.spec.capacity[name].value.nanos:
+                return "capacityLeft", name
+    if device.draws and not use.holders:
+        free = device.pool.free
+        for index, drawn in device.draws:
+            if free[index] < drawn:
+                return "counter", device.pool.counters[index].counter
+    return None
+
 
 Pools = Sequence[tuple[Pool, Sequence[PoolDevice]]]
 """The pools with devices that reach a node, in the order of allocation, each with these devices."""

@@ -10,8 +10,7 @@ from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import CompiledSelectors, Filter
-from controller.allocation.nodefit.candidates import NodeCandidates
-from controller.allocation.nodefit.eligibility import consumption_of, insufficiency, obstacle
+from controller.allocation.nodefit.candidates import NodeCandidates, consumption_of, insufficiency, obstacle
 from controller.allocation.nodefit.possessed import possessed
 from controller.allocation.reasons.unsatisfiable import (
     MOST_HOLDERS,
@@ -22,7 +21,7 @@ from controller.allocation.reasons.unsatisfiable import (
     Unsatisfiable,
     exclusions,
 )
-from controller.allocation.requests.demands import Demand, RequestChoice
+from controller.allocation.requests import Demand, RequestChoice
 from controller.allocation.search.attempt import FaultyDevice
 from controller.allocation.search.search import Search
 from driver.model import Claim

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.allocation.reasons.unsatisfiable import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
-from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.requests import ClaimFault
 from driver.wire import Json
 
 MOST_GROUPS: Final = 8

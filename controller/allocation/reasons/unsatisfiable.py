@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.requests import ClaimFault
 from driver.wire import Json
 
 MOST_HOLDERS: Final = 3

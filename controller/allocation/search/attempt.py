@@ -1,4 +1,4 @@
-"""One attempt to allocate the claims of a pod: picks devices, undoes picks, and counts the amounts left."""
+"""One attempt to allocate the claims of a pod: picks candidates, undoes picks, and counts the amounts left."""
 
 import uuid
 from collections import Counter
@@ -8,9 +8,8 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.requests.demands import RequestChoice
-from controller.allocation.rules.capacity import Quantities
-from controller.allocation.rules.constraints import ConstraintTracker, are_compatible, groups_of
+from controller.allocation.requests import Demand, RequestChoice
+from controller.allocation.rules import ConstraintTracker, Quantities, are_compatible, groups_of
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
 from driver.wire import only_node
@@ -321,3 +320,20 @@ def _distinct(requirements: Sequence[NodeRequirement]) -> tuple[NodeRequirement,
     for requirement in requirements:
         found.setdefault((requirement.key, requirement.operator, frozenset(requirement.values)), requirement)
     return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A choice with its candidates in order; it takes ``wanted`` of them."""
+
+    choice: RequestChoice
+    candidates: tuple[Candidate, ...]
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A demand with its options. Options that cannot be satisfied even alone are left out."""
+
+    demand: Demand
+    options: tuple[Option, ...]

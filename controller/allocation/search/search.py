@@ -15,12 +15,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.requests.demands import RESULTS_LIMIT, Demand
-from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
+from controller.allocation.requests import RESULTS_LIMIT, Demand
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Option, Pick, Task
 from controller.allocation.search.bounds import Bounds
-from controller.allocation.search.candidate_cells import RequestProgress
+from controller.allocation.search.cells import RequestProgress
 from controller.allocation.search.symmetry import Likeness, Symmetry
-from controller.allocation.search.tasks import Option, Task
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000

@@ -13,9 +13,8 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.rules.constraints import groups_of, values_of
-from controller.allocation.search.attempt import Attempt
-from controller.allocation.search.tasks import Task
+from controller.allocation.rules import groups_of, values_of
+from controller.allocation.search.attempt import Attempt, Task
 
 FEW_VALUES: Final = 4
 """Up to this many values of an attribute form no groups. Groups by NUMA node, for example, would be so large that

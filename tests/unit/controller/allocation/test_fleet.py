@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet
-from controller.allocation.nodefit.greedy import GreedyFit, NoFit
-from controller.allocation.nodefit.node_score import alternatives
+from controller.allocation.nodefit.fit import GreedyFit, NoFit
+from controller.allocation.nodefit.score import alternatives
 from controller.cluster import Cluster
 from controller.placement import Placed, place
 from driver.model import (

@@ -9,8 +9,8 @@ import pytest
 import controller.allocation
 from controller.allocation import Fleet
 from controller.allocation.devices.pools import Pool
-from controller.allocation.nodefit import fingerprint
-from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.nodefit import likeness
+from controller.allocation.requests import CompiledRequest
 from controller.allocation.search.search import Search
 from controller.placement import Placed, place
 from driver.model import Constraint
@@ -60,7 +60,7 @@ def test_one_claim_is_decided_in_few_files() -> None:
 
 
 def test_every_attribute_of_a_pool_is_in_the_fingerprint_or_irrelevant_for_a_reason() -> None:
-    classified = [*fingerprint.INCLUDED, *fingerprint.IRRELEVANT]
+    classified = [*likeness.INCLUDED, *likeness.IRRELEVANT]
     assert sorted(classified) == sorted(Pool.__slots__)
 
 

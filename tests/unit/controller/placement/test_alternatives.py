@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
-from controller.allocation.nodefit.node_score import alternatives
+from controller.allocation.nodefit.score import alternatives
 from controller.placement import Placed, place
 from driver.model import Claim, Device, Want
 from driver.wire import claim_from, class_from, slice_from

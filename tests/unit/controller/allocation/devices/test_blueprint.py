@@ -1,6 +1,6 @@
 """What pools of equal hardware have in common exists once."""
 
-from controller.allocation.devices.blueprint import PoolBlueprints
+from controller.allocation.devices.layout import PoolBlueprints
 from controller.allocation.devices.pools import Pool
 from driver.model import Slice
 from tests.unit.controller.allocation.small_fleets import device, pool

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet, Unsatisfiable
-from controller.allocation.nodefit.node_score import node_score
-from controller.allocation.requests.preferences import Preference, load, node_rank
+from controller.allocation.nodefit.score import node_score
+from controller.allocation.preferences import Preference, load, node_rank
 from controller.placement import Placed, place
 from driver.model import Allocation, Claim, Device, Taint
 from tests.unit.controller.allocation.ordering.test_device_order import (

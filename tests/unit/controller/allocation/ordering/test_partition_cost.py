@@ -7,7 +7,7 @@ import pytest
 
 from controller.allocation import Fleet
 from controller.allocation.devices.pools import Pool
-from controller.allocation.ordering.partition_cost import PartitionCosts
+from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.cluster import Cluster
 from controller.placement import Placed, place
 from driver.kinds import EVERY_OFFER

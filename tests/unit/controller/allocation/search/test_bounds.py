@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.allocation.search.amount_bounds import fillable
+from controller.allocation.search.bounds import fillable
 from controller.allocation.search.flow import SINK, SOURCE, FlowNetwork
 
 sizes = st.integers(1, 6)

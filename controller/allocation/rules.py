@@ -1,16 +1,36 @@
-"""The consumption of each capacity by one allocation of a shareable device. Amounts are nanos, the API's finest step.
+"""The rules of resource.k8s.io/v1 for one device: consumed capacity, constraints, taints.
 
-The rules are those of ``capacity[..].requestPolicy`` (resource.k8s.io/v1). Without a policy, a capacity that the
-request does not name is consumed in full. With a policy, requests are rounded up to what it allows. Ranges may be
-fractional: a step of 100m is a tenth (as with the feature gate DRAFractionalCapacityRange; without it kube-scheduler
-rounds the minimum and the step up to 1).
+Amounts are nanos, the API's finest step.
+
+**Capacity.** The rules are those of ``capacity[..].requestPolicy``. Without a policy, a capacity that the request does
+not name is consumed in full. With a policy, requests are rounded up to what it allows. Ranges may be fractional: a step
+of 100m is a tenth (as with the feature gate DRAFractionalCapacityRange; without it kube-scheduler rounds the minimum
+and the step up to 1).
+
+**Constraints.** matchAttribute, distinctAttribute and compatibilityGroups. A list attribute is a set of values.
+
+**Taints.** Those of slices and of DeviceTaintRules, and the tolerations of requests.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from driver.cache_key import cache_key
-from driver.model import Capacity, ClaimSpec, RequestPolicy, unqualify
+from driver.model import (
+    Capacity,
+    ClaimSpec,
+    Constraint,
+    Device,
+    DeviceId,
+    RequestPolicy,
+    Scalar,
+    Taint,
+    TaintRule,
+    Toleration,
+    UnreadableValue,
+    Version,
+    unqualify,
+)
 from driver.quantity import Quantity
 
 Quantities = Mapping[str, Quantity]
@@ -160,3 +180,109 @@ def consumption(
         amount = Quantity.whole(-(-total.value * request.memory_percent // 100), total.format)
         requested = {**requested, "memory": amount}
     return _share(capacities, requested)
+
+
+Values = frozenset[tuple[type, Scalar]]
+"""Attribute values with their types: ``True`` is not ``1``."""
+CompatibilityGroups = frozenset[str]
+
+
+def values_of(device: Device, attribute: str) -> Values:
+    """The device's values of a fully qualified attribute; empty if it has none, or one that cannot be read.
+
+    Versions are equal as versions are.
+    """
+    value = device.attributes.get(attribute, ())
+    if isinstance(value, UnreadableValue):
+        return Values()
+    if isinstance(value, tuple):
+        return frozenset((type(one), _comparable(one)) for one in value)
+    return frozenset(((type(value), _comparable(value)),))
+
+
+def _comparable(value: Scalar) -> Scalar:
+    # Build metadata is no part of what versions are compared by.
+    return Version(value.text.partition("+")[0]) if isinstance(value, Version) else value
+
+
+class ConstraintTracker:
+    """The state of one constraint of one claim while devices are picked and given back."""
+
+    __slots__ = ("_chosen", "attribute", "distinct")
+
+    def __init__(self, constraint: Constraint):
+        self.distinct = bool(constraint.distinct_attribute)
+        self.attribute = constraint.distinct_attribute or constraint.match_attribute
+        self._chosen: list[Values] = []
+
+    def admits(self, device: Device) -> bool:
+        """True if the device may join the devices picked so far."""
+        values = values_of(device, self.attribute)
+        if not values:
+            return False
+        if self.distinct:
+            return not any(values & chosen for chosen in self._chosen)
+        return not self._chosen or bool(values & self._chosen[-1])
+
+    def add(self, device: Device) -> None:
+        """Pick the device."""
+        values = values_of(device, self.attribute)
+        if not self.distinct and self._chosen:
+            values &= self._chosen[-1]
+        self._chosen.append(values)
+
+    def drop(self) -> None:
+        """Give back the last device."""
+        self._chosen.pop()
+
+    @property
+    def state(self) -> Values | None:
+        """The values that limit further picks; None while any value is possible.
+
+        For distinctAttribute those in use, for matchAttribute those of which one must recur.
+        """
+        if self.distinct:
+            return Values().union(*self._chosen)
+        return self._chosen[-1] if self._chosen else None
+
+
+def groups_of(device: Device, counter_set: str) -> CompatibilityGroups | None:
+    """The device's compatibilityGroups on the counter set; None if it does not draw on it."""
+    for consumption in device.consumes:
+        if consumption.counter_set == counter_set:
+            return CompatibilityGroups(consumption.compatibility_groups)
+    return None
+
+
+def are_compatible(groups: Iterable[CompatibilityGroups]) -> bool:
+    """True if devices with these groups may be in use at the same time on one counter set (1.37).
+
+    All of them must have one group in common. Devices without groups are compatible only with one another.
+    """
+    first, *others = groups
+    common = first.intersection(*others)
+    return bool(common) or not (first or any(others))
+
+
+def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that keeps the device from being allocated to a request with these tolerations, or None."""
+    for taint in taints:
+        if taint.excludes and not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    return toleration.operator == "Equal" and (toleration.key, toleration.value) == (taint.key, taint.value)
+
+
+def applies(rule: TaintRule, device: DeviceId) -> bool:
+    """True if the rule taints the device. A rule without a device selector taints nothing."""
+    if not rule.selects:
+        return False
+    wanted = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
+    return all(asked in ("", actual) for asked, actual in wanted)

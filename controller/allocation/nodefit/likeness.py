@@ -1,16 +1,21 @@
-"""The fingerprint of a node for a compiled request: nodes with equal fingerprints give the same answer.
+"""Keys of a node: those with equal keys give the same answer.
+
+``fingerprint`` has what decides how a compiled request fits now, ``crowding`` and ``places`` what decides how it fits
+once others are gone.
 
 Each attribute of a pool is part of the fingerprint, derived from one that is, or listed here as irrelevant; a test
 holds this against ``Pool`` itself, so that an attribute added there cannot be forgotten here.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
-from controller.allocation.devices.pools import Pool
-from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.devices.pools import Pool, PoolKey
+from controller.allocation.devices.usage import Usage, consuming
+from controller.allocation.requests import CompiledRequest
+from driver.model import Allocation, Result
 
 INCLUDED: Final[Mapping[str, str]] = {
     "problem": "a pool with a problem gives nothing",
@@ -81,3 +86,29 @@ def _shares(pool: Pool, index: int) -> Hashable:
 def _crowd(pool: Pool, index: int) -> Hashable:
     use = pool.devices[index].use
     return index, use.exclusive, use.shares, frozenset(use.sharing.items())
+
+
+Place = tuple[int, int, bool, tuple[tuple[str, int], ...], tuple[str, ...]]
+"""A pool and a device of it by number, whether it is a share, the amounts that it consumes, and how it is shared."""
+
+
+def places(
+    order: Order, allocations: Sequence[Allocation], index: DeviceIndex, usage: Usage
+) -> Sequence[tuple[Place, ...]]:
+    """The places of each allocation's devices among the pools of a node, sorted."""
+    numbers = {pool.key: at for at, (pool, _) in enumerate(order)}
+    return [
+        tuple(sorted([_place(numbers, allocation, result, index, usage) for result in consuming(allocation)]))
+        for allocation in allocations
+    ]
+
+
+def _place(
+    numbers: Mapping[PoolKey, int], allocation: Allocation, result: Result, index: DeviceIndex, usage: Usage
+) -> Place:
+    device = index.device(result.device)
+    number, at = (-1, -1) if device is None else (numbers.get(device.pool.key, -1), device.index)
+    if not result.share_id:
+        return number, at, False, (), ()
+    consumed = tuple(sorted((name, amount.nanos) for name, amount in result.consumed.items()))
+    return number, at, True, consumed, tuple(usage.sharing(allocation, result))

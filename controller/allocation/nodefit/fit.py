@@ -1,19 +1,25 @@
-"""The greedy fit with bitsets: the devices of a node, as long as the first that fit lead to a solution.
+"""Fits one compiled request to one node: greedily with bitsets, or else by a search.
 
-It finds the same devices as the search, because it picks the first device that fits each time and leaves out only
-devices that are in no solution. If a pick would have to be undone, it answers UNKNOWN, and the search decides.
+The greedy fit finds the same devices as the search, because it picks the first device that fits each time and leaves
+out only devices that are in no solution. If a pick would have to be undone, it answers UNKNOWN, and the search decides.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
-from controller.allocation.devices.pools import Pool
-from controller.allocation.requests.compiled import CompiledRequest, MatchGroup
-from controller.allocation.requests.demands import RESULTS_LIMIT, Criteria, RequestChoice
-from controller.allocation.search.attempt import Attempt, Candidate, Pick
-from driver.model import Claim
+from controller.allocation.devices.node_availability import NodeMemory
+from controller.allocation.devices.pools import NodeSlot, Pool
+from controller.allocation.nodefit.candidates import NodeCandidates
+from controller.allocation.nodefit.likeness import fingerprint
+from controller.allocation.nodefit.partition_cost import PartitionCosts
+from controller.allocation.nodefit.shortages import SearchFailure
+from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick, Task, allocations
+from controller.allocation.search.search import Search, SearchEnded, first_fit
+from driver.model import Allocation, Claim
 
 Masks = list[int]
 """Per pool of an order, a set of its devices."""
@@ -239,3 +245,114 @@ def _any_shareable(order: Order, masks: Masks) -> bool:
 
 def _count(masks: Masks) -> int:
     return sum([mask.bit_count() for mask in masks])
+
+
+class NodeSearch:
+    """Searches nodes of a fleet.
+
+    Args:
+        costs: the costs of partitions.
+
+    Attributes:
+        effort: the work of all searches so far, in the unit of ``Search.effort``.
+    """
+
+    def __init__(self, index: DeviceIndex, costs: PartitionCosts):
+        self._index = index
+        self._costs = costs
+        self.effort = 0
+
+    def node(self, slot: NodeSlot) -> NodeCandidates:
+        """The devices of the node."""
+        return NodeCandidates(self._index.order(slot), self._index, self._costs, self._index.beyond(slot))
+
+    def remembered(
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int
+    ) -> Sequence[Pick] | None:
+        """The picks of the search; None if it finds nothing, which is remembered.
+
+        It finds the same for nodes with equal fingerprints, so a failure holds for all.
+        """
+        state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
+        known = None if state is None else memory.count(state)
+        # Below 0 are the steps that were too few to find out.
+        if known is None or -steps < known < 0:
+            found = self.search(self.node(slot), request, claims, steps)
+            if not isinstance(found, SearchFailure):
+                return found
+            known = -steps if found.undecided else 0
+            if state is not None:
+                memory.learn_count(state, known)
+            if found.lasting:
+                memory.learn_impossible(slot)
+        memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
+        return None
+
+    def search(
+        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
+    ) -> Sequence[Pick] | SearchFailure:
+        """The picks of a search with so many steps, or the reason for none."""
+        try:
+            attempt = Attempt(claims)
+            picks = first_fit(attempt, node.offers(request.demands, attempt))
+            if picks is not None:
+                return picks
+        except FaultyDevice as faulty:
+            return SearchFailure(faulty=faulty)
+        # A pick would have to be undone.
+        tasks = node.tasks(request.demands)
+        if tasks is None:
+            return SearchFailure()
+        search = Search(claims, tasks, steps)
+        try:
+            return search.picks if search.run() else SearchFailure(search)
+        except SearchEnded:
+            return SearchFailure(search, undecided=True)
+        except FaultyDevice as faulty:
+            return SearchFailure(search, faulty=faulty)
+        finally:
+            self.effort += search.effort
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaims:
+    """Claims that have to be allocated on one node."""
+
+    node: str
+    candidates: NodeCandidates
+    request: CompiledRequest
+    claims: Sequence[Claim]
+
+
+def fit_together(parts: Sequence[NodeClaims], limit: int) -> list[tuple[Allocation, ...]] | None:
+    """The allocations of the claims of each node, which never take the same device; None if there are none.
+
+    Args:
+        limit: the devices that the search may try.
+
+    Raises:
+        SearchEnded: the limit was reached before the search was complete.
+    """
+    claims: list[Claim] = []
+    tasks: list[Task] = []
+    starts: list[int] = []
+    for part in parts:
+        found = part.candidates.tasks(part.request.demands)
+        if found is None:
+            return None
+        start = len(claims)
+        starts.append(start)
+        tasks += [replace(one, demand=replace(one.demand, claim=one.demand.claim + start)) for one in found]
+        claims += part.claims
+    search = Search(claims, tasks, limit)
+    try:
+        if not search.run():
+            return None
+    except FaultyDevice:
+        return None
+    answers = []
+    for part, start in zip(parts, starts, strict=True):
+        own = range(start, start + len(part.claims))
+        picks = [replace(pick, claim=pick.claim - start) for pick in search.picks if pick.claim in own]
+        answers.append(allocations(part.claims, picks, part.node))
+    return answers

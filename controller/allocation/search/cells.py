@@ -8,12 +8,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.requests.demands import RequestChoice
-from controller.allocation.rules.capacity import Quantities
-from controller.allocation.rules.constraints import Values, values_of
-from controller.allocation.search.attempt import Attempt, Candidate
+from controller.allocation.requests import RequestChoice
+from controller.allocation.rules import Quantities, Values, values_of
+from controller.allocation.search.attempt import Attempt, Candidate, Task
 from controller.allocation.search.symmetry import Symmetry
-from controller.allocation.search.tasks import Task
 
 Cells = Mapping[int, int]
 """The number of available devices by cell."""

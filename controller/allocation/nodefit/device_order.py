@@ -26,8 +26,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.ordering.partition_cost import PartitionCosts, PoolCards, is_partition
-from controller.allocation.requests.preferences import Preference, load
+from controller.allocation.nodefit.partition_cost import PartitionCosts, PoolCards, is_partition
+from controller.allocation.preferences import Preference, load
 from controller.allocation.search.attempt import Candidate
 from driver.model import UnreadableValue
 

@@ -5,9 +5,9 @@ The better node satisfies earlier alternatives of ``firstAvailable``, counted ov
 this, requests with preferences are compared one after another, in the order of the claims. The better node
 
 1. satisfies an earlier one of its alternatives;
-2. has the devices closer together (``ordering.device_order``);
-3. for partitions under ``binpack``: has the partition that costs least (``ordering.partition_cost``);
-4. has the better rank by load (``requests.preferences.node_rank``).
+2. has the devices closer together (``device_order``);
+3. for partitions under ``binpack``: has the partition that costs least (``partition_cost``);
+4. has the better rank by load (``preferences.node_rank``).
 
 The score is computed from bitsets where these are sufficient, else device by device, with the same result.
 """
@@ -18,11 +18,10 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.nodefit.candidates import NodeCandidates
-from controller.allocation.ordering.device_order import closeness, in_preferred_order, share_load
-from controller.allocation.ordering.partition_cost import Lost, PartitionCosts, is_partition
-from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.requests.demands import Demand, RequestChoice
-from controller.allocation.requests.preferences import MILLION, node_rank
+from controller.allocation.nodefit.device_order import closeness, in_preferred_order, share_load
+from controller.allocation.nodefit.partition_cost import Lost, PartitionCosts, is_partition
+from controller.allocation.preferences import MILLION, node_rank
+from controller.allocation.requests import CompiledRequest, Demand, RequestChoice
 from controller.allocation.search.attempt import Candidate
 from driver.model import Allocation, Claim
 

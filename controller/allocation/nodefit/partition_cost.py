@@ -15,7 +15,7 @@ from typing import Final
 
 from controller.allocation.devices.layout import Draws, Layout, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.requests.preferences import load
+from controller.allocation.preferences import load
 from driver.bounded import BoundedCache
 
 _MOST_COSTS: Final = 65_536
