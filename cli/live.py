@@ -8,14 +8,8 @@ from typing import Final
 from cli.objects.checks import InputObject
 from cli.objects.documents import LIVE
 from controller.gangs import GangTerms
-from controller.state import (
-    DEVICE_TAINT_RULES_BETA,
-    GANG_RESOURCES,
-    GROUP_SOURCES,
-    VOLUME_RESOURCES,
-    PodView,
-    State,
-)
+from controller.state import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, PodView, State
+from controller.state.kinds import GROUP_SOURCES, VOLUME_RESOURCES
 from driver.errors import OperatorFault
 from driver.kube.access import from_environment
 from driver.kube.api import (
@@ -217,7 +211,7 @@ def consequences(missing: Iterable[MissingRight], state: State) -> Iterator[str]
 
 def _is_described_by(resource: Resource, pod: PodView, state: State) -> bool:
     """Whether an object of the kind may say how many members the gang of a waiting pod has."""
-    if pod.node_name or pod.gang is None or not (state.gangs.of(pod.key) or state.gangs.faults(pod.key)):
+    if pod.node_name or pod.gang is None or not (state.gangs.gang_of(pod.key) or state.gangs.faults(pod.key)):
         return False
     if source := GROUP_SOURCES.get(resource):
         return any(group.source is source for group in pod.gang.groups)
@@ -225,7 +219,7 @@ def _is_described_by(resource: Resource, pod: PodView, state: State) -> bool:
     if owner is None or owner.kind != JOB_SETS.kind:
         return owner is not None and owner.kind == resource.kind
     # Where JobSets cannot be read, their Jobs say it, and the other way round.
-    gang = state.gangs.of(pod.key)
+    gang = state.gangs.gang_of(pod.key)
     terms = state.gangs.terms(gang) if gang else ()
     return resource in (JOBS, JOB_SETS) and isinstance(terms, GangTerms) and bool(terms.awaited)
 

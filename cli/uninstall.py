@@ -9,7 +9,8 @@ from typing import Final
 
 from cli.exitcodes import PLACED, WAITS
 from cli.live import cluster, list_all
-from controller.state import DO_NOT_DISRUPT, ending_protection, is_made_on_demand
+from controller.state.knownnodes import DO_NOT_DISRUPT, ending_protection
+from controller.state.templates import is_made_on_demand
 from driver.errors import OperatorFault
 from driver.kube.api import (
     NODES,

@@ -1,21 +1,25 @@
 """Decides which devices a claim gets and on which node its pod runs, and has that written.
 
-__main__      ``lode controller``: puts the controller together, with its threads
-fleetseries   serves the series of the fleet to those who monitor it
-loop          takes in changes, and decides about one pod, gang or claim at a time
-reporting     reports why pods wait: conditions and Events
-writing       carries decisions out, as many writes in flight
-election      leader election with one Lease
-| policies    checks that the admission policies are in force
-| preemption  which pods have to go so that a pod of higher priority has a place
-| census      what the fleet has, who holds it and who waits, for monitoring
-reconcile   decides about one pod, gang or claim
-| waiting     the pods that wait, and the order in which they are served
-| settings    reads the part of the settings that decisions depend on
-state         the state of the cluster, indexed
-gangs         pods that start together, in one domain of the topology
-cluster       devices, nodes and quotas, and what would be if some were gone, or others were there
-placement     a node for a pod
-| quotas      limits of namespaces in memory and cores of cards
-allocation    devices of a node for claims, or the reasons why not
+__main__       ``lode controller``: puts the controller together, with its threads
+fleetseries    serves the series of the fleet to those who monitor it
+loop           takes in changes, and decides about one pod, gang or claim at a time
+kueue          jobs in the queues of Kueue: whether their pods would get their devices now
+| templates    templates on demand: made when a pod names them, and removed
+| autoscaling  what autoscalers are told: which pods a new node would help, and which nodes must stay
+| reporting    reports why pods wait, and what quotas have left
+worker         the protocol of what the loop runs, and what all of it uses
+writing        carries decisions out, as many writes in flight
+election       leader election with one Lease
+| policies     checks that the admission policies are in force
+| preemption   which pods have to go so that a pod of higher priority has a place
+| census       what the fleet has, who holds it and who waits, for monitoring
+reconcile      decides about one pod, gang or claim
+| waiting      the pods that wait, and the order in which they are served
+| settings     reads the part of the settings that decisions depend on
+state          the state of the cluster, indexed
+gangs          pods that start together, in one domain of the topology
+cluster        devices, nodes and quotas, and what would be if some were gone, or others were there
+placement      a node for a pod
+| quotas       limits of namespaces in memory and cores of cards
+allocation     devices of a node for claims, or the reasons why not
 """

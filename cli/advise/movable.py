@@ -86,7 +86,7 @@ def _allocated(state: State, pod: PodView) -> Iterator[Claim]:
 
 def _stays(state: State, pod: PodView, raw: Object | None) -> str:
     """Return why the pod cannot move, as a clause about pods; "" if it can."""
-    if state.gangs.of(pod.key):
+    if state.gangs.gang_of(pod.key):
         return "are members of gangs, whose other members need them where they are"
     if any(len(state.pods.using(key)) > 1 for key in pod.claim_keys):
         return "share a claim with other pods"

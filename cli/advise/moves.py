@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from cli.advise.movable import Movable, Price, end, price_of
 from controller.placement import Placed, Placement, PodDemand
 from controller.preemption.least_set import Least, LeastSet, Trials
-from controller.reconcile import PlacePod
+from controller.reconcile.decisions import PlacePod
 from controller.state import State
 
 _MOST_SETS: Final = 16

@@ -5,16 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
-from controller.reconcile import (
-    NO_HISTORY,
-    DecisionContext,
-    PlacePod,
-    Unallocatable,
-    could_take,
-    decide,
-    decide_gang,
-    known_gang,
-)
+from controller.reconcile import NO_HISTORY, DecisionContext, decide, decide_gang, known_gang
+from controller.reconcile.decisions import PlacePod, Unallocatable
+from controller.reconcile.prospects import could_take
 from controller.state import State
 from controller.waiting import rank_of
 
@@ -99,7 +92,7 @@ def waiting_in_turn(state: State, keys: Sequence[str], now: float) -> Iterator[W
     """
     seen = set[str]()
     for key in sorted(keys, key=lambda key: rank_of(state, state.pods[key])):
-        gang = state.gangs.of(key)
+        gang = state.gangs.gang_of(key)
         if gang:
             if gang not in seen:
                 seen.add(gang)

@@ -59,7 +59,7 @@ def obstacle(pod: Object, *, force: bool, delete_emptydir_data: bool) -> str:
 
 def gang_notes(state: State, evicted: Collection[str]) -> Iterator[str]:
     """Yield for each gang with members among ``evicted`` (``namespace/name``) what it has left."""
-    gangs = dict.fromkeys(gang for pod in sorted(evicted) if (gang := state.gangs.of(pod)))
+    gangs = dict.fromkeys(gang for pod in sorted(evicted) if (gang := state.gangs.gang_of(pod)))
     for gang in gangs:
         members = state.gangs.members(gang)
         lost = [pod for pod in members if pod in evicted]

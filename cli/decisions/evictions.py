@@ -11,7 +11,8 @@ from controller.preemption import (
     render,
     waiting_pod,
 )
-from controller.reconcile import DecisionContext, PlacementHistory, Victim
+from controller.reconcile import DecisionContext, PlacementHistory
+from controller.reconcile.decisions import Victim
 from controller.state import PodView, State
 from driver.wire import Json
 

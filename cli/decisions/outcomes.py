@@ -6,20 +6,11 @@ from typing import Any, Final, Literal
 
 from cli.decisions import evictions
 from controller.allocation import Drivers, Summary, render
-from controller.reconcile import (
-    IN_VAIN,
-    Decision,
-    NodeRefusal,
-    Reason,
-    Release,
-    TakeBack,
-    Unallocatable,
-    Wait,
-    explanation_of,
-    refusal_summary,
-    rests_on_memory,
-)
-from controller.state import ClaimRecord, ClaimReference, Condition, PodView, State
+from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
+from controller.reconcile.messages import IN_VAIN, explanation_of, refusal_summary, rests_on_memory
+from controller.reconcile.refusals import NodeRefusal
+from controller.state import ClaimRecord, PodView, State
+from controller.state.podview import ClaimReference, Condition
 from driver.model import Claim
 from driver.wire import Json, allocation_to
 

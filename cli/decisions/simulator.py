@@ -27,26 +27,27 @@ from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
 from controller.preemption import NoPreemption
 from controller.reconcile import (
     NO_HISTORY,
-    RELEASE_SECONDS,
-    Decision,
     DecisionContext,
-    GangDecision,
-    Idle,
-    LetGo,
     PlacementHistory,
-    PlacePod,
-    Reason,
     RefusalMemory,
-    Release,
-    TakeBack,
-    Unallocatable,
-    ask_all,
-    claim_updates,
     decide,
     decide_gang,
     known_gang,
-    patched_status,
 )
+from controller.reconcile.decisions import (
+    Decision,
+    GangDecision,
+    Idle,
+    LetGo,
+    PlacePod,
+    Reason,
+    Release,
+    TakeBack,
+    Unallocatable,
+)
+from controller.reconcile.history import RELEASE_SECONDS
+from controller.reconcile.refusals import ask_all
+from controller.reconcile.updates import claim_updates, patched_status
 from controller.state import PodView, State
 from controller.waiting import rank_of
 from driver.clock import rfc3339
@@ -146,7 +147,7 @@ class Simulator:
 
     def _preemption(self, pod: PodView, decision: Decision) -> evictions.Answer | None:
         """Who would be evicted for a pod that waits because no node takes it, or no domain its gang."""
-        state, gang = self._state, self._state.gangs.of(pod.key)
+        state, gang = self._state, self._state.gangs.gang_of(pod.key)
         if not evictions.asks(state, pod.priority):
             return None
         self._snapshot.allowance.check()
@@ -189,7 +190,7 @@ class Simulator:
 
     def _run(self, key: str) -> tuple[Decision, tuple[TakenBack, ...]]:
         """Decide about the pod until there is nothing more to do; returns the last decision and what was taken back."""
-        if gang := self._state.gangs.of(key):
+        if gang := self._state.gangs.gang_of(key):
             return self.gang(gang).members.get(key, Idle()), ()
         taken_back = []
         decision = self._decide(key)

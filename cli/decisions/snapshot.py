@@ -14,7 +14,8 @@ from cli.objects.checks import WORKLOADS, InputKey, InputObject, damage
 from cli.objects.documents import LIVE, BadInput, InputFault
 from cli.objects.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet, small_amounts
-from controller.state import VOLUME_RESOURCES, DecisionSettings, State
+from controller.state import DecisionSettings, State
+from controller.state.kinds import VOLUME_RESOURCES
 from driver.adoption import SOURCES, is_on_demand, resources_of, template_spec
 from driver.cel import suggest
 from driver.errors import SENSELESS, Fault, InvalidInput

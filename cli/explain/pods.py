@@ -24,7 +24,9 @@ from cli.live import (
 from cli.tables import since_text, table
 from controller.gangs import GangTerms
 from controller.reconcile import known_gang
-from controller.state import VOLUME_RESOURCES, Condition, DecisionSettings, PodView, pod_from
+from controller.state import DecisionSettings, PodView
+from controller.state.kinds import VOLUME_RESOURCES
+from controller.state.podview import Condition, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
 from driver.kube.api import (
@@ -255,7 +257,7 @@ class Explainer:
             return self._as_reported(pod, error)
         simulator = Simulator(snapshot, self._now)
         outcome = simulator.pod(pod.key)
-        notes += _gang_notes(simulator, snapshot, snapshot.state.gangs.of(pod.key))
+        notes += _gang_notes(simulator, snapshot, snapshot.state.gangs.gang_of(pod.key))
         if not outcome.placed:
             notes += _served_before(snapshot, pod)
         notes += _unknown_here(outcome, pod)

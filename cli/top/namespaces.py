@@ -11,7 +11,7 @@ from cli.fleetview.published import UNREADABLE, left_out
 from cli.top.question import Question
 from cli.top.report import UNKNOWN, Item, Listing, TableColumn
 from controller.quotas import MEASURES, Quota, amount_text, quota_from
-from controller.reconcile import Reason
+from controller.reconcile.decisions import Reason
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, Api, Object
 from driver.names import Names
 from driver.quantity import NANO

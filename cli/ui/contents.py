@@ -124,7 +124,7 @@ def shown_pods(state: State) -> Iterator[ShownPod]:
     """Yield the pods that wait at our gate, have claims with our devices, or are members of gangs."""
     for pod in state.pods.values():
         records = (state.claims.get(key) for key in pod.claim_keys)
-        gang = state.gangs.of(pod.key)
+        gang = state.gangs.gang_of(pod.key)
         if _is_gated(pod, state) or gang or any(one is not None and state.holds_ours(one.claim) for one in records):
             yield _shown_pod(pod, gang, state)
 

@@ -84,7 +84,7 @@ class FollowedFleet:
                 gangs=found.items,
                 missing=tuple(missing),
                 problems=tuple(problems),
-                notes=(*view.notes, *(f"{one}: left out" for one in self._state.unreadable.of())),
+                notes=(*view.notes, *(f"{one}: left out" for one in self._state.unreadable.objects())),
             )
 
     def _view(self) -> FleetView:

@@ -1,6 +1,7 @@
 """The running controller: takes in changes, decides about one pod, gang or claim at a time, has decisions carried out.
 
-It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions.
+It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions. Features
+that stand alone have their workers in packages of their own.
 
 controller         the list of workers, and one step at a time
 contact            reads every kind of object that decisions need, and follows whether it is up to date
@@ -8,20 +9,11 @@ contact            reads every kind of object that decisions need, and follows w
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
 podsync            decides about one pod, and has that carried out
-| fitchecks        answers the AdmissionChecks of Kueue
 reasons            why pods wait: what is said of it, and when
 holds              the nodes that are held back for pods and gangs
 waiting            the pods that wait: parks and wakes them
 preempting         evicts pods for others, and keeps what is freed
-| protecting       keeps autoscalers from nodes where devices are held behind our gate
-| templatesync     has templates made that pods name on demand, and removed
-| quotauses        has the use of quotas written in their status
-worker             the protocol of everything above, and the objects that all of it uses
-turns              the queue, in which a pod stands for its gang
-writes_in_flight   the decisions that are being written
-metrics          the controller's metrics
-| spared           pods that are no victims for a while, because their eviction was refused
-| queue            keys with due times, and when a write that failed is made again
+spared             pods that are no victims for a while, because their eviction was refused
 """
 
 from controller.loop.controller import Controller, Ports

@@ -1,22 +1,14 @@
 """Decides about one claim at a time: has allocations cleared that nobody uses."""
 
-from controller.loop.metrics import DecisionOutcome
-from controller.loop.worker import Shared, Worker
-from controller.loop.writes_in_flight import SequenceState
-from controller.reconcile import (
-    ORPHAN_SECONDS,
-    Deallocate,
-    DoubleUse,
-    FreeClaim,
-    Idle,
-    UnhealthyUse,
-    Wait,
-    decide_claim,
-    double_use,
-    unhealthy_use,
-)
+from controller.reconcile import decide_claim
+from controller.reconcile.claims import ORPHAN_SECONDS, DoubleUse, UnhealthyUse, double_use, unhealthy_use
+from controller.reconcile.decisions import FreeClaim, Idle, Wait
+from controller.reconcile.updates import Deallocate
 from controller.reporting import Reporter
 from controller.state import Changes
+from controller.worker import Shared, Worker
+from controller.worker.metrics import DecisionOutcome
+from controller.worker.writes_in_flight import SequenceState
 from controller.writing import WriteResult, WriteSequence
 from controller.writing.sequences import claim_steps
 from driver.kube.api import RESOURCE_CLAIMS

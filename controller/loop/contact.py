@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from controller.loop.metrics import ControllerMetrics
-from controller.loop.worker import Shared, Worker
-from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State, StateDelta
+from controller.state.kinds import OPTIONAL_RESOURCES
+from controller.worker import Shared, Worker
+from controller.worker.metrics import ControllerMetrics
 from controller.writing import WriteResult, WriteSequence
 from controller.writing.steps import ReadPage, Target
 from driver.kube.api import (
@@ -124,7 +125,7 @@ class Contact:
         unreadable = self._state.unreadable
         if not unreadable.count(DEVICE_TAINT_RULES.plural):
             return ""
-        [rule, *_] = unreadable.of(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+        [rule, *_] = unreadable.objects(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
         return f"{rule}; write it anew, or delete it"
 
 

@@ -13,31 +13,32 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.allocation.metering import TURN_STEPS
+from controller.autoscaling import Protecting
 from controller.census import FleetCopies, Snapshot
 from controller.election import Deposed
+from controller.kueue import FitChecks, Queued
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import ClaimReading, Contact, ages_of, reflectors_of
 from controller.loop.decisions import Decide, Decisions, Repeats
-from controller.loop.fitchecks import FitChecks
 from controller.loop.gangsync import GangSync
 from controller.loop.holds import Holds
-from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.preempting import Preempting
-from controller.loop.protecting import Protecting
-from controller.loop.queue import Kind
-from controller.loop.quotauses import QuotaUses
 from controller.loop.reasons import WaitReports
-from controller.loop.templatesync import TemplateSync
-from controller.loop.turns import Turns
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Shared, Worker
-from controller.loop.writes_in_flight import WritesInFlight
 from controller.preemption import Occupants
 from controller.reconcile import RefusalMemory
+from controller.reporting import QuotaUses
 from controller.settings import decision_settings
-from controller.state import Changes, State, StateDelta, Timeline
+from controller.state import Changes, State, StateDelta
+from controller.state.times import Timeline
+from controller.templates import TemplateSync
 from controller.waiting import HeldDomain, HeldNode
+from controller.worker import Shared, Worker
+from controller.worker.metrics import ControllerMetrics
+from controller.worker.queue import Kind
+from controller.worker.turns import Turns
+from controller.worker.writes_in_flight import WritesInFlight
 from controller.writing import WriteResult, Writes, WritesOfTerm
 from driver.clock import Clock
 from driver.kube.api import EVENTS, Api
@@ -100,8 +101,9 @@ class Controller:
             now=ports.clock.monotonic,
         )
         self._occupants = Occupants(self._state, follow=settings.controller.preemption.enabled)
+        self._queued = Queued(settings.names.fits_now)
         if settings.controller.kueue.enabled:
-            self._state.follow_queues()
+            self._state.follow(self._queued.kinds)
         self._fleet_copies = FleetCopies(
             self._state,
             shown=settings.controller.fleet_metrics != "none",
@@ -157,7 +159,7 @@ class Controller:
             "pod": pods.sync,
             "gang": gangs.sync,
             "claim": claims.sync,
-            "wake": waiting.look,
+            "wake": waiting.recheck,
             "template": templates.sync,
         }
         return (
@@ -172,7 +174,7 @@ class Controller:
             waiting,
             holds,
             Decisions(shared, decide, self._note),
-            FitChecks(shared, holds),
+            FitChecks(shared, self._queued, lambda: holds.closed),
             # Words come last: to find them may cost more than all decisions that are due.
             reports,
             QuotaUses(shared),

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from controller.loop.metrics import DecisionOutcome
-from controller.loop.queue import Kind
-from controller.loop.worker import Shared, Worker
-from controller.reconcile import Reason
+from controller.reconcile.decisions import Reason
 from controller.state import Changes
+from controller.worker import Shared, Worker
+from controller.worker.metrics import DecisionOutcome
+from controller.worker.queue import Kind
 
 Decide = Callable[[str, Changes], DecisionOutcome | Reason | None]
 """Decides about the object with this key and has that carried out; what has to be looked at again goes to the changes.

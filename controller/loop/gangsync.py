@@ -2,30 +2,20 @@
 
 from collections.abc import Mapping
 
+from controller.autoscaling import NodeWishes
 from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
 from controller.loop.holds import GangHolds, Holds
-from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
 from controller.loop.preempting import Preempting
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Shared, Worker
-from controller.reconcile import (
-    ANY_NODE,
-    Choose,
-    DecisionContext,
-    GangDecision,
-    KnownGang,
-    MakeRoom,
-    NodeRestrictions,
-    NodeWishes,
-    Reason,
-    TakeBack,
-    Wait,
-    decide_gang,
-    known_gang,
-    room_for_later,
-)
+from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
+from controller.reconcile.decisions import GangDecision, MakeRoom, Reason, TakeBack, Wait
+from controller.reconcile.demand import ANY_NODE
+from controller.reconcile.gangprogress import KnownGang
+from controller.reconcile.gangs import Choose, room_for_later
 from controller.state import Changes
+from controller.worker import Shared, Worker
+from controller.worker.metrics import DecisionOutcome
 from driver.backoff import delay
 
 _MOST_DOUBLINGS = 2
@@ -109,7 +99,7 @@ class GangSync(Worker):
             changes.add(freed)
         else:
             self._expect(key, decision.plan)
-        wishes = self._wishes.of_gang(gang, decision, lambda: self._decide(gang, ANY_NODE).plan is not None)
+        wishes = self._wishes.wishes_of_gang(gang, decision, lambda: self._decide(gang, ANY_NODE).plan is not None)
         self._carry_out(key, decision, changes, wishes)
         self._try_again(key, decision)
         runs = any(pod.node_name for pod in pods)

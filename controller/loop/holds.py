@@ -6,11 +6,9 @@ from dataclasses import replace
 from controller.gangs import GangPlan
 from controller.loop.preempting import Preempting
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Shared, Worker
-from controller.reconcile import (
-    GangDecision,
-    NodeRestrictions,
-    Unallocatable,
+from controller.reconcile import NodeRestrictions
+from controller.reconcile.decisions import GangDecision, Unallocatable
+from controller.reconcile.prospects import (
     fits_without_later_pods,
     latest_end_of_new,
     node_to_hold,
@@ -30,6 +28,7 @@ from controller.waiting import (
     rank_of,
     rank_of_gang,
 )
+from controller.worker import Shared, Worker
 from driver.settings import HoldSettings
 
 Decide = Callable[[NodeRestrictions], GangDecision]
@@ -91,7 +90,7 @@ class Holds(Worker):
         """Return the nodes that are held back for pods that come before this one, which may be bound already."""
         if not self.count:
             return {}
-        if gang := self._state.gangs.of(pod.key):
+        if gang := self._state.gangs.gang_of(pod.key):
             return self.from_gang(gang)
         return self._after(rank_of(self._state, pod), [pod])
 

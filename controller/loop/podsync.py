@@ -5,38 +5,31 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from controller.loop.holds import Holds
-from controller.loop.metrics import DecisionOutcome
 from controller.loop.preempting import Preempting
 from controller.loop.reasons import WaitReports
-from controller.loop.turns import objects_of
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Shared, Worker
-from controller.loop.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.preemption import wait_for_ends
-from controller.reconcile import (
-    NO_HISTORY,
-    NO_MEMORY,
-    RELEASE_SECONDS,
-    ClaimUpdate,
+from controller.reconcile import NO_HISTORY, DecisionContext, NodeRestrictions, PlacementHistory, decide
+from controller.reconcile.decisions import (
     Decision,
-    DecisionContext,
     Idle,
     LetGo,
     MakeRoom,
-    NodeRestrictions,
-    PlacementHistory,
     PlacePod,
     Reason,
     Release,
     TakeBack,
     Unallocatable,
     Wait,
-    WriteRefusal,
-    claim_updates,
-    decide,
 )
+from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried, WriteRefusal
+from controller.reconcile.refusals import NO_MEMORY
+from controller.reconcile.updates import ClaimUpdate, claim_updates
 from controller.state import Changes, PodView
-from controller.waiting import NodesBeingRetried
+from controller.worker import Shared, Worker
+from controller.worker.metrics import DecisionOutcome
+from controller.worker.turns import objects_of
+from controller.worker.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.sequences import (
     admit_steps,
@@ -129,7 +122,7 @@ class PodSync(Worker):
             self._preempting.end(key, changes)
             self._settle(key)
             return DecisionOutcome.POD_GONE
-        if gang := self._state.gangs.of(key):
+        if gang := self._state.gangs.gang_of(key):
             self._queue.add_changed(gang, self._clock.monotonic())
             return None
         if self._in_flight.is_busy(objects_of(pod)):
@@ -293,7 +286,7 @@ class PodSync(Worker):
                 return making_room_steps(self._state, pod, decision, timestamp)
             case PlacePod(admit=True):
                 return admit_steps(self._state, pod, decision, timestamp)
-            case TakeBack() if pod.nominated and not self._state.gangs.of(pod.key):
+            case TakeBack() if pod.nominated and not self._state.gangs.gang_of(pod.key):
                 # A gang remembers by it where the member was.
                 return (withdraw_step(pod),)
         return ()
@@ -368,7 +361,7 @@ class PodSync(Worker):
 
     def _evicted_for(self, key: str) -> bool:
         """Return whether others were evicted for the placement of the pod, or of its gang."""
-        gang = self._state.gangs.of(key)
+        gang = self._state.gangs.gang_of(key)
         return any(self.history_of(pod).evictions.begun for pod in (key, *self._state.gangs.members(gang)))
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:

@@ -7,7 +7,6 @@ from typing import Final
 
 from controller.gangs import Gang, choose
 from controller.loop.spared import SparedVictims
-from controller.loop.worker import Shared, Worker
 from controller.placement import PodDemand
 from controller.preemption import (
     NobodyToEvict,
@@ -18,23 +17,13 @@ from controller.preemption import (
     overdue_at,
     waiting_pod,
 )
-from controller.reconcile import (
-    Decision,
-    DecisionContext,
-    GangDecision,
-    MakeRoom,
-    NodeRestrictions,
-    PlacementHistory,
-    PlacePod,
-    Unallocatable,
-    Wait,
-    decide_gang,
-    fits_without_later_pods,
-    is_recorded,
-    known_gang,
-)
-from controller.state import Changes, KeptRoom, PodView
+from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide_gang, known_gang
+from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, Unallocatable, Wait, is_recorded
+from controller.reconcile.prospects import fits_without_later_pods
+from controller.state import Changes, PodView
+from controller.state.rooms import KeptRoom
 from controller.waiting import rank_of
+from controller.worker import Shared, Worker
 from controller.writing import NotEvicted, Obstacle
 from driver.bounded import BoundedCache
 
@@ -77,7 +66,7 @@ class Preempting(Worker):
 
     def party_of(self, pod: PodView) -> tuple[Collection[str], int]:
         """Return the pods that are given room together, a pod or all members of its gang, and the least priority."""
-        gang = self._state.gangs.of(pod.key) if self._state.rooms else ""
+        gang = self._state.gangs.gang_of(pod.key) if self._state.rooms else ""
         members = self._state.gangs.members(gang) if gang else ()
         return members or (pod.key,), min((self._state.pods[key].priority for key in members), default=pod.priority)
 
@@ -147,7 +136,7 @@ class Preempting(Worker):
 
     def _party(self, pod: str) -> str:
         """Return by what name those are known that are given room together: the gang of the pod, or the pod."""
-        return self._state.gangs.of(pod) or pod
+        return self._state.gangs.gang_of(pod) or pod
 
     def could_make_room(self, answer: Unallocatable, node: str, priority: int) -> bool:
         """Return whether the node might take the pod if pods below this priority were evicted there. Its rooms are
@@ -223,7 +212,7 @@ class Preempting(Worker):
     def _recorded_rooms(self, pod: PodView, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
         """Return the rooms of a pod that has recorded that others are evicted for it, or of all members of its gang."""
         context, state = DecisionContext(NodeRestrictions(rooms=recorded)), self._state
-        gang = known_gang(state, key) if (key := state.gangs.of(pod.key)) else None
+        gang = known_gang(state, key) if (key := state.gangs.gang_of(pod.key)) else None
         members = [member.pod for member in gang.members] if gang else [pod.key]
         with state.rooms.open_to(members, min(state.pods[member].priority for member in members)):
             wanted = (

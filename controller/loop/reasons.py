@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from controller.autoscaling import NodeWishes
 from controller.loop.holds import Holds
 from controller.loop.waiting import WaitingPods
-from controller.loop.worker import Shared, Worker
 from controller.quotas import Quota
-from controller.reconcile import NodeWishes, Reason, Unallocatable, Wait
+from controller.reconcile.decisions import Reason, Unallocatable, Wait
 from controller.reporting import Explanations, Reporter
-from controller.state import Changes, PodView, UnreadableObject
+from controller.state import Changes, PodView
+from controller.state.versions import UnreadableObject
+from controller.worker import Shared, Worker
 from controller.writing import WriteResult
 from driver.kube.api import Conflict
 
@@ -51,7 +53,7 @@ class WaitReports(Worker):
 
     def restore(self) -> None:
         """Report what cannot be understood."""
-        self._report_faults(self._state.unreadable.of(), [*self._state.quotas.invalid])
+        self._report_faults(self._state.unreadable.objects(), [*self._state.quotas.invalid])
         self._look_for_wishes = self.wishes.enabled
 
     def note(self, changes: Changes) -> None:
@@ -139,7 +141,7 @@ class WaitReports(Worker):
         for key, _, _ in self._waiting.waiting():
             if self._waiting.answer(key) is None:
                 continue
-            if gang := self._state.gangs.of(key):
+            if gang := self._state.gangs.gang_of(key):
                 self._queue.soon("gang", [gang])
             else:
                 self._unexplained.setdefault(key.partition("/")[0], {})[key] = None
@@ -166,4 +168,4 @@ class WaitReports(Worker):
         return True
 
     def _wish_of(self, pod: PodView, answer: Unallocatable) -> str:
-        return self.wishes.of(answer, partial(self._holds.from_pod, pod))
+        return self.wishes.wish(answer, partial(self._holds.from_pod, pod))

@@ -5,17 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.loop.preempting import Preempting
-from controller.loop.worker import Shared, Worker
-from controller.reconcile import (
-    LAST_RESORT_SECONDS,
-    Reason,
-    Unallocatable,
-    Wait,
-    could_take,
-    depends_on_other_pods,
-)
+from controller.reconcile.decisions import Reason, Unallocatable, Wait
+from controller.reconcile.history import LAST_RESORT_SECONDS
+from controller.reconcile.prospects import could_take, depends_on_other_pods
 from controller.state import Changes, PodView
 from controller.waiting import Help, ParkedPods, rank_of
+from controller.worker import Shared, Worker
 
 _HELPS: Final = {
     Reason.AMBIGUOUS_CLASS: Help.CLUSTER,
@@ -122,7 +117,7 @@ class WaitingPods(Worker):
         """Have the pod decided about in so many seconds, if there is one."""
         if pod is not None:
             # A member is as urgent as its gang.
-            gang = self._state.gangs.of(pod)
+            gang = self._state.gangs.gang_of(pod)
             self._queue.soon("gang" if gang else "pod", [gang or pod], after)
 
     # Waking
@@ -142,7 +137,7 @@ class WaitingPods(Worker):
             self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
         self._queue.soon("wake", pods)
 
-    def look(self, pod: str, _: Changes) -> None:
+    def recheck(self, pod: str, _: Changes) -> None:
         """Have the pod tried if the changes since it was looked at last can help it."""
         changed = self._helping.pop(pod, {})
         if pod not in self._parked:

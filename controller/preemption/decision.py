@@ -12,7 +12,7 @@ from controller.preemption.node_classes import ResidentsByNode
 from controller.preemption.occupancy import Holder, Occupancy
 from controller.preemption.values import NoPreemption, Preemption
 from controller.preemption.victim_search import victims_for_gang, victims_for_pod
-from controller.reconcile import Victim
+from controller.reconcile.decisions import Victim
 
 TRIALS: Final = 1000
 """Most trials of one decision about a pod: with whom gone does a node take it?"""

@@ -18,15 +18,16 @@ from controller.preemption.decision import demands_of, preempt
 from controller.preemption.occupancy import Occupancy
 from controller.preemption.occupants import UNBOUND
 from controller.preemption.values import NoPreemption, Preemption
-from controller.reconcile.context import NO_CONTEXT, DecisionContext
+from controller.reconcile import DecisionContext
 from controller.reconcile.decisions import MakeRoom, Reason, Wait, is_recorded
-from controller.reconcile.examined import NeedsDevices
+from controller.reconcile.demand import NeedsDevices
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.podclaims import split_by_driver
-from controller.reconcile.pods import examine, question_about
+from controller.reconcile.pods import NO_CONTEXT, examine, question_about
 from controller.reconcile.quotas import quota_wait
-from controller.state import ClaimRecord, KeptRoom, State
+from controller.state import ClaimRecord, State
+from controller.state.rooms import KeptRoom
 
 _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"

@@ -8,8 +8,9 @@ from controller.gangs import GangTerms, SubGroups
 from controller.preemption.decision import prepare
 from controller.preemption.occupancy import GangMember, Holder, Occupancy, RunningGang
 from controller.reconcile.gangprogress import known_gang
-from controller.reconcile.unbound import is_bound_by_nobody
-from controller.state import PodView, State, Touched, epoch_seconds
+from controller.reconcile.lettinggo import is_bound_by_nobody
+from controller.state import PodView, State, epoch_seconds
+from controller.state.changes import Touched
 from driver.model import Claim
 
 OVERDUE_SECONDS: Final = 60.0
@@ -101,14 +102,14 @@ class Occupants:
         pod = self.state.pods.get(key)
         if pod is None or not self.state.nodes.node_of(key):
             return None
-        return pod if has_devices(self.state, pod) or self.state.gangs.of(key) in self._gangs else None
+        return pod if has_devices(self.state, pod) or self.state.gangs.gang_of(key) in self._gangs else None
 
     def _of_gangs(self, touched: Touched) -> Iterable[str]:
         """Look at the gangs that are touched; return the pods that are in them, or were."""
         state, occupancy = self.state, self._occupancy
         before = [occupancy.by_uid[self._uids[key]].gang for key in touched.pods if key in self._uids]
         found: dict[str, None] = {}
-        for gang in dict.fromkeys((*touched.gangs, *before, *map(state.gangs.of, touched.pods))):
+        for gang in dict.fromkeys((*touched.gangs, *before, *map(state.gangs.gang_of, touched.pods))):
             members = state.gangs.members(gang) if gang else ()
             if any(has_devices(state, state.pods[key]) for key in members):
                 self._gangs[gang] = running_gang(state, gang)
@@ -162,7 +163,7 @@ class Occupants:
 def occupancy_of(state: State, now: float, limits: VictimLimits = NO_LIMITS) -> Occupancy:
     """Return who has a place at ``now`` (as of ``State.at``): the pods with devices of ours, and their gangs."""
     known = {pod.key: pod for pod in state.pods.values() if has_devices(state, pod)}
-    gangs = dict.fromkeys(gang for key in known if (gang := state.gangs.of(key)))
+    gangs = dict.fromkeys(gang for key in known if (gang := state.gangs.gang_of(key)))
     for gang in gangs:
         known.update((key, state.pods[key]) for key in state.gangs.members(gang) if state.nodes.node_of(key))
     left: dict[tuple[str, str], list[Claim]] = {}
@@ -243,7 +244,7 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
         priority=pod.priority,
         created=epoch_seconds(pod.created) + _younger(state, pod.key),
         claims=tuple([one.claim for one in records if one is not None and one.claim.allocation is not None]),
-        gang=state.gangs.of(pod.key),
+        gang=state.gangs.gang_of(pod.key),
         budgets=budgets_of(state, pod),
         kept=kept,
         going=pod.deleting and not overdue and not late,
@@ -253,7 +254,7 @@ def holder_of(state: State, pod: PodView, now: float, limits: VictimLimits) -> H
 def _younger(state: State, pod: str) -> float:
     """Return by how much less than a second a member of a gang counts as younger: of one age, the last rank goes first,
     and the leader last."""
-    if not state.gangs.of(pod) or state.gangs.leads(pod):
+    if not state.gangs.gang_of(pod) or state.gangs.leads(pod):
         return 0
     return min(state.gangs.rank(pod) + 1, _MOST_RANKS) * _RANK_SECONDS
 
@@ -266,7 +267,7 @@ def budgets_of(state: State, pod: PodView) -> tuple[str, ...]:
     """
     if pod.starting:
         return ()
-    found = state.budgets.of(pod.namespace, dict(pod.needs.pod.labels))
+    found = state.budgets.selecting(pod.namespace, dict(pod.needs.pod.labels))
     return () if len(found) == 1 and not pod.ready and state.budgets.lets_unhealthy_go(found[0]) else found
 
 

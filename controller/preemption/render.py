@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.preemption.values import NoPreemption, Preemption
-from controller.reconcile import Victim
+from controller.reconcile.decisions import Victim
 
 _MOST_NAMED: Final = 8
 """Most pods that are named."""

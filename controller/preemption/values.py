@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from controller.allocation import ClaimFault
 from controller.placement import Placement
-from controller.reconcile import Victim
+from controller.reconcile.decisions import Victim
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class QuotaLedger:
 
     # Events
 
-    def put(self, quota: Quota, claims: Iterable[Claim]) -> bool:
+    def upsert(self, quota: Quota, claims: Iterable[Claim]) -> bool:
         """Add or replace a quota; return whether that changes what it allows.
 
         Args:

@@ -8,13 +8,12 @@ from functools import cached_property
 
 from controller.gangs import Coming, GangTerms, Source, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
-from controller.reconcile.context import DecisionContext
 from controller.reconcile.decisions import Decision, Idle, PlacePod, Reason, Release, TakeBack, Wait
-from controller.reconcile.examined import HasDevices, NeedsDevices
+from controller.reconcile.demand import HasDevices, NeedsDevices
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.lettinggo import MAX_CONSUMERS, finish
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
-from controller.reconcile.pods import allocate, examine
+from controller.reconcile.pods import DecisionContext, allocate, examine
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 

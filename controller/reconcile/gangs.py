@@ -49,20 +49,19 @@ from controller.gangs import (
     TaskMinimums,
 )
 from controller.gangs import render as render_gang
-from controller.placement import PodDemand
-from controller.reconcile.context import NO_CONTEXT, DecisionContext
-from controller.reconcile.decisions import Decision, LetGo, PlacePod, Reason, Unallocatable, Wait
+from controller.placement import Placement, PodDemand
+from controller.reconcile.decisions import Decision, GangDecision, LetGo, PlacePod, Reason, Unallocatable, Wait
+from controller.reconcile.demand import NeedsDevices, demand_of, reachable_nodes
 from controller.reconcile.expected import hold_expected_foreign_use
-from controller.reconcile.gangdecision import GangDecision
-from controller.reconcile.gangplaces import places
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
-from controller.reconcile.nodes import demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
+from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place
 from controller.reconcile.quotas import members_beyond_quota
 from controller.state import State
+from driver.model import Consumer
 
 QUIET_SECONDS = 2.0
 """Least time without a new member before a gang starts with fewer than all its members.
@@ -417,3 +416,27 @@ class _GangDecider:
             after=after,
             lenient=lenient,
         )
+
+
+def places(state: State, members: Mapping[str, NeedsDevices], placements: Iterable[Placement]) -> dict[str, PlacePod]:
+    """Return the placement of each member, gated members first.
+
+    The first of the members that share a claim gets it for all of them.
+    """
+    gate = state.names.gate
+    chosen = sorted(placements, key=lambda one: gate not in members[one.pod].pod.gates)
+    users: dict[str, dict[Consumer, None]] = {}
+    for one in chosen:
+        found = members[one.pod]
+        for record in found.unallocated:
+            consumer = state.consumer(found.pod, record.claim.key)
+            users.setdefault(record.claim.key, {})[consumer] = None
+    decisions: dict[str, PlacePod] = {}
+    given: set[str] = set()
+    for one in chosen:
+        decision = place(state, members[one.pod], one)
+        own = tuple((key, value) for key, value in decision.allocations if key not in given)
+        sharers = tuple((key, tuple(users[key])[1:]) for key, _ in own if len(users[key]) > 1)
+        given |= {key for key, _ in own}
+        decisions[one.pod] = replace(decision, allocations=own, sharers=sharers)
+    return decisions

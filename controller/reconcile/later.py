@@ -13,10 +13,9 @@ from controller.allocation import CompiledRequest
 from controller.gangs import LaterPart, Member, Part, PodTemplate
 from controller.placement import PodDemand
 from controller.reconcile.decisions import Reason, Wait
+from controller.reconcile.demand import NodeRestrictions, reachable_nodes
 from controller.reconcile.gangprogress import KnownGang
-from controller.reconcile.nodes import NodeRestrictions, reachable_nodes
-from controller.reconcile.ondemand import claim_of_template, wait_for_template
-from controller.reconcile.podclaims import faults_of, measured_by_driver
+from controller.reconcile.podclaims import claim_of_template, faults_of, measured_by_driver, wait_for_template
 from controller.state import ClaimRecord, State
 from driver.model import Claim
 

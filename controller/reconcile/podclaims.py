@@ -2,16 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from controller.allocation import Drivers, TurnEnded, Unsatisfiable, render
 from controller.reconcile.decisions import Reason, Wait
-from controller.reconcile.ondemand import wait_for_template
-from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
+from controller.state import ClaimRecord, PodView, State
+from controller.state.claims import is_made_for
+from controller.state.podview import ClaimReference
+from controller.state.templates import template_from
+from driver.adoption import is_on_demand, template_spec
 from driver.cel import suggest
 from driver.errors import InvalidInput
+from driver.kube.api import RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import unnameable_claim
 from driver.limits import MAX_CLAIM_BYTES, listed
 from driver.model import Claim, Want
+from driver.names import Names
 from driver.parameters import parameters_of
 
 GENERATION_SECONDS = 5.0
@@ -298,3 +304,45 @@ def node_of(records: Iterable[ClaimRecord]) -> str:
     """Return the node of the first claim that is allocated on one; "" if there is none."""
     names = (record.claim.allocation.node_name for record in records if record.claim.allocation)
     return next((name for name in names if name), "")
+
+
+# Templates
+
+
+def claim_of_template(state: State, key: str) -> ClaimRecord | None:
+    """Return the claim that is made from the template ``key`` (namespace/name), also if that is yet to be made itself.
+
+    None if the template does not exist, and is not made on demand.
+    """
+    name = key.partition("/")[2]
+    if key in state.templates or not is_on_demand(name) or template_exists(state, key):
+        return state.templates.get(key)
+    return _meant_by(key, state.names)
+
+
+@lru_cache(maxsize=1024)
+def _meant_by(key: str, names: Names) -> ClaimRecord | None:
+    namespace, _, name = key.partition("/")
+    try:
+        return template_from({"metadata": {"namespace": namespace, "name": name}, "spec": template_spec(name, names)})
+    except InvalidInput:
+        return None
+
+
+def wait_for_template(state: State, namespace: str, name: str) -> Wait | None:
+    """Return why a pod has to wait that names a template on demand; None if the template exists or is being made."""
+    key = f"{namespace}/{name}"
+    if not is_on_demand(name) or template_exists(state, key):
+        return None
+    try:
+        template_spec(name, state.names)
+    except InvalidInput as error:
+        return Wait(Reason.TEMPLATE_INVALID, f"{error}; make the pod anew with another name")
+    if why := state.on_demand.refused.get(key):
+        return Wait(Reason.TEMPLATE_REFUSED, f"ResourceClaimTemplate {key} was not made: {why}")
+    return None
+
+
+def template_exists(state: State, key: str) -> bool:
+    """Return whether there is a ResourceClaimTemplate ``key``, whether it can be decoded or not."""
+    return bool(state.uid_of(RESOURCE_CLAIM_TEMPLATES, key))

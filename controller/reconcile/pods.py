@@ -28,11 +28,12 @@ allocated on that node, or the allocations are undone.
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from controller.allocation import Unsatisfiable, render
 from controller.placement import Placed, Placement, PodDemand, Refusal, find_place
-from controller.reconcile.context import NO_CONTEXT, DecisionContext
+from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import (
     Decision,
     Idle,
@@ -44,12 +45,10 @@ from controller.reconcile.decisions import (
     Unallocatable,
     Wait,
 )
-from controller.reconcile.double_allocation import double_use
-from controller.reconcile.examined import HasDevices, NeedsDevices
+from controller.reconcile.demand import ANY_NODE, HasDevices, NeedsDevices, NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
-from controller.reconcile.lettinggo import finish, full, unusable
-from controller.reconcile.nodes import NodeRestrictions, demand_of, reachable_nodes
+from controller.reconcile.lettinggo import bound_by_nobody, finish, full, resting, unknown_scheduler, unusable
 from controller.reconcile.podclaims import (
     ClaimsByDriver,
     claims_of,
@@ -62,9 +61,24 @@ from controller.reconcile.podclaims import (
     unreserved,
 )
 from controller.reconcile.quotas import quota_wait
-from controller.reconcile.unbound import bound_by_nobody, resting, unknown_scheduler
+from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import NEVER, ClaimRecord, PodView, State
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionContext:
+    """The limits that other pods and earlier decisions set to a decision about a pod or gang."""
+
+    restrictions: NodeRestrictions = ANY_NODE
+    """The nodes that are held back from the pod, or tried last."""
+    memory: RefusalMemory = NO_MEMORY
+    """The shapes of pods that every node refused."""
+    max_wait: float = 60
+    """Most seconds that kube-scheduler gets to bind a pod."""
+
+
+NO_CONTEXT: Final = DecisionContext()
 
 
 def decide(

@@ -10,8 +10,8 @@ from typing import Final
 from controller.allocation import NodeReasons
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
-from controller.reconcile.nodes import reachable_nodes
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.verdicts import relevant_reason
 from controller.state import ClaimRecord, PodView, State

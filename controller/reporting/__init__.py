@@ -1,13 +1,13 @@
-"""Reports why pods wait: a condition on the pod, and one Event for each object and reason, counted up.
+"""Reports why pods wait, by a condition on the pod and one Event for each object and reason, and what quotas have left.
 
 reporter         has conditions and Events written in the reporting lane, if they are news
-reminders        repeats Events about waits that last
-events           Events as values
+events           Events as values, and which are repeated because the waits that they are about last
 | explanations   explains why no node takes a pod, once for all pods of a shape
-| last_reports   the last report about each pod; tells whether another one is news
+| quotauses      has the use of quotas written in their status
 """
 
 from controller.reporting.explanations import Explanations
+from controller.reporting.quotauses import QuotaUses
 from controller.reporting.reporter import Reporter
 
-__all__ = ["Explanations", "Reporter"]
+__all__ = ["Explanations", "QuotaUses", "Reporter"]

@@ -54,7 +54,7 @@ class Budgets:
         self.changes = self.selections = 0
         self._budgets: dict[str, dict[str, Budget]] = {}
 
-    def put(self, budget: Budget) -> Budget | None:
+    def upsert(self, budget: Budget) -> Budget | None:
         """Add or replace a budget; return it as it was before, None if it was not known."""
         namespace = self._budgets.setdefault(budget.key.partition("/")[0], {})
         before = namespace.get(budget.key)
@@ -74,7 +74,7 @@ class Budgets:
             self._budgets.pop(name, None)
         return known
 
-    def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+    def selecting(self, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the keys of the budgets that select a pod with these labels."""
         found = self._budgets.get(namespace, {}).values()
         return tuple(one.key for one in found if one.selector is not None and one.selector.selects(labels))
@@ -106,7 +106,7 @@ class BudgetHandler:
 
     def on_update(self, budget: Budget, changes: Changes) -> None:
         """See ``Handler``."""
-        before = self._budgets.put(budget)
+        before = self._budgets.upsert(budget)
         if before is not None and (budget.allowed > before.allowed or _selection(budget) != _selection(before)):
             changes.favour("")
 

@@ -1,9 +1,14 @@
-"""Collects what has to be looked at again after a change. Pure."""
+"""Who takes in the objects of a kind, and what has to be looked at again after that. Pure."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar
 
 from controller.quotas import Quota
-from controller.state.unreadable import UnreadableObject
+from controller.state.versions import UnreadableObject
+from driver.kube.api import Object, Resource
+
+V = TypeVar("V", contravariant=True)
 
 
 @dataclass(slots=True)
@@ -28,12 +33,9 @@ class Changes:
     """Namespaces whose quotas may have room now that they had not before, in order."""
     quota_uses: dict[str, None] = field(default_factory=dict)
     """Namespaces whose quotas, or what is used of them, may have changed, in order."""
-    queued: dict[str, None] = field(default_factory=dict)
-    """Keys of Workloads of Kueue that may wait for an answer, in order."""
-    checks: dict[str, None] = field(default_factory=dict)
-    """Names of AdmissionChecks of Kueue that have changed, in order."""
-    templates: dict[str, None] = field(default_factory=dict)
-    """Keys of templates on demand that exist now or do not any more, or that other pods name than before, in order."""
+    others: dict[tuple[Resource, str], None] = field(default_factory=dict)
+    """Further objects that somebody has to look at again, by kind and key, in order: templates on demand that came,
+    went or are named by other pods than before, and whatever the handlers of features say."""
     invalid_quotas: list[Quota] = field(default_factory=list)
     """Quotas with faults that are new."""
     unreadable: list[UnreadableObject] = field(default_factory=list)
@@ -43,22 +45,48 @@ class Changes:
         """Note that a pod which no node could take before might be placed on ``node`` now; "" means any node."""
         self.favoured[node] = None
 
+    def keys_of(self, resource: Resource) -> list[str]:
+        """Return the keys of ``others`` of one kind."""
+        return [key for kind, key in self.others if kind == resource]
+
     def add(self, later: "Changes") -> None:
         """Take in the effect of later changes."""
-        self.pods.update(later.pods)
-        self.claims.update(later.claims)
-        self.gangs.update(later.gangs)
-        self.favoured.update(later.favoured)
-        self.bound.update(later.bound)
-        self.ends.update(later.ends)
-        self.terms |= later.terms
-        self.quotas.update(later.quotas)
-        self.quota_uses.update(later.quota_uses)
-        self.queued.update(later.queued)
-        self.checks.update(later.checks)
-        self.templates.update(later.templates)
-        self.invalid_quotas += later.invalid_quotas
-        self.unreadable += later.unreadable
+        for topic in fields(self):
+            mine, more = getattr(self, topic.name), getattr(later, topic.name)
+            setattr(self, topic.name, mine + more if isinstance(mine, list) else mine | more)
+
+
+class Handler(Protocol[V]):
+    """Keeps the indexes of one kind of object; notes in ``changes`` the objects that have to be looked at again."""
+
+    def on_update(self, value: V, changes: Changes) -> None:
+        """Take in an added or updated object.
+
+        Raises:
+            LodeError, KeyError, TypeError, ValueError: the object makes no sense.
+        """
+        ...
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """Take in that the object ``key`` was deleted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How the objects of one kind are read, and who takes them in.
+
+    Attributes:
+        decode: returns the value of an object for the handler. Safe in any thread. Whatever it raises says that the
+            object cannot be decoded.
+    """
+
+    decode: Callable[[Object], Any]
+    handler: Handler[Any]
+
+
+Kinds = Mapping[Resource, Followed]
+"""What is followed: each kind of object with its decoder and its handler."""
 
 
 @dataclass(slots=True)
@@ -75,7 +103,7 @@ class Touched:
     claims: dict[str, None] = field(default_factory=dict)
     gangs: dict[str, None] = field(default_factory=dict)
 
-    def note(self, changes: Changes) -> None:
+    def add(self, changes: Changes) -> None:
         """Add what changed."""
         self.pods.update(changes.pods)
         self.claims.update(changes.claims)

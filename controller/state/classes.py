@@ -49,7 +49,7 @@ class DeviceClasses(Mapping[str, ClassRecord]):
     def __len__(self) -> int:
         return len(self._classes)
 
-    def put(self, record: ClassRecord) -> None:
+    def upsert(self, record: ClassRecord) -> None:
         """Add or replace a class."""
         self._classes[record.value.name] = record
 

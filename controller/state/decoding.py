@@ -4,67 +4,21 @@ Decoding is apart from ``State.apply``, so that it can be done in the thread tha
 exist all at once, and the thread that decides does not spend its time on them.
 """
 
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
-from controller.placement import storage_class_from, volume_claim_from, volume_from, volume_limits_from
-from controller.quotas import Quota, quota_from, unreadable_quota
-from controller.state.budgets import budget_from
-from controller.state.claims import ClaimRecord, held_record_from, record_from
-from controller.state.classes import class_record_from
-from controller.state.knownnodes import node_from
-from controller.state.podview import pod_from
-from controller.state.queued import admission_check_from, queued_from
-from controller.state.scheduling import namespace_from
-from controller.state.sharing import SharedClaims, SharedPods
-from controller.state.templates import DecodedTemplate, is_made_on_demand, template_from
-from driver.errors import Fault, InvalidInput
+from controller.quotas import Quota, unreadable_quota
+from controller.state.changes import Kinds
+from controller.state.claims import ClaimRecord, held_record_from
 from driver.kube.api import (
-    COSCHEDULING_POD_GROUPS,
-    CSI_NODES,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    JOB_SETS,
-    JOBS,
-    KUEUE_ADMISSION_CHECKS,
-    KUEUE_WORKLOADS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
-    RESOURCE_SLICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLCANO_POD_GROUPS,
     Object,
     Resource,
     Undecoded,
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
-from driver.model import Slice
-from driver.names import Names
-from driver.wire import SharedSlices, taint_rule_from
-
-DEVICE_TAINT_RULES_BETA: Final = Resource(
-    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
-)
-"""The version in which Kubernetes 1.36 serves device taint rules, if at all."""
-GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
-    **dict.fromkeys(POD_GROUPS, Source.POD_GROUP),
-    VOLCANO_POD_GROUPS: Source.VOLCANO,
-    COSCHEDULING_POD_GROUPS: Source.COSCHEDULING,
-}
-"""The kinds of objects that stand for a gang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,37 +54,14 @@ StateDelta = Decoded | Deleted | Synced | Missing | Unreadable | Restored
 
 
 class Decoder:
-    """Decodes objects of every kind that the state keeps. Safe in any thread."""
+    """Decodes objects of every kind that the state keeps. Safe in any thread.
 
-    def __init__(
-        self, names: Names, condition_type: str, tiers: Tiers | None = None, closing_conditions: Collection[str] = ()
-    ):
-        pods, claims = SharedPods(), SharedClaims()
-        self._decode: Mapping[Resource, Callable[[Object], Any]] = {
-            PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
-            NODES: partial(node_from, names=names, closing=tuple(closing_conditions)),
-            RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
-            RESOURCE_CLAIM_TEMPLATES: lambda obj: DecodedTemplate(
-                claims.shared(template_from(obj)), is_made_on_demand(obj, names)
-            ),
-            RESOURCE_SLICES: partial(_slice, SharedSlices(), names),
-            DEVICE_CLASSES: class_record_from,
-            DEVICE_TAINT_RULES: taint_rule_from,
-            DEVICE_TAINT_RULES_BETA: taint_rule_from,
-            NAMESPACES: namespace_from,
-            RESOURCE_QUOTAS: lambda obj: quota_from(obj, names),
-            POD_DISRUPTION_BUDGETS: budget_from,
-            KUEUE_ADMISSION_CHECKS: admission_check_from,
-            KUEUE_WORKLOADS: queued_from,
-            PERSISTENT_VOLUME_CLAIMS: volume_claim_from,
-            PERSISTENT_VOLUMES: volume_from,
-            STORAGE_CLASSES: storage_class_from,
-            CSI_NODES: volume_limits_from,
-            JOBS: lambda obj: job_from(obj, names.gang),
-            STATEFUL_SETS: stateful_set_from,
-            JOB_SETS: lambda obj: job_set_from(obj, names.gang),
-            **{resource: partial(_group, source, tiers or {}) for resource, source in GROUP_SOURCES.items()},
-        }
+    Args:
+        kinds: more may be added before anything is decoded.
+    """
+
+    def __init__(self, kinds: Kinds):
+        self._kinds = kinds
 
     def delta(self, delta: Delta) -> StateDelta:
         """Decode a report of a reflector. Never fails: an object that cannot be decoded carries the reason."""
@@ -150,7 +81,7 @@ class Decoder:
             value = unreadable_quota(obj, problem) if resource == RESOURCE_QUOTAS else None
         else:
             try:
-                value = self._decode[resource](obj)
+                value = self._kinds[resource].decode(obj)
             except Exception as error:  # noqa: BLE001 - whatever it is, no object keeps others from being served
                 problem = repr(error)
                 value = self._salvaged(resource, obj, problem)
@@ -170,25 +101,6 @@ class Decoder:
             return held_record_from(obj, problem)
         except Exception:  # noqa: BLE001 - as above; the last known version of the claim goes on counting
             return None
-
-
-def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:
-    """Return the slice.
-
-    Raises:
-        InvalidInput: a slice of our driver is in the pool of another node, and would hide the devices of that node.
-    """
-    spec = obj["spec"]
-    node, pool = spec.get("nodeName") or "", spec["pool"]["name"]
-    foreign = pool.endswith(names.pool("")) and pool != names.pool(node)
-    if node and spec["driver"] == names.driver and foreign:
-        message = f"{pool} is not the pool of the node {node}, which is {names.pool(node)}; delete the slice"
-        raise InvalidInput(f"ResourceSlice {obj['metadata']['name']}", [Fault("spec.pool.name", message)])
-    return shared.slice_from(obj)
-
-
-def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
-    return group_from(obj, source, tiers)
 
 
 def version_of(metadata: Object) -> int:

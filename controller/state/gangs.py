@@ -77,7 +77,7 @@ class Gangs:
 
     # Questions
 
-    def of(self, pod: str) -> str:
+    def gang_of(self, pod: str) -> str:
         """Return the gang of the pod; "" if it is in none."""
         membership = self._memberships.get(pod)
         return membership.gang if membership else ""
@@ -193,7 +193,7 @@ class Gangs:
 
     # Changes
 
-    def put(self, pod: PodView, changes: Changes) -> None:
+    def upsert(self, pod: PodView, changes: Changes) -> None:
         """Add or replace a pod that has not ended. One that is being deleted is no member any more."""
         self._forget_succeeded(pod.key, changes)
         if pod.gang is None or pod.deleting:
@@ -221,7 +221,7 @@ class Gangs:
             if pod := self._pods.get(key):
                 self._recheck(pod, changes)
 
-    def note(self, runs: Iterable[str], changes: Changes) -> None:
+    def change_runs(self, runs: Iterable[str], changes: Changes) -> None:
         """Note that the requests of these runs to come have changed."""
         for run in runs:
             self._note_run(run, changes)

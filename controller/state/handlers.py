@@ -1,43 +1,28 @@
-"""Updates the indexes when an object is added, updated or deleted: one handler per kind. Pure."""
+"""Updates the indexes when an object is added, updated or deleted: one handler per kind. Pure.
 
+Pods at our gate whose claims are allocated already wait for nothing but these devices, so they are looked at again when
+slices or taint rules change.
+"""
+
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
+from controller.gangs import Group, JobSet, Source, Workload, group_id
 from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes, Touched
-from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
+from controller.state.claims import ClaimRecord, Claims, Promise, consumer_of, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
-from controller.state.consumers import consumer_of
 from controller.state.gangs import Gangs
-from controller.state.kinds import DeviceKinds
-from controller.state.ondemand import TemplatesOnDemand
+from controller.state.knownnodes import NodeRevisions, Protections
 from controller.state.pods import Pods
 from controller.state.podview import PodView
-from controller.state.revisions import NodeRevisions
 from controller.state.scheduling import PodsWithVolumes
-from controller.state.slices import SliceNodes
-from driver.model import Claim
+from controller.state.slices import DeviceKinds, SliceNodes
+from controller.state.templates import ClaimTemplates, DecodedTemplate, TemplatesOnDemand
+from driver.model import Claim, Slice, TaintRule
 from driver.names import Names
-
-V = TypeVar("V", contravariant=True)
-
-
-class Handler(Protocol[V]):
-    """Keeps the indexes of one kind of object; notes in ``changes`` the objects that have to be looked at again."""
-
-    def on_update(self, value: V, changes: Changes) -> None:
-        """Take in an added or updated object.
-
-        Raises:
-            LodeError, KeyError, TypeError, ValueError: the object makes no sense.
-        """
-        ...
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """Take in that the object ``key`` was deleted."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +39,21 @@ class Indexes:
     slices: SliceNodes
     kinds: DeviceKinds
     quotas: QuotaLedger
+    classes: DeviceClasses
+    protections: Protections
+    templates: ClaimTemplates
     on_demand: TemplatesOnDemand
 
 
 class PodCounter:
     """Counts each pod on the node that it is bound to, or on which its devices are allocated, and nowhere else."""
 
-    def __init__(self, pods: Pods, claims: Claims, nodes: Nodes, gangs: Gangs, names: Names):
-        self._pods = pods
-        self._claims = claims
-        self._nodes = nodes
-        self._gangs = gangs
-        self._names = names
+    def __init__(self, indexes: Indexes):
+        self._pods = indexes.pods
+        self._claims = indexes.claims
+        self._nodes = indexes.nodes
+        self._gangs = indexes.gangs
+        self._names = indexes.names
         self.awaiting: dict[str, str] = {}
         """See ``State.awaiting``."""
         self.unbound: dict[str, str] = {}
@@ -128,7 +116,7 @@ class PodCounter:
 
     def _expected_node(self, pod: PodView) -> str:
         """Return the expected node of a gang member without claims: only the nomination names it until it is bound."""
-        if pod.references or pod.deleting or not self._gangs.of(pod.key):
+        if pod.references or pod.deleting or not self._gangs.gang_of(pod.key):
             return ""
         return self.expected.get(pod.key, "") if self._names.gate in pod.gates else pod.nominated
 
@@ -145,7 +133,7 @@ class PodCounter:
         own = consumer_of(pod, claim.key, self._gangs.objects)
         if all(consumer.uid != own.uid for consumer in claim.reserved_for):
             return False
-        return own.uid == pod.uid or self._names.gate not in pod.gates or bool(self._gangs.of(pod.key))
+        return own.uid == pod.uid or self._names.gate not in pod.gates or bool(self._gangs.gang_of(pod.key))
 
 
 class PodHandler:
@@ -172,10 +160,10 @@ class PodHandler:
             changes.ends[pod.node_name] = None
         if pod.node_name and (before is None or not before.node_name):
             changes.bound[pod.node_name] = None
-        self._pods.put(pod)
-        self._volumes.put(pod)
+        self._pods.upsert(pod)
+        self._volumes.upsert(pod)
         self._on_demand.put_pod(pod, changes)
-        self._gangs.put(pod, changes)
+        self._gangs.upsert(pod, changes)
         if (pod.gates or pod.references) and not _is_only_told(before, pod):
             changes.pods[pod.key] = None
             self._note_gang(pod.key, changes)
@@ -196,7 +184,7 @@ class PodHandler:
             self._counter.recount(key, changes)
 
     def _note_gang(self, key: str, changes: Changes) -> None:
-        if gang := self._gangs.of(key):
+        if gang := self._gangs.gang_of(key):
             changes.gangs[gang] = None
 
     def _revise(self, before: PodView | None, after: PodView | None) -> None:
@@ -241,7 +229,7 @@ class ClaimHandler:
     def on_update(self, record: ClaimRecord, changes: Changes) -> None:
         """See ``Handler``."""
         self._pods.openings.exists(record.created)
-        self._changed(*self._claims.put(record), changes)
+        self._changed(*self._claims.upsert(record), changes)
 
     def promise(self, key: str, promise: Promise, changes: Changes) -> None:
         """Count a promise to the claim ``key``."""
@@ -298,7 +286,7 @@ class ClaimHandler:
         self._gangs.recheck(pods, changes)
         for pod in pods:
             changes.pods[pod] = None
-            if gang := self._gangs.of(pod):
+            if gang := self._gangs.gang_of(pod):
                 changes.gangs[gang] = None
             self._counter.recount(pod, changes)
 
@@ -306,14 +294,14 @@ class ClaimHandler:
 class ClassHandler:
     """Device classes, and the extended resources that they stand for."""
 
-    def __init__(self, classes: DeviceClasses, nodes: Nodes, devices: Fleet):
-        self._classes = classes
-        self._nodes = nodes
-        self._devices = devices
+    def __init__(self, indexes: Indexes):
+        self._classes = indexes.classes
+        self._nodes = indexes.nodes
+        self._devices = indexes.devices
 
     def on_update(self, record: ClassRecord, changes: Changes) -> None:
         """See ``Handler``."""
-        self._classes.put(record)
+        self._classes.upsert(record)
         self._devices.upsert_class(record.value)
         self._mark_nodes(changes)
 
@@ -332,14 +320,14 @@ class ClassHandler:
 class QuotaHandler:
     """Quotas of namespaces in memory and cores of cards."""
 
-    def __init__(self, quotas: QuotaLedger, claims: Claims):
-        self._quotas = quotas
-        self._claims = claims
+    def __init__(self, indexes: Indexes):
+        self._quotas = indexes.quotas
+        self._claims = indexes.claims
 
     def on_update(self, quota: Quota, changes: Changes) -> None:
         """See ``Handler``."""
         changes.quota_uses[quota.namespace] = None
-        if self._quotas.put(quota, (record.claim for record in self._claims.values())):
+        if self._quotas.upsert(quota, (record.claim for record in self._claims.values())):
             changes.quotas[quota.namespace] = None
             if quota.faults:
                 changes.invalid_quotas.append(quota)
@@ -348,3 +336,174 @@ class QuotaHandler:
         """See ``Handler``."""
         if self._quotas.remove(key):
             changes.quotas[key.partition("/")[0]] = None
+
+
+class SliceHandler:
+    """Resource slices: the devices that are published. Claims that hold some of them may hold too much now, or devices
+    that are there no longer."""
+
+    def __init__(self, indexes: Indexes):
+        self._indexes = indexes
+        self._pools: dict[str, tuple[str, str]] = {}
+        """Driver and pool of each slice."""
+
+    def on_update(self, part: Slice, changes: Changes) -> None:
+        """See ``Handler``."""
+        indexes = self._indexes
+        indexes.devices.upsert_slice(part)
+        self._pools[part.name] = part.driver, part.pool
+        self._note_holders(indexes.claims.holding(part.driver, part.pool), changes)
+        indexes.kinds.upsert(part)
+        self._mark_nodes(indexes.slices.upsert(part), changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        indexes = self._indexes
+        indexes.devices.remove_slice(key)
+        if pool := self._pools.pop(key, None):
+            self._note_holders(indexes.claims.holding(*pool), changes)
+        indexes.kinds.remove(key)
+        self._mark_nodes(indexes.slices.remove(key), changes)
+
+    def _note_holders(self, claims: Collection[str], changes: Changes) -> None:
+        changes.claims.update(dict.fromkeys(claims))
+        namespaces = dict.fromkeys(self._indexes.quotas.published(claims))
+        changes.quotas.update(namespaces)
+        changes.quota_uses.update(namespaces)
+        _note_gated_users(self._indexes, claims, changes)
+
+    def _mark_nodes(self, names: set[str], changes: Changes) -> None:
+        for name in sorted(names):
+            self._indexes.nodes.mark_changed(name)
+            self._indexes.revisions.advance(name)
+            changes.favour(name)
+
+
+class TaintRuleHandler:
+    """Device taint rules, in one version of their API. A rule that is served in two versions counts in each, so that it
+    goes on counting when one of them is served no longer.
+    """
+
+    def __init__(self, indexes: Indexes, version: str):
+        self._indexes = indexes
+        self._version = version
+        self._rules: dict[str, TaintRule] = {}
+
+    def on_update(self, rule: TaintRule, changes: Changes) -> None:
+        """See ``Handler``."""
+        before, self._rules[rule.name] = self._rules.get(rule.name), rule
+        self._indexes.devices.upsert_taint_rule(replace(rule, name=self._name(rule.name)))
+        self._changed([rule] if before is None else [before, rule], changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        before = self._rules.pop(key, None)
+        self._indexes.devices.remove_taint_rule(self._name(key))
+        self._changed([] if before is None else [before], changes)
+
+    def _changed(self, rules: Iterable[TaintRule], changes: Changes) -> None:
+        claims = self._indexes.claims
+        for rule in (rule for rule in rules if rule.selects):
+            for driver, pool in claims.pools:
+                if rule.driver in ("", driver) and rule.pool in ("", pool):
+                    _note_gated_users(self._indexes, claims.holding(driver, pool), changes)
+        self._indexes.nodes.mark_changed("")
+        changes.favour("")
+
+    def _name(self, rule: str) -> str:
+        return f"{self._version}/{rule}"
+
+
+def _note_gated_users(indexes: Indexes, claims: Iterable[str], changes: Changes) -> None:
+    """Note the pods at our gate that use one of these claims: what keeps them from its devices may have changed."""
+    for claim in claims:
+        for pod in indexes.pods.using(claim):
+            if indexes.names.gate in indexes.pods[pod].gates:
+                changes.pods[pod] = None
+                if gang := indexes.gangs.gang_of(pod):
+                    changes.gangs[gang] = None
+
+
+class GroupHandler:
+    """Objects that stand for a gang, in one version of their API."""
+
+    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, version: str):
+        self._gangs = gangs
+        self._counter = counter
+        self._source = source
+        self._version = version
+
+    def on_update(self, group: Group, changes: Changes) -> None:
+        """See ``Handler``."""
+        if self._gangs.objects.put_group(self._version, group):
+            self._changed(group.key, changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        if self._gangs.objects.remove_group(self._version, key):
+            self._changed(key, changes)
+
+    def _changed(self, key: str, changes: Changes) -> None:
+        """Look again at the pods of the group: they may be in another gang now, and use other claims in its name."""
+        name = group_id(self._source, key)
+        self._gangs.depend_on((name,), changes)
+        for pod in self._gangs.dependents(name):
+            changes.pods[pod] = None
+            self._counter.recount(pod, changes)
+
+
+class WorkloadHandler:
+    """Jobs or StatefulSets, which say how many pods there will be."""
+
+    def __init__(self, gangs: Gangs, kind: str):
+        self._gangs = gangs
+        self._kind = kind
+
+    def on_update(self, made: tuple[str, Workload], changes: Changes) -> None:
+        """See ``Handler``."""
+        self._gangs.depend_on(self._gangs.objects.put_workload(self._kind, *made), changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._gangs.depend_on(self._gangs.objects.remove_workload(self._kind, key), changes)
+
+
+class JobSetHandler:
+    """JobSets, which say how many pods there will be, and what those ask for that come later."""
+
+    def __init__(self, gangs: Gangs):
+        self._gangs = gangs
+
+    def on_update(self, job_set: JobSet, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._gangs.depend_on(self._gangs.objects.job_sets.add(job_set), changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._gangs.depend_on(self._gangs.objects.job_sets.remove(key), changes)
+
+
+class TemplateHandler:
+    """ResourceClaimTemplates, which say what members of gangs ask for that come later; some are made on demand."""
+
+    def __init__(self, templates: ClaimTemplates, on_demand: TemplatesOnDemand, gangs: Gangs):
+        self._templates = templates
+        self._on_demand = on_demand
+        self._gangs = gangs
+
+    def on_update(self, template: DecodedTemplate, changes: Changes) -> None:
+        """See ``Handler``."""
+        key = template.claim.claim.key
+        self._on_demand.put_template(key, template.made, changes)
+        if self._templates.upsert(template.claim):
+            self._changed(key, changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._on_demand.remove_template(key, changes)
+        if self._templates.remove(key):
+            self._changed(key, changes)
+
+    def _changed(self, key: str, changes: Changes) -> None:
+        namespace = key.partition("/")[0]
+        self._gangs.change_runs(self._gangs.objects.job_sets.in_order(namespace), changes)

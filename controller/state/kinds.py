@@ -1,43 +1,182 @@
-"""The kind (``gpu``, ``gpu-share``, ...) of each published device, for the gauge of allocated devices. Pure."""
+"""The kinds of objects that the state follows: how each is decoded, and who takes it in. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
-from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
-from driver.model import DeviceId, Slice
+from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
+from controller.placement import storage_class_from, volume_claim_from, volume_from, volume_limits_from
+from controller.quotas import quota_from
+from controller.state.changes import Followed, Kinds
+from controller.state.claims import record_from
+from controller.state.classes import class_record_from
+from controller.state.handlers import (
+    ClaimHandler,
+    ClassHandler,
+    GroupHandler,
+    Indexes,
+    JobSetHandler,
+    PodCounter,
+    PodHandler,
+    QuotaHandler,
+    SliceHandler,
+    TaintRuleHandler,
+    TemplateHandler,
+    WorkloadHandler,
+)
+from controller.state.knownnodes import NodeHandler, node_from
+from controller.state.podview import pod_from
+from controller.state.scheduling import (
+    NamespaceHandler,
+    PodsWithVolumes,
+    VolumeClaimHandler,
+    VolumeHandler,
+    namespace_from,
+)
+from controller.state.sharing import SharedClaims, SharedPods
+from controller.state.templates import (
+    DecodedTemplate,
+    is_made_on_demand,
+    template_from,
+)
+from driver.errors import Fault, InvalidInput
+from driver.kube.api import (
+    COSCHEDULING_POD_GROUPS,
+    CSI_NODES,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    JOB_SETS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLCANO_POD_GROUPS,
+    Object,
+    Resource,
+)
+from driver.model import Slice
 from driver.names import Names
+from driver.wire import SharedSlices, taint_rule_from
 
 
-class DeviceKinds:
-    """The kinds of our driver's devices, slice by slice."""
+@dataclass(frozen=True, slots=True)
+class DecisionSettings:
+    """The part of the controller's settings that decisions depend on; as much as is known, the rest is at its default.
 
-    def __init__(self, names: Names):
-        self._names = names
-        self._pools: dict[str, dict[str, Mapping[str, str]]] = {}
-        self._pool_of: dict[str, str] = {}
+    Attributes:
+        tiers: the levels that tiers in PodGroups of Volcano stand for.
+        closing_node_conditions: patterns of conditions that keep pods from a node while they are true.
+        scheduler_names: whose pods get devices; none for any.
+        max_unbound_seconds: after this time, a pod loses its devices that got them and was neither bound nor refused.
+    """
 
-    def put(self, part: Slice) -> None:
-        """Add or replace a slice."""
-        self.remove(part.name)
-        if part.driver != self._names.driver:
-            return
-        attribute = self._names.attribute(KIND_ATTRIBUTE)
-        kinds = {device.name: str(device.attributes.get(attribute, UNKNOWN_KIND)) for device in part.devices}
-        self._pools.setdefault(part.pool, {})[part.name] = kinds
-        self._pool_of[part.name] = part.pool
+    tiers: Tiers = field(default_factory=dict)
+    closing_node_conditions: tuple[str, ...] = ()
+    scheduler_names: tuple[str, ...] = ()
+    max_unbound_seconds: float = 300
 
-    def remove(self, name: str) -> None:
-        """Remove a slice."""
-        if pool := self._pool_of.pop(name, None):
-            del self._pools[pool][name]
-            if not self._pools[pool]:
-                del self._pools[pool]
 
-    def count(self, devices: Iterable[DeviceId]) -> Mapping[str, int]:
-        """Return the number of devices by kind; devices of other drivers do not count."""
-        counts: dict[str, int] = {}
-        for device in devices:
-            if device.driver == self._names.driver:
-                slices = self._pools.get(device.pool, {}).values()
-                kind = next((kinds[device.device] for kinds in slices if device.device in kinds), UNKNOWN_KIND)
-                counts[kind] = counts.get(kind, 0) + 1
-        return counts
+DEVICE_TAINT_RULES_BETA: Final = Resource(
+    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
+)
+"""The version in which Kubernetes 1.36 serves device taint rules, if at all."""
+GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
+    **dict.fromkeys(POD_GROUPS, Source.POD_GROUP),
+    VOLCANO_POD_GROUPS: Source.VOLCANO,
+    COSCHEDULING_POD_GROUPS: Source.COSCHEDULING,
+}
+"""The kinds of objects that stand for a gang."""
+VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
+"""Kinds that say where volumes of pods can be used. While one cannot be read, volumes exclude no node."""
+GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
+"""Kinds that say how many members gangs have, where claims and pods do not, and what later members ask for."""
+OPTIONAL_RESOURCES: Final = (
+    DEVICE_TAINT_RULES,
+    DEVICE_TAINT_RULES_BETA,
+    NAMESPACES,
+    RESOURCE_QUOTAS,
+    *VOLUME_RESOURCES,
+    *GANG_RESOURCES,
+)
+"""Kinds of objects that a cluster need not serve, or let this program read."""
+
+
+def kinds_of(
+    indexes: Indexes, counter: PodCounter, claims: ClaimHandler, settings: DecisionSettings, condition_type: str
+) -> Kinds:
+    """Return what takes in the objects of each kind."""
+    names, nodes, gangs = indexes.names, indexes.nodes, indexes.gangs
+    volumes, storage = PodsWithVolumes(), nodes.storage
+    # Equal parts of objects are kept once, whatever object of these kinds they are in.
+    same_pods, same_claims, same_slices = SharedPods(), SharedClaims(), SharedSlices()
+    return {
+        PODS: Followed(
+            lambda obj: same_pods.shared(pod_from(obj, condition_type, names.gang)),
+            PodHandler(indexes, counter, volumes),
+        ),
+        NODES: Followed(
+            partial(node_from, names=names, closing=settings.closing_node_conditions),
+            NodeHandler(nodes, indexes.revisions, indexes.devices, indexes.protections),
+        ),
+        RESOURCE_CLAIMS: Followed(lambda obj: same_claims.shared(record_from(obj)), claims),
+        RESOURCE_CLAIM_TEMPLATES: Followed(
+            lambda obj: DecodedTemplate(same_claims.shared(template_from(obj)), is_made_on_demand(obj, names)),
+            TemplateHandler(indexes.templates, indexes.on_demand, gangs),
+        ),
+        RESOURCE_SLICES: Followed(partial(_slice, same_slices, names), SliceHandler(indexes)),
+        DEVICE_CLASSES: Followed(class_record_from, ClassHandler(indexes)),
+        **{
+            kind: Followed(taint_rule_from, TaintRuleHandler(indexes, kind.version))
+            for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+        },
+        NAMESPACES: Followed(namespace_from, NamespaceHandler(nodes)),
+        RESOURCE_QUOTAS: Followed(partial(quota_from, names=names), QuotaHandler(indexes)),
+        PERSISTENT_VOLUME_CLAIMS: Followed(volume_claim_from, VolumeClaimHandler(nodes, volumes)),
+        PERSISTENT_VOLUMES: Followed(
+            volume_from, VolumeHandler(nodes, volumes, storage.put_volume, storage.remove_volume)
+        ),
+        STORAGE_CLASSES: Followed(
+            storage_class_from, VolumeHandler(nodes, volumes, storage.put_class, storage.remove_class)
+        ),
+        CSI_NODES: Followed(
+            volume_limits_from, VolumeHandler(nodes, volumes, storage.put_limits, storage.remove_limits)
+        ),
+        JOBS: Followed(lambda obj: job_from(obj, names.gang), WorkloadHandler(gangs, JOBS.kind)),
+        STATEFUL_SETS: Followed(stateful_set_from, WorkloadHandler(gangs, STATEFUL_SETS.kind)),
+        JOB_SETS: Followed(lambda obj: job_set_from(obj, names.gang), JobSetHandler(gangs)),
+        **{
+            kind: Followed(
+                partial(_group, source, settings.tiers), GroupHandler(gangs, counter, source, kind.api_version)
+            )
+            for kind, source in GROUP_SOURCES.items()
+        },
+    }
+
+
+def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:
+    """Return the slice.
+
+    Raises:
+        InvalidInput: a slice of our driver is in the pool of another node, and would hide the devices of that node.
+    """
+    spec = obj["spec"]
+    node, pool = spec.get("nodeName") or "", spec["pool"]["name"]
+    foreign = pool.endswith(names.pool("")) and pool != names.pool(node)
+    if node and spec["driver"] == names.driver and foreign:
+        message = f"{pool} is not the pool of the node {node}, which is {names.pool(node)}; delete the slice"
+        raise InvalidInput(f"ResourceSlice {obj['metadata']['name']}", [Fault("spec.pool.name", message)])
+    return shared.slice_from(obj)
+
+
+def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
+    return group_from(obj, source, tiers)

@@ -1,4 +1,4 @@
-"""Nodes: their facts, the annotations by which they are kept from autoscalers, and who has set these. Pure."""
+"""Nodes: their facts, how often others changed each, and the annotations that keep autoscalers from them. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -7,10 +7,48 @@ from typing import Final
 from controller.allocation import Fleet
 from controller.placement import NodeFacts, Nodes, facts_of
 from controller.state.changes import Changes
-from controller.state.revisions import NodeRevisions
 from driver.names import Names
 from driver.wire import Json
 from driver.wire.fields import text
+
+_MOST_FORGOTTEN: Final = 1000
+"""Most names of nodes that do not exist and may be kept."""
+
+Revision = tuple[object, ...]
+"""A node as a pod sees it; only compared with others of the same node and pod."""
+
+
+class NodeRevisions:
+    """Revisions of nodes, by which a refusal of kube-scheduler is known to be out of date.
+
+    A revision grows when the Node object changes, when a pod is bound there or ends there, when the slices of the node
+    change, and when another driver's devices there are allocated or freed. Unlike ``Nodes.version_of``, it does not
+    grow when this controller allocates devices there or takes them back: kube-scheduler's answer stays the same.
+    """
+
+    def __init__(self) -> None:
+        self._common = 0
+        self._own: dict[str, int] = {}
+        self._last = 0
+
+    def revision_of(self, node: str) -> tuple[int, int]:
+        """Return the node's revision; it differs from an earlier one if others have changed something there since."""
+        return self._common, self._own.get(node, 0)
+
+    def advance(self, node: str) -> None:
+        """Note that something on the node has changed; on every node if ``node`` is ""."""
+        if node:
+            # A name that was forgotten gets no revision again that it had before.
+            self._last += 1
+            self._own[node] = self._last
+        else:
+            self._common += 1
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """Forget the names of nodes other than these, if they are many: with an autoscaler, names never come again."""
+        if len(self._own) > 2 * len(nodes) + _MOST_FORGOTTEN:
+            self._own = {node: revision for node, revision in self._own.items() if node in nodes}
+
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 """The annotation for which Karpenter leaves a node alone, if its value is ``true``."""
@@ -70,11 +108,11 @@ class Protections:
         self.known: dict[str, Protection] = {}
         self.ours: dict[str, None] = {}
 
-    def of(self, node: str) -> Protection:
+    def protection_of(self, node: str) -> Protection:
         """Return what the annotations of a node say."""
         return self.known.get(node, _NONE)
 
-    def put(self, node: str, protection: Protection) -> None:
+    def upsert(self, node: str, protection: Protection) -> None:
         """Take in what the annotations of a node say now."""
         self.remove(node)
         if protection != _NONE:
@@ -98,16 +136,16 @@ class NodeHandler:
         self._protections = protections
 
     def on_update(self, node: DecodedNode, changes: Changes) -> None:
-        """See ``controller.state.handlers.Handler``. An annotation changes no decision about pods."""
+        """See ``Handler``. An annotation changes no decision about pods."""
         facts = node.facts
-        self._protections.put(facts.name, node.protection)
+        self._protections.upsert(facts.name, node.protection)
         if self._nodes.upsert(facts):
             self._devices.upsert_node(facts.name, facts.labels)
             self._revisions.advance(facts.name)
             changes.favour(facts.name)
 
     def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``controller.state.handlers.Handler``."""
+        """See ``Handler``."""
         self._protections.remove(key)
         if node := self._nodes.remove(key):
             self._devices.remove_node(key)

@@ -65,7 +65,7 @@ class PodView:
     wishes_node: bool
     """True if the condition PodScheduled tells autoscalers, although the pod has gates, that no node takes it.
 
-    kube-scheduler never says so about a pod with gates: only this controller does (``controller.reconcile.newnodes``,
+    kube-scheduler never says so about a pod with gates: only this controller does (``controller.autoscaling.newnodes``,
     ``Wait.unschedulable``).
     """
     nominated: str

@@ -47,7 +47,7 @@ class PodsWithVolumes:
         self._by_claim: dict[str, dict[str, None]] = {}
         self._claims_of: dict[str, tuple[str, ...]] = {}
 
-    def put(self, pod: PodView) -> None:
+    def upsert(self, pod: PodView) -> None:
         """Add or replace a pod."""
         self.remove(pod.key)
         if pod.needs.volumes and not pod.node_name:

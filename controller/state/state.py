@@ -6,75 +6,36 @@ make a device look free again.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from controller.allocation import Fleet
 from controller.cluster import Cluster
 from controller.placement import Needs, Nodes, volume_facts
 from controller.quotas import QuotaLedger
-from controller.state.budgets import BudgetHandler, Budgets
-from controller.state.changes import Changes, Touched
-from controller.state.claims import Claims, Promise, holds_devices_of
+from controller.state.budgets import BudgetHandler, Budgets, budget_from
+from controller.state.changes import Changes, Followed, Kinds, Touched
+from controller.state.claims import Claims, Promise, consumer_of, holds_devices_of
 from controller.state.classes import DeviceClasses
-from controller.state.consumers import consumer_of
-from controller.state.decoding import (
-    DEVICE_TAINT_RULES_BETA,
-    GROUP_SOURCES,
-    Decoded,
-    Decoder,
-    Deleted,
-    StateDelta,
-    number_of,
-    version_of,
-)
-from controller.state.devicehandlers import SliceHandler, TaintRuleHandler
+from controller.state.decoding import Decoded, Decoder, Deleted, StateDelta, number_of, version_of
 from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
-    ClassHandler,
-    Handler,
     Indexes,
     PodCounter,
-    PodHandler,
-    QuotaHandler,
 )
-from controller.state.kinds import DeviceKinds
-from controller.state.knownnodes import NodeHandler, Protections
-from controller.state.ondemand import TemplatesOnDemand
+from controller.state.kinds import VOLUME_RESOURCES, DecisionSettings, kinds_of
+from controller.state.knownnodes import NodeRevisions, Protections, Revision
 from controller.state.pods import Pods
 from controller.state.podview import PodView
-from controller.state.queued import AdmissionCheckHandler, Queued, QueuedHandler
-from controller.state.revisions import NodeRevisions, Revision
 from controller.state.rooms import KeptRoom, Rooms
-from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
-from controller.state.settings import DecisionSettings
-from controller.state.slices import SliceNodes
-from controller.state.templates import ClaimTemplates
+from controller.state.slices import DeviceKinds, SliceNodes
+from controller.state.templates import ClaimTemplates, TemplatesOnDemand
 from controller.state.times import NEVER, epoch_seconds
-from controller.state.unreadable import UnreadableObjects
-from controller.state.versions import Arrival, ObjectVersions
-from controller.state.workloads import GroupHandler, JobSetHandler, TemplateHandler, WorkloadHandler
+from controller.state.versions import Arrival, ObjectVersions, UnreadableObjects
 from driver.device_facts import device_statuses
 from driver.kube.api import (
-    CSI_NODES,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    JOB_SETS,
-    JOBS,
-    KUEUE_ADMISSION_CHECKS,
-    KUEUE_WORKLOADS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
-    PODS,
     RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    RESOURCE_QUOTAS,
-    RESOURCE_SLICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
     Object,
     Resource,
 )
@@ -83,19 +44,6 @@ from driver.kube.reflector import Delta, Missing, Restored, Synced, Unreadable
 from driver.model import Allocation, Claim, Consumer
 from driver.names import Names
 
-VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
-"""Kinds that say where volumes of pods can be used. While one cannot be read, volumes exclude no node."""
-GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
-"""Kinds that say how many members gangs have, where claims and pods do not, and what later members ask for."""
-OPTIONAL_RESOURCES: Final = (
-    DEVICE_TAINT_RULES,
-    DEVICE_TAINT_RULES_BETA,
-    NAMESPACES,
-    RESOURCE_QUOTAS,
-    *VOLUME_RESOURCES,
-    *GANG_RESOURCES,
-)
-"""Kinds of objects that a cluster need not serve, or let this program read."""
 _NO_SETTINGS: Final = DecisionSettings()
 
 
@@ -120,7 +68,6 @@ class State:
         on_demand: the templates whose names say what they ask for: who names them, and which were made for that.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
         budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
-        queued: the Workloads and AdmissionChecks of Kueue, if ``follow_queues`` was called.
         rooms: what is kept for pods that preempt others. Changed by ``keep_room`` and ``end_room`` only.
         unreadable: the objects that cannot be decoded.
     """
@@ -147,19 +94,12 @@ class State:
         self.on_demand = TemplatesOnDemand(names)
         self.quotas = QuotaLedger(names, devices.published_device)
         self.budgets = Budgets()
-        self.queued = Queued(names.fits_now)
+        self.protections = Protections()
         self.cluster = Cluster(devices, self.nodes, self.quotas)
         self.rooms = Rooms(self.cluster)
-        self._kinds = DeviceKinds(names)
-        self._slices = SliceNodes()
-        self._versions = ObjectVersions()
         self.unreadable = UnreadableObjects()
-        self._decoder = Decoder(names, self.condition_type, settings.tiers, settings.closing_node_conditions)
-        counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
-        self.awaiting: Mapping[str, str] = counter.awaiting
-        self.unbound: Mapping[str, str] = counter.unbound
-        self.protections = Protections()
-        self._counter = counter
+        self._versions = ObjectVersions()
+        self._device_kinds = DeviceKinds(names)
         self._touched: Touched | None = None
         indexes = Indexes(
             names=names,
@@ -169,48 +109,33 @@ class State:
             pods=self.pods,
             claims=self.claims,
             gangs=self.gangs,
-            slices=self._slices,
-            kinds=self._kinds,
+            slices=SliceNodes(),
+            kinds=self._device_kinds,
             quotas=self.quotas,
+            classes=self.classes,
+            protections=self.protections,
+            templates=self.templates,
             on_demand=self.on_demand,
         )
-        self._claim_handler = ClaimHandler(indexes, counter)
-        volumes = PodsWithVolumes()
-        storage = self.nodes.storage
-        groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
-        self._handlers: dict[Resource, Handler[Any]] = {
-            PODS: PodHandler(indexes, counter, volumes),
-            NODES: NodeHandler(self.nodes, self.revisions, devices, self.protections),
-            RESOURCE_CLAIMS: self._claim_handler,
-            RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.on_demand, self.gangs),
-            RESOURCE_SLICES: SliceHandler(indexes),
-            DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
-            **{kind: TaintRuleHandler(indexes, kind.version) for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)},
-            NAMESPACES: NamespaceHandler(self.nodes),
-            RESOURCE_QUOTAS: QuotaHandler(self.quotas, self.claims),
-            PERSISTENT_VOLUME_CLAIMS: VolumeClaimHandler(self.nodes, volumes),
-            PERSISTENT_VOLUMES: VolumeHandler(self.nodes, volumes, storage.put_volume, storage.remove_volume),
-            STORAGE_CLASSES: VolumeHandler(self.nodes, volumes, storage.put_class, storage.remove_class),
-            CSI_NODES: VolumeHandler(self.nodes, volumes, storage.put_limits, storage.remove_limits),
-            JOBS: WorkloadHandler(self.gangs, JOBS.kind),
-            STATEFUL_SETS: WorkloadHandler(self.gangs, STATEFUL_SETS.kind),
-            JOB_SETS: JobSetHandler(self.gangs),
-            **groups,
-        }
+        self._counter = PodCounter(indexes)
+        self.awaiting: Mapping[str, str] = self._counter.awaiting
+        self.unbound: Mapping[str, str] = self._counter.unbound
+        self._claim_handler = ClaimHandler(indexes, self._counter)
+        self._kinds = dict(kinds_of(indexes, self._counter, self._claim_handler, settings, self.condition_type))
+        self._decoder = Decoder(self._kinds)
 
     def follow_budgets(self) -> Touched:
         """Have PodDisruptionBudgets watched, too; return what takes in all that changes from now on.
 
         Called before anything is watched.
         """
-        self._handlers[POD_DISRUPTION_BUDGETS] = BudgetHandler(self.budgets)
+        self._kinds[POD_DISRUPTION_BUDGETS] = Followed(budget_from, BudgetHandler(self.budgets))
         self._touched = self._counter.touched = Touched()
         return self._touched
 
-    def follow_queues(self) -> None:
-        """Have Kueue's Workloads and AdmissionChecks watched, too. Called before anything is watched."""
-        self._handlers[KUEUE_ADMISSION_CHECKS] = AdmissionCheckHandler(self.queued)
-        self._handlers[KUEUE_WORKLOADS] = QueuedHandler(self.queued)
+    def follow(self, kinds: Kinds) -> None:
+        """Have the objects of further kinds watched, whose handlers a feature brings. Called as ``follow_budgets``."""
+        self._kinds.update(kinds)
 
     @property
     def condition_type(self) -> str:
@@ -224,12 +149,12 @@ class State:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """The kinds of objects that have to be watched."""
-        return tuple(self._handlers)
+        return tuple(self._kinds)
 
     @property
     def complete(self) -> bool:
         """True if every kind has been listed, so that decisions may be made."""
-        return self._versions.has_listed(self._handlers)
+        return self._versions.has_listed(self._kinds)
 
     # Changes of objects
 
@@ -246,7 +171,7 @@ class State:
             case Deleted(resource, key, uid, version):
                 if self._versions.remove(resource, key, uid, version):
                     self.unreadable.remove(resource, key)
-                    self._handlers[resource].on_delete(key, changes)
+                    self._kinds[resource].handler.on_delete(key, changes)
             case Synced(resource, keys, version):
                 self.nodes.storage.unreadable.discard(resource.kind)
                 self.templates.readable |= resource == RESOURCE_CLAIM_TEMPLATES
@@ -291,7 +216,7 @@ class State:
 
     def _noted(self, changes: Changes) -> Changes:
         if self._touched is not None:
-            self._touched.note(changes)
+            self._touched.add(changes)
         return changes
 
     def _update(self, decoded: Decoded, changes: Changes, *, reported: bool) -> None:
@@ -301,7 +226,7 @@ class State:
         )
         if arrival is Arrival.STALE:
             return
-        handler, problem = self._handlers[resource], decoded.problem
+        handler, problem = self._kinds[resource].handler, decoded.problem
         if arrival is Arrival.REPLACED:
             handler.on_delete(key, changes)
         if decoded.value is not None:
@@ -311,13 +236,13 @@ class State:
                 problem = repr(error)
         if not problem:
             self.unreadable.remove(resource, key)
-        elif found := self.unreadable.put(resource, key, decoded.uid, problem):
+        elif found := self.unreadable.add(resource, key, decoded.uid, problem):
             changes.unreadable.append(found)
 
     def _delete(self, resource: Resource, key: str, changes: Changes) -> None:
         if self._versions.forget(resource, key):
             self.unreadable.remove(resource, key)
-            self._handlers[resource].on_delete(key, changes)
+            self._kinds[resource].handler.on_delete(key, changes)
 
     # Decisions that are being written
 
@@ -386,7 +311,7 @@ class State:
 
     def revision_of(self, node: str, needs: Needs) -> Revision:
         """Return a revision of the node for the pod; it differs once others change the node or the pod's volumes."""
-        return self.revisions.of(node), volume_facts(needs, self.nodes, node)
+        return self.revisions.revision_of(node), volume_facts(needs, self.nodes, node)
 
     def uid_of(self, resource: Resource, key: str) -> str:
         """Return the uid of the object ``key`` that is known; "" if none is."""
@@ -427,6 +352,6 @@ class State:
     def allocated_by_kind(self) -> Mapping[str, int]:
         """Return the number of allocations of our devices, by the devices' ``kind``."""
         allocations = (record.claim.allocation for record in self.claims.values())
-        return self._kinds.count(
+        return self._device_kinds.count(
             result.device for allocation in allocations if allocation for result in allocation.results
         )

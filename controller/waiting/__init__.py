@@ -1,19 +1,15 @@
 """The pods that wait: in which order they are served, and which nodes are reserved for whom. Pure.
 
-held              holds nodes back for pods and gangs that have waited long
-| limits          limits how long, how often and how many nodes are held back
-| parked          the pods that wait, in groups, and those that a change can help
-| retried_nodes   the nodes where kube-scheduler is trying pods that it refused before
-| shares          shares the time for decisions between namespaces
-order             the order: by priority, then age
+held      holds nodes back for pods and gangs that have waited long
+| limits  limits how long, how often and how many nodes are held back
+| parked  the pods that wait, in groups, and those that a change can help
+order     the order: by priority, then age
 """
 
 from controller.waiting.held import HeldDomain, HeldDomains, HeldNode, HeldNodes
 from controller.waiting.limits import HoldLimits, Pauses
 from controller.waiting.order import Rank, first_of_its_priority, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
-from controller.waiting.retried_nodes import NodesBeingRetried
-from controller.waiting.shares import Shares
 
 __all__ = [
     "HeldDomain",
@@ -22,11 +18,9 @@ __all__ = [
     "HeldNodes",
     "Help",
     "HoldLimits",
-    "NodesBeingRetried",
     "ParkedPods",
     "Pauses",
     "Rank",
-    "Shares",
     "first_of_its_priority",
     "rank_of",
     "rank_of_gang",

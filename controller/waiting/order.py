@@ -49,7 +49,7 @@ def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
     if any(pod.node_name and _has_devices(state, pod) for pod in members):
         return first_of_its_priority(ranks[0])
     ages = sorted(rank.created for rank in ranks)
-    gang = state.gangs.of(ranks[0].pod)
+    gang = state.gangs.gang_of(ranks[0].pod)
     needed = state.gangs.needed(gang) if gang else 1
     return replace(ranks[0], created=ages[needed - 1] if needed <= len(ages) else _LAST)
 

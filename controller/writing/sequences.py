@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import small_amounts
-from controller.reconcile import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reason, Reserve, is_recorded, named_within
+from controller.reconcile.decisions import MakeRoom, PlacePod, Reason, is_recorded
+from controller.reconcile.othernames import named_within
+from controller.reconcile.updates import Allocate, ClaimUpdate, Reserve
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,
@@ -200,7 +202,7 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
     """
     if not decision.room.evicts:
         return
-    node, gang = decision.room.node, state.gangs.of(pod.key)
+    node, gang = decision.room.node, state.gangs.gang_of(pod.key)
     if not is_recorded(state, pod, node):
         pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))
         where = f"gang {gang} makes room, for this member on node {node}" if gang else f"makes room on node {node}"

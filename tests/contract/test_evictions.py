@@ -152,7 +152,7 @@ def test_what_is_foreseen_of_an_eviction_is_what_the_api_server_answers(
     more = {} if policy is None else {"unhealthyPodEvictionPolicy": policy}
     budget(api, namespace, healthy=healthy, allowed=healthy - wanted, **more)
     known = State(Fleet(), Names())
-    known.budgets.put(budget_from(api.get(POD_DISRUPTION_BUDGETS, "b", namespace)))
+    known.budgets.upsert(budget_from(api.get(POD_DISRUPTION_BUDGETS, "b", namespace)))
     known.put(PODS, api.get(PODS, "p", namespace))
     pod = known.pods[f"{namespace}/p"]
     foreseen = all(known.budgets.allowed[one] > 0 for one in budgets_of(known, pod))

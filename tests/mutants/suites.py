@@ -5,7 +5,10 @@ from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
 _PREEMPTION: Final = "tests/system/test_preemption_histories.py"
-_DECIDING: Final = "state policies reconcile gangs placement election writing reporting waiting loop".split()
+_DECIDING: Final = (
+    "state policies reconcile gangs placement election writing reporting waiting worker kueue templates autoscaling"
+    " loop"
+).split()
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller": (*_CONTROLLER, "tests/system/test_double_allocation.py", _HISTORIES),
@@ -18,7 +21,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller/preemption": ("tests/unit/controller/preemption", _PREEMPTION),
     "controller/loop/preempting.py": ("tests/unit/controller/loop", _PREEMPTION),
     "controller/preemption/evictions.py": ("tests/unit/controller/loop", _PREEMPTION),
-    "controller/reconcile/nodes.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
+    "controller/reconcile/demand.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
     "controller/state/rooms.py": ("tests/unit/controller/loop", _PREEMPTION),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
     "kubeletplugin/prepare": ("tests/unit/kubeletplugin/prepare", "tests/system/test_death_at_every_call.py"),

@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, PodView, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, StateDelta
+from controller.state.decoding import Deleted
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import PatchClaimStatus, RemoveGate, Target, at_version

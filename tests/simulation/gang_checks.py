@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, SearchOptions, choose
-from controller.reconcile import DecisionContext, KnownGang, NodeRestrictions, PlacePod, decide_gang, known_gang
+from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
+from controller.reconcile.decisions import PlacePod
+from controller.reconcile.gangprogress import KnownGang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
 from driver.cache_key import cache_key

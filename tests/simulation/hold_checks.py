@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from controller.reconcile.deadlines import START_SECONDS
+from controller.reconcile.prospects import START_SECONDS
 from controller.state import State
 from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteSequence
@@ -97,7 +97,7 @@ class HoldChecks:
         pod = state.pods.get(key) if kind == "pod" else None
         if not node or pod is None or pod.node_name:
             return
-        gang = state.gangs.of(key)
+        gang = state.gangs.gang_of(key)
         rank = (
             rank_of_gang(state, [state.pods[one] for one in state.gangs.members(gang)]) if gang else rank_of(state, pod)
         )

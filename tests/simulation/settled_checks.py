@@ -8,10 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.reconcile import NewNodes, Unallocatable, Wait, awaited_nodes, decide, wish_of
+from controller.autoscaling import NewNodes, wish_of
+from controller.autoscaling.protection import awaited_nodes
+from controller.reconcile import decide
+from controller.reconcile.decisions import Unallocatable, Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
-from controller.reporting.last_reports import REWORD_SECONDS
-from controller.reporting.reminders import REMIND_SECONDS
+from controller.reporting.events import REMIND_SECONDS
+from controller.reporting.reporter import REWORD_SECONDS
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of
 from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Object
@@ -283,7 +286,7 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
     """
     new_nodes = _new_nodes(cluster) if cluster.settings.controller.autoscaling.enabled else None
     for pod in state.pods.values():
-        if not pod.gates or (new_nodes is not None and state.gangs.of(pod.key)):
+        if not pod.gates or (new_nodes is not None and state.gangs.gang_of(pod.key)):
             continue
         decision = decide(state, pod.key, cluster.clock.now())
         wish = ""
@@ -308,7 +311,7 @@ def _protection_violations(cluster: SimulatedCluster, state: State) -> Iterator[
     enabled = cluster.settings.controller.autoscaling.enabled
     awaited = awaited_nodes(state, cluster.clock.now()) if enabled else frozenset[str]()
     for node in state.nodes:
-        known = state.protections.of(node)
+        known = state.protections.protection_of(node)
         if known.ours and node not in awaited:
             yield f"node {node} is kept from autoscalers, but waits for nobody"
         if node in awaited and known.value is None:
@@ -350,7 +353,7 @@ def _waiting_in_vain(cluster: SimulatedCluster, rebuilt: State) -> dict[str, str
     holders = [pod for pod in waiting if "/".join(name_key(pod)) in holding]
     domains = [held for controller in leading for held in controller.held_domains]
     for pod in waiting:
-        if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
+        if rebuilt.gangs.gang_of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
             # Whether it waits in vain depends on the other members (``gang_checks``), or on another gang.
             continue
         if not any(_comes_first(rebuilt, other, pod) for other in holders):

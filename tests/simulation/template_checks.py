@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.state import is_made_on_demand
+from controller.state.templates import is_made_on_demand
 from driver.adoption import is_on_demand, template_spec
 from driver.errors import InvalidInput
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, Object

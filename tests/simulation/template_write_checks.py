@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.state import is_made_on_demand
+from controller.state.templates import is_made_on_demand
 from driver.kube.api import Object
 from driver.names import Names
 

@@ -60,7 +60,7 @@ def _unserved(cluster: SimulatedCluster) -> Mapping[str, str]:
 
 def _waits(state: State, pod: PodView) -> bool:
     """Whether the pod waits for devices at our gate, alone, and may have others evicted."""
-    if pod.deleting or pod.node_name or pod.nominated or state.gangs.of(pod.key) or not pod.needs.preempts:
+    if pod.deleting or pod.node_name or pod.nominated or state.gangs.gang_of(pod.key) or not pod.needs.preempts:
         return False
     records = [state.claims.get(key) for key in pod.claim_keys]
     return pod.gates == (state.names.gate,) and all(one is not None and one.claim.allocation is None for one in records)
@@ -92,7 +92,7 @@ def _guarded(cluster: SimulatedCluster, state: State) -> Collection[str]:
 def _lower(state: State, pod: PodView, node: str, guarded: Collection[str]) -> list[PodView]:
     """The pods on the node that surely may go for this one."""
     there = [one for one in state.pods.values() if one.node_name == node and one.priority < pod.priority]
-    return [one for one in there if one.key not in guarded and not state.gangs.of(one.key) and _ends_soon(one)]
+    return [one for one in there if one.key not in guarded and not state.gangs.gang_of(one.key) and _ends_soon(one)]
 
 
 def _ends_soon(pod: PodView) -> bool:

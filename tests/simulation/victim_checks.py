@@ -73,11 +73,11 @@ class VictimChecks:
             self._tried.add(pod.uid)
 
     def _problems(self, state: State, pod: PodView, victim: PodView) -> Iterator[str]:
-        gang = state.gangs.of(pod.key)
+        gang = state.gangs.gang_of(pod.key)
         party = [one for key in state.gangs.members(gang) if (one := state.pods[key]).gates] if gang else [pod]
         least = min((one.priority for one in party), default=pod.priority)
         claims = [record.claim for key in victim.claim_keys if (record := state.claims.get(key)) is not None]
-        if victim.priority >= least and (claims or not state.gangs.of(victim.key)):
+        if victim.priority >= least and (claims or not state.gangs.gang_of(victim.key)):
             yield f"its priority {victim.priority} is not lower than {least}"
         if not all(one.needs.preempts for one in party):
             yield "its preemptionPolicy is Never"
@@ -121,11 +121,17 @@ class VictimChecks:
 
     def _may_go(self, state: State, pod: PodView) -> bool:
         """Whether the pod surely may be evicted alone."""
-        if pod.deleting or not pod.node_name or pod.is_static or state.gangs.of(pod.key) or pod.uid in self._refused:
+        if (
+            pod.deleting
+            or not pod.node_name
+            or pod.is_static
+            or state.gangs.gang_of(pod.key)
+            or pod.uid in self._refused
+        ):
             return False
         if pod.grace_seconds > self._settings.longest_grace_seconds:
             return False
-        return not state.budgets.of(pod.namespace, dict(pod.needs.pod.labels)) and all(_own(state, pod))
+        return not state.budgets.selecting(pod.namespace, dict(pod.needs.pod.labels)) and all(_own(state, pod))
 
 
 def _own(state: State, pod: PodView) -> Iterator[bool]:

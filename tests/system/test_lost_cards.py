@@ -70,7 +70,7 @@ def test_a_pod_waits_while_others_use_its_claim_on_a_broken_card_until_the_card_
 
 def test_a_controller_that_wakes_nobody_when_the_card_works_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = a_card_fails_between_two_pods_of_a_claim()
-    monkeypatch.setattr("controller.state.devicehandlers._note_gated_users", lambda indexes, claims, changes: None)
+    monkeypatch.setattr("controller.state.handlers._note_gated_users", lambda indexes, claims, changes: None)
     scenario.cluster.hardware["n1"].faults.clear()
     scenario.cluster.idle(RECOVERED_SECONDS)
     with pytest.raises(Violation, match=r"pods were not woken, though they could run: .*default/next"):

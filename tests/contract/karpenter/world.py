@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import run
 from typing import Any, Final
 
-from controller.state import DO_NOT_DISRUPT
+from controller.state.knownnodes import DO_NOT_DISRUPT
 from driver.kinds import Offer
 from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Api, ApiError, Object
 from driver.kube.client import KubeClient

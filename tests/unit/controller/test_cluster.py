@@ -66,7 +66,7 @@ def full() -> Cluster:
     for part in pool(device("nic", {"kind": "nic"}), device("nic-2", {"kind": "nic"}), node="all"):
         devices.upsert_slice(replace(part, scope=NodeScope(all_nodes=True)))
     quotas = QuotaLedger(Names(), devices.published_device)
-    quotas.put(Quota("ns/q", "u", {"cores": 400 * CPU}), ())
+    quotas.upsert(Quota("ns/q", "u", {"cores": 400 * CPU}), ())
     for number, name in enumerate(PODS):
         made = claim(WANTED[number % 4], name=name)
         found = place(devices, [made])

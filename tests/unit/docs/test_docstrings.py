@@ -93,9 +93,9 @@ def test_an_import_outside_the_home_of_a_library_is_found(importer: str, importe
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("controller.loop.queue", "time"),
-        ("controller.loop.queue", "random"),
-        ("controller.reporting.last_reports", "os"),
+        ("controller.worker.queue", "time"),
+        ("controller.worker.queue", "random"),
+        ("controller.reporting.events", "os"),
         ("controller.allocation.fleet", "threading"),  # its package says it
         ("driver.wire.fields", "requests"),
         ("driver.kube.reflector", "time"),  # says nothing, and pure modules import it

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 
-from controller.reconcile import Reason
+from controller.reconcile.decisions import Reason
 from tests.unit.docs.pages import ROOT, page
 from tests.unit.docs.source_files import tree, written_files
 

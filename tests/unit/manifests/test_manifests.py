@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controller.policies import expected_policies, policy_resource
-from controller.state import OPTIONAL_RESOURCES
+from controller.state.kinds import OPTIONAL_RESOURCES
 from driver.kinds import SHARE_KINDS, WHOLE_KINDS, PartitionKind
 from driver.kube.api import Resource
 from driver.names import FINALIZER, Names

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.state import KeptRoom
+from controller.state.rooms import KeptRoom
 from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, Target
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden

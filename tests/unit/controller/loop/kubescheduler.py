@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from controller.reconcile import RELEASE_SECONDS
+from controller.reconcile.history import RELEASE_SECONDS
 from driver.kube.api import PODS
 from tests.unit.controller.loop.world import ControllerWorld
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from controller.loop.writes_in_flight import MOST_TRIES
+from controller.worker.writes_in_flight import MOST_TRIES
 from driver.backoff import delay
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall, ApiError
 from tests.simulation.answers import ANSWERS, WRITES, Answer, AnsweringApi, Answers, Trouble

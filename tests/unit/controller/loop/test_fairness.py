@@ -7,7 +7,7 @@ import pytest
 
 from controller.allocation.metering import TURN_STEPS
 from controller.reconcile import decide
-from controller.waiting.shares import LEAST_SECONDS, TURN_SECONDS
+from controller.worker.queue import LEAST_SECONDS, TURN_SECONDS
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 

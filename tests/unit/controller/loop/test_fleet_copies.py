@@ -3,7 +3,7 @@
 import pytest
 
 from controller.census import Detail, KnownCards, Snapshot, count, exposition
-from controller.reconcile import Reason
+from controller.reconcile.decisions import Reason
 from driver.kube.api import RESOURCE_QUOTAS
 from driver.quantity import NANO
 from tests.unit.controller.loop.world import NAMES, ControllerWorld

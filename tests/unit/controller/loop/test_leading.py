@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.loop.writes_in_flight import WritesInFlight
-from controller.state.decoding import Decoder
+from controller.worker.writes_in_flight import WritesInFlight
 from controller.writing import WriteSequence
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, ApiCall, Unavailable
 from driver.kube.reflector import Upserted
@@ -234,6 +233,6 @@ def test_an_unreadable_object_does_not_keep_others_from_being_served() -> None:
     world.observe()
     metadata = {"name": "x", "namespace": "default", "uid": "x", "resourceVersion": "9999"}
     broken = {"metadata": metadata, "spec": {"devices": {"requests": [{"exactly": {}}]}}}
-    world.controller.handle(Decoder(world.settings.names, "").delta(Upserted(RESOURCE_CLAIMS, broken)))
+    world.controller.handle(world.controller.state.decode(Upserted(RESOURCE_CLAIMS, broken)))
     world.settle()
     assert world.devices("a") == ["n1/gpu-0"]

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import Questions, decide
-from controller.reporting.last_reports import REWORD_SECONDS
-from controller.reporting.reminders import REMIND_SECONDS
+from controller.reconcile import decide
+from controller.reconcile.refusals import Questions
+from controller.reporting.events import REMIND_SECONDS
+from controller.reporting.reporter import REWORD_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import ControllerWorld
 

@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_SLICES
-from tests.unit.controller.loop.test_templates_on_demand import GPU, WithTemplates
 from tests.unit.controller.loop.world import Killed, expect_kill
+from tests.unit.controller.templates.test_templates_on_demand import GPU, WithTemplates
 
 ADOPTED = "lode-adopt.ascend.h910n2"
 KEY = "huawei.com/Ascend910"

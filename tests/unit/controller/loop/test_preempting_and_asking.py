@@ -1,8 +1,8 @@
 """With preemption and autoscaling on, a pod that may have others evicted does that first, and asks if it cannot."""
 
+from tests.unit.controller.autoscaling.test_node_wishes import GATED, asks, scheduled
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
 from tests.unit.controller.loop.test_gangs_preempting import placed, wanting_gang
-from tests.unit.controller.loop.test_node_wishes import GATED, asks, scheduled
 
 
 def both(**options: int) -> PreemptingWorld:

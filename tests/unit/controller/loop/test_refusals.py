@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS
+from controller.reconcile.history import LAST_RESORT_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS
 from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import ControllerWorld
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.reporting.last_reports import REWORD_SECONDS
+from controller.reporting.reporter import REWORD_SECONDS
 from driver.kube.api import DEVICE_CLASSES
-from tests.unit.controller.loop.test_node_wishes import GATED, scheduled
+from tests.unit.controller.autoscaling.test_node_wishes import GATED, scheduled
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 
 MISSING = "late.example.com"

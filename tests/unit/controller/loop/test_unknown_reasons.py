@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS
-from controller.reconcile.history import RAREST_RESORT_SECONDS
+from controller.reconcile.history import LAST_RESORT_SECONDS, PATIENCE_SECONDS, RAREST_RESORT_SECONDS
 from driver.kube.api import NODES
 from tests.unit.controller.loop.kubescheduler import UnknownReasons
 from tests.unit.controller.loop.world import ControllerWorld

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.reconcile import ORPHAN_SECONDS
-from controller.state import Timeline
+from controller.reconcile.claims import ORPHAN_SECONDS
+from controller.state.times import Timeline
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Invalid
 from tests.simulation.clock import VirtualClock

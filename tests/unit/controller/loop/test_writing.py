@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.loop.turns import objects_of
-from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
+from controller.reconcile.claims import ORPHAN_SECONDS
+from controller.reconcile.history import PATIENCE_SECONDS
+from controller.worker.turns import objects_of
 from controller.writing import WriteResult, WriteSequence
 from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiCall, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.unit.controller.filled_state import FilledState

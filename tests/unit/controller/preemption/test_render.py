@@ -3,7 +3,7 @@
 import pytest
 
 from controller.preemption import KeptPods, NoPreemption, Preemption, render
-from controller.reconcile import Victim
+from controller.reconcile.decisions import Victim
 
 
 def victim(name: str, node: str = "n1") -> Victim:

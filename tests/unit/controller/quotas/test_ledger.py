@@ -70,7 +70,7 @@ def quota(name: str = "team/q", **limits: str) -> Quota:
 def ledger(*quotas: Quota) -> QuotaLedger:
     built = QuotaLedger(NAMES, found)
     for one in quotas:
-        built.put(one, ())
+        built.upsert(one, ())
     return built
 
 
@@ -132,15 +132,15 @@ def test_a_quota_that_cannot_be_understood_allows_nothing_that_takes_something()
 def test_a_first_quota_counts_what_is_there() -> None:
     books = QuotaLedger(NAMES, found)
     claims = [claim("team/one", card()), claim("team/two", None), claim("other/three", card())]
-    assert books.put(quota(cores="150"), claims)
+    assert books.upsert(quota(cores="150"), claims)
     assert books.used("team")["cores"] == 100 * NANO
-    assert not books.put(quota(cores="150"), claims)
-    assert books.put(quota(cores="99"), claims)
+    assert not books.upsert(quota(cores="150"), claims)
+    assert books.upsert(quota(cores="99"), claims)
 
 
 def test_the_last_quota_that_goes_takes_the_books_with_it() -> None:
     books = ledger(quota(cores="1"))
-    assert books.put(Quota("team/q", "u"), ())
+    assert books.upsert(Quota("team/q", "u"), ())
     assert not books.limits("team")
     assert not books.remove("team/q")
 
@@ -148,7 +148,7 @@ def test_the_last_quota_that_goes_takes_the_books_with_it() -> None:
 def test_devices_that_are_published_no_longer_count_as_before() -> None:
     known = dict(DEVICES)
     books = QuotaLedger(NAMES, lambda name: known.get(name.device))
-    books.put(quota(memory="100Gi"), [claim("team/one", card())])
+    books.upsert(quota(memory="100Gi"), [claim("team/one", card())])
     assert books.used("team")["memory"] == 80 * GIB
     del known["gpu-0"]
     assert [*books.published(["team/one", "team/none", "other/one"])] == ["team"]
@@ -187,7 +187,7 @@ def test_used_is_the_sum_over_allocated_claims_after_any_changes(changes: list[t
             books.count(key, value)
         elif what == "quota":
             quotas[key] = quota(key, cores=str(value))
-            books.put(quotas[key], [claim(name, given_to) for name, given_to in claims.items()])
+            books.upsert(quotas[key], [claim(name, given_to) for name, given_to in claims.items()])
         elif what == "remove":
             quotas.pop(key, None)
             books.remove(key)

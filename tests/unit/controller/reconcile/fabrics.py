@@ -12,16 +12,9 @@ from controller.gangs import (
     Source,
     choose,
 )
-from controller.reconcile import (
-    NO_HISTORY,
-    Decision,
-    GangDecision,
-    KnownGang,
-    KnownMember,
-    PlacementHistory,
-    PlacePod,
-    decide_gang,
-)
+from controller.reconcile import NO_HISTORY, PlacementHistory, decide_gang
+from controller.reconcile.decisions import Decision, GangDecision, PlacePod
+from controller.reconcile.gangprogress import KnownGang, KnownMember
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
 from tests.unit.controller.filled_state import NAMES, NOW, FilledState, node, slice_on
 from tests.unit.controller.reconcile.inwords import about

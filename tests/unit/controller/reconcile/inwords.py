@@ -1,6 +1,6 @@
 """Decisions in a line, as the tables of tests have them."""
 
-from controller.reconcile import Decision, LetGo, PlacePod, Release, TakeBack, Unallocatable, Wait
+from controller.reconcile.decisions import Decision, LetGo, PlacePod, Release, TakeBack, Unallocatable, Wait
 from driver.model import Allocation, DeviceId
 
 

@@ -1,7 +1,8 @@
 """An allocation that nobody uses is cleared, and no other."""
 
-from controller.reconcile import FreeClaim, Idle, Wait, decide_claim
+from controller.reconcile import decide_claim
 from controller.reconcile.claims import ORPHAN_SECONDS
+from controller.reconcile.decisions import FreeClaim, Idle, Wait
 from driver.kube.api import PODS
 from tests.unit.controller.filled_state import NOW, FilledState, pod
 

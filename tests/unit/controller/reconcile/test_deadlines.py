@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import GangDecision, latest_end, latest_end_of_new, predicted_start
-from controller.reconcile.deadlines import START_SECONDS
+from controller.reconcile.decisions import GangDecision
+from controller.reconcile.prospects import START_SECONDS, latest_end, latest_end_of_new, predicted_start
 from driver.clock import rfc3339
 from driver.kube.api import PODS
 from tests.unit.controller.filled_state import NOW, pod

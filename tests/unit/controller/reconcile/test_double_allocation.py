@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import RELEASE_SECONDS, SETTLING_SECONDS, PlacementHistory, decide, double_use
+from controller.reconcile import PlacementHistory, decide
+from controller.reconcile.claims import SETTLING_SECONDS, double_use
+from controller.reconcile.history import RELEASE_SECONDS
 from driver.clock import rfc3339
 from driver.kube.api import RESOURCE_CLAIMS
 from tests.unit.controller.filled_state import GATE, NOW, FilledState, claim

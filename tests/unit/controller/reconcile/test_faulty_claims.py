@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import (
-    PlacePod,
-    Wait,
-    decide,
-)
+from controller.reconcile import decide
+from controller.reconcile.decisions import PlacePod, Wait
 from driver.kube.api import DEVICE_CLASSES
 from tests.unit.controller.filled_state import NAMES, NOW, FilledState, device_class
 

@@ -15,19 +15,11 @@ from controller.gangs import (
     Source,
 )
 from controller.placement import Placement, find_place
-from controller.reconcile import (
-    LAST_RESORT_SECONDS,
-    Choose,
-    GangDecision,
-    KnownGang,
-    KnownMember,
-    NodeVerdict,
-    PlacementHistory,
-    PlacePod,
-    Reason,
-    Wait,
-    decide_gang,
-)
+from controller.reconcile import PlacementHistory, decide_gang
+from controller.reconcile.decisions import GangDecision, PlacePod, Reason, Wait
+from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.reconcile.gangs import Choose
+from controller.reconcile.history import LAST_RESORT_SECONDS, NodeVerdict
 from driver.errors import Fault
 from driver.kube.api import NODES, PODS
 from driver.model import Consumer

@@ -4,7 +4,8 @@ import pytest
 
 from controller.allocation import ClaimFault, Unsatisfiable
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
-from controller.reconcile import NodeRefusal, explanation_of
+from controller.reconcile.messages import explanation_of
+from controller.reconcile.refusals import NodeRefusal
 from driver.errors import Fault
 
 

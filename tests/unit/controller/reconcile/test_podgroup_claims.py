@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from controller.gangs import Gang, GangPlan, GangRefusal, choose
-from controller.reconcile import (
-    GangDecision,
-    PlacePod,
-    Reason,
-    TakeBack,
-    Wait,
-    claim_updates,
-    decide,
-    decide_gang,
-    known_gang,
-    unhealthy_use,
-)
+from controller.reconcile import decide, decide_gang, known_gang
+from controller.reconcile.claims import unhealthy_use
+from controller.reconcile.decisions import GangDecision, PlacePod, Reason, TakeBack, Wait
+from controller.reconcile.updates import claim_updates
 from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.model import Consumer
 from driver.wire import consumer_to

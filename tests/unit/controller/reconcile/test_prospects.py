@@ -1,13 +1,8 @@
 """What could help a pod that no node takes: a changed node, the end of pods that come after it."""
 
-from controller.reconcile import (
-    Unallocatable,
-    could_take,
-    decide,
-    depends_on_other_pods,
-    fits_without_later_pods,
-    node_to_hold,
-)
+from controller.reconcile import decide
+from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.prospects import could_take, depends_on_other_pods, fits_without_later_pods, node_to_hold
 from controller.state import PodView
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node

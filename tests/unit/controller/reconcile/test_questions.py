@@ -5,36 +5,29 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from controller.autoscaling import NewNodes, wish_of
 from controller.gangs import GangTerms, Source
+from controller.kueue.fitsnow import fits_now
 from controller.preemption import NobodyToEvict, Occupants, VictimLimits, make_room, waiting_pod
-from controller.reconcile import (
-    NO_HISTORY,
-    KnownGang,
-    KnownMember,
-    RefusalMemory,
-    Unallocatable,
-    ask_all,
+from controller.reconcile import NO_HISTORY, RefusalMemory, decide, decide_gang
+from controller.reconcile.claims import double_use
+from controller.reconcile.decisions import GangDecision, MakeRoom, Unallocatable
+from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.reconcile.prospects import (
     could_take,
-    decide,
-    decide_gang,
-    double_use,
-    fits_now,
     fits_without_later_pods,
     node_to_hold,
     predicted_start,
     start_without,
-    wish_of,
 )
-from controller.reconcile.decisions import MakeRoom
-from controller.reconcile.gangdecision import GangDecision
-from controller.reconcile.newnodes import NewNodes
+from controller.reconcile.refusals import ask_all
 from controller.state import PodView, State
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 from tests.unit.controller.everything import everything
 from tests.unit.controller.filled_state import NOW, pod, slice_on
+from tests.unit.controller.kueue.test_fitsnow import queued
 from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics
-from tests.unit.controller.reconcile.test_fitsnow import queued
 from tests.unit.controller.workloads import claim_template, pod_set
 
 RUNNING = {"a1/gpu-0": 0, "a1/gpu-1": 5, "b1/gpu-0": 0, "b2/gpu-0": 50, "b2/gpu-1": 0, "b3/gpu-0": 0, "b3/gpu-1": 0}

@@ -5,17 +5,9 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import (
-    DecisionContext,
-    NodeRefusal,
-    NodeRestrictions,
-    Questions,
-    RefusalMemory,
-    Unallocatable,
-    ask_all,
-    decide,
-)
-from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED
+from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
+from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED, NodeRefusal, Questions, ask_all
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node
 

@@ -5,19 +5,10 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import (
-    LAST_RESORT_SECONDS,
-    DecisionContext,
-    NodeRestrictions,
-    PlacementHistory,
-    PlacePod,
-    Reason,
-    TakeBack,
-    Unallocatable,
-    Wait,
-    decide,
-)
-from controller.state import Revision
+from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide
+from controller.reconcile.decisions import PlacePod, Reason, TakeBack, Unallocatable, Wait
+from controller.reconcile.history import LAST_RESORT_SECONDS
+from controller.state.knownnodes import Revision
 from driver.clock import rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_SLICES
 from tests.unit.controller.filled_state import NOW, STAMP, FilledState, node, pod, slice_on

@@ -6,12 +6,9 @@ from controller.gangs import (
     GangTerms,
     Source,
 )
-from controller.reconcile import (
-    NodeVerdict,
-    PlacementHistory,
-    Reason,
-    WriteRefusal,
-)
+from controller.reconcile import PlacementHistory
+from controller.reconcile.decisions import Reason
+from controller.reconcile.history import NodeVerdict, WriteRefusal
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, node
 from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics, every, told

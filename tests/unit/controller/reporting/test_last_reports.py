@@ -2,8 +2,9 @@
 
 import pytest
 
-from controller.reporting.last_reports import REWORD_SECONDS, LastReports
-from controller.state import Condition, PodView, pod_from
+from controller.reporting.reporter import REWORD_SECONDS, LastReports
+from controller.state import PodView
+from controller.state.podview import Condition, pod_from
 
 
 def pod(uid: str = "u", reason: str = "", message: str = "", status: str = "False") -> PodView:

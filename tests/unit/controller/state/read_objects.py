@@ -9,6 +9,7 @@ import yaml
 
 from controller.allocation import Fleet
 from controller.gangs import Group, JobSet, Workload
+from controller.kueue.queued import AdmissionCheck, Queued, QueuedWorkload
 from controller.placement import StorageClass, Volume, VolumeClaim, VolumeLimits
 from controller.quotas import Quota
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView, State
@@ -16,7 +17,6 @@ from controller.state.budgets import Budget
 from controller.state.claims import ClaimRecord
 from controller.state.classes import ClassRecord
 from controller.state.knownnodes import DecodedNode
-from controller.state.queued import AdmissionCheck, QueuedWorkload
 from controller.state.templates import DecodedTemplate
 from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
@@ -99,5 +99,5 @@ def following_all() -> State:
     """A state that follows every kind."""
     state = State(Fleet(), Names(), DecisionSettings(closing_node_conditions=("Closed",)))
     state.follow_budgets()
-    state.follow_queues()
+    state.follow(Queued(Names().fits_now).kinds)
     return state

@@ -1,7 +1,7 @@
 """Which pods belong together, kept up to date while pods, claims and group objects come, change and go."""
 
 from controller.gangs import VERSIONS, GangTerms, Level, Source, group_from
-from controller.state import GROUP_SOURCES
+from controller.state.kinds import GROUP_SOURCES
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.filled_state import FilledState, claim, owned_by_job, placement_config, pod
 
@@ -38,7 +38,7 @@ def test_pods_are_in_the_gang_that_their_claims_name() -> None:
     scene.claim("alone")
     scene.pod("alone", "alone")
     gangs = scene.state.gangs
-    assert [gangs.of(f"default/{name}") for name in ("a", "b", "alone")] == ["default/train", "default/train", ""]
+    assert [gangs.gang_of(f"default/{name}") for name in ("a", "b", "alone")] == ["default/train", "default/train", ""]
     assert gangs.members("default/train") == ("default/a", "default/b")
     terms = terms_of(scene, "default/train")
     assert (terms.minimum, terms.size, terms.source, terms.policy) == (2, None, Source.CLAIM, "spread")
@@ -51,7 +51,7 @@ def test_pods_are_in_the_gang_that_their_claims_name() -> None:
 def test_a_pod_joins_when_its_claim_comes_and_leaves_when_it_goes() -> None:
     scene = FilledState()
     assert not scene.pod("a", "x").gangs
-    assert scene.state.gangs.of("default/a") == ""
+    assert scene.state.gangs.gang_of("default/a") == ""
     changes = scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
     assert (list(changes.gangs), list(changes.pods)) == (["default/train"], ["default/a"])
     assert scene.state.gangs.members("default/train") == ("default/a",)
@@ -95,7 +95,7 @@ def test_topology_without_a_gang_is_a_fault_of_the_pod() -> None:
     scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(topology=[{"nodeLabel": "rack"}])))
     scene.pod("a", "x")
-    assert scene.state.gangs.of("default/a") == ""
+    assert scene.state.gangs.gang_of("default/a") == ""
     assert [str(fault) for fault in scene.state.gangs.faults("default/a")] == [
         "topology: has no meaning for a pod alone; add gang: {} to the same PlacementConfig"
     ]
@@ -105,7 +105,7 @@ def test_parameters_that_are_not_valid_make_no_gang() -> None:
     scene = FilledState()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"name": "train"})))
     scene.pod("a", "x")
-    assert scene.state.gangs.of("default/a") == ""
+    assert scene.state.gangs.gang_of("default/a") == ""
     assert scene.state.gangs.faults("default/a") == ()
 
 

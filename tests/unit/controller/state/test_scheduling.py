@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from controller.placement import PodCheck
-from controller.reconcile import PlacePod, Unallocatable, decide
-from controller.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
+from controller.reconcile import decide
+from controller.reconcile.decisions import PlacePod, Unallocatable
+from controller.state import GANG_RESOURCES, State
+from controller.state.kinds import OPTIONAL_RESOURCES, VOLUME_RESOURCES
 from driver.kube.api import (
     CSI_NODES,
     NAMESPACES,

@@ -29,7 +29,7 @@ def test_an_allocation_concerns_every_node_while_its_driver_has_devices_without_
         if isinstance(change, Slice):
             there[name] = change
             expected.add(change.scope.node_name)
-        assert (index.remove(name) if isinstance(change, str) else index.put(change)) == expected
+        assert (index.remove(name) if isinstance(change, str) else index.upsert(change)) == expected
         for driver in ("one.example.com", "two.example.com"):
             result = Result("gpu", DeviceId(driver, "pool", "gpu-0"))
             shared = any(part.driver == driver and not part.scope.node_name for part in there.values())

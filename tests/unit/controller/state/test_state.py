@@ -54,7 +54,7 @@ def seen(state: State) -> dict[str, Any]:
         "backed": state.nodes.extended_resources,
         "verdicts": verdicts(state),
         "gangs": {gang: (gangs.members(gang), gangs.terms(gang), gangs.succeeded(gang)) for gang in gangs},
-        "ranks": {key: (gangs.of(key), gangs.rank(key), gangs.faults(key)) for key in state.pods},
+        "ranks": {key: (gangs.gang_of(key), gangs.rank(key), gangs.faults(key)) for key in state.pods},
     }
 
 

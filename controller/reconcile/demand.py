@@ -1,0 +1,127 @@
+"""A pod that is about to be placed: what it has and needs, and the nodes that it may be placed on. Pure."""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controller.placement import PodDemand
+from controller.reconcile.history import PlacementHistory
+from controller.state import ClaimRecord, PodView, State
+from driver.model import Claim
+from driver.node_selectors import selects
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsDevices:
+    """A pod that needs a node, and devices there for its claims that we have to allocate."""
+
+    pod: PodView
+    records: tuple[ClaimRecord, ...]
+    """All claims of the pod."""
+    unallocated: tuple[ClaimRecord, ...]
+    """Claims that this controller has to allocate."""
+    others: tuple[ClaimRecord, ...]
+    """Claims that kube-scheduler has to allocate from devices of other drivers."""
+
+    def other_drivers_claims(self, state: State) -> tuple[ClaimRecord, ...]:
+        """Return the claims of other drivers that the node must fit, too.
+
+        kube-scheduler allocates these from the same slices, but only on the node chosen here. A claim for which no
+        slice has a device is left out: its driver may have other means, and kube-scheduler decides.
+        """
+        if self.pod.node_name:
+            return ()
+        return tuple(record for record in self.others if state.devices.publishes(record.claim))
+
+    def held(self, state: State) -> tuple[ClaimRecord, ...]:
+        """Return the claims that hold devices of ours."""
+        return tuple(record for record in self.records if state.holds_ours(record.claim))
+
+    def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, str]:
+        """Return the nodes where a refusal by kube-scheduler holds at ``now`` (``State.at``), each with its message."""
+        if self.pod.node_name:
+            return {}
+        return history.standing(lambda name: state.revision_of(name, self.pod.needs), now)
+
+    def shape(self, state: State) -> Hashable:
+        """Return a value that is equal for pods that the same nodes refuse for the same reasons."""
+        claims = tuple(record.shape for record in (*self.unallocated, *self.other_drivers_claims(state)))
+        return self.pod.node_name or state.nodes.shape_of(self.pod.needs), claims
+
+
+@dataclass(frozen=True, slots=True)
+class HasDevices:
+    """A gated pod whose claims are all allocated."""
+
+    pod: PodView
+    ours: tuple[ClaimRecord, ...]
+    """Claims that hold devices of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRestrictions:
+    """The nodes that are closed to a pod because of other pods, and those that are tried last."""
+
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that are held back for pods that come first, each with that pod."""
+    rooms: Mapping[str, str] = field(default_factory=dict)
+    """Pods with the node where room is kept for each, so that it goes to no other one."""
+    retried: tuple[str, ...] = ()
+    """Nodes where kube-scheduler is trying another pod of the shape; they are tried after others."""
+
+    def limit(self, pod: str, reachable: Collection[str] | None) -> Collection[str] | None:
+        """Return those of the nodes that are open to the pod (key) because of kept room; None for all nodes."""
+        room = self.rooms.get(pod)
+        if room is None:
+            return reachable
+        return [room] if reachable is None or room in reachable else []
+
+    def held_from(self, pod: str) -> Mapping[str, str]:
+        """Return the nodes that are held back from the pod (key). A hold that began later does not undo an eviction."""
+        room = self.rooms.get(pod)
+        return self.held if room is None else {node: holder for node, holder in self.held.items() if node != room}
+
+
+ANY_NODE = NodeRestrictions()
+
+
+def demand_of(
+    pod: PodView,
+    claims: Sequence[Claim],
+    reachable: Collection[str] | None,
+    *,
+    other_drivers_claims: Sequence[Claim] = (),
+    avoid: Iterable[str] = (),
+    last: Sequence[str] = (),
+) -> PodDemand:
+    """Combine the needs of the pod: a node with devices for ``claims``, or devices on the node that it is bound to.
+
+    Args:
+        reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
+        other_drivers_claims: unallocated claims of other drivers that the node must fit, too.
+        avoid: nodes that must not be chosen.
+        last: nodes that are tried after all others, in this order.
+    """
+    return PodDemand(
+        pod.key,
+        pod.needs,
+        tuple(claims),
+        reachable,
+        avoid=frozenset(avoid),
+        bound_to=pod.node_name,
+        other_drivers_claims=tuple(other_drivers_claims),
+        last=tuple(dict.fromkeys(last)),
+    )
+
+
+def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:
+    """Return the nodes, in order, that reach everything the claims hold; None if the claims hold nothing."""
+    allocations = (record.claim.allocation for record in records)
+    selectors = [allocation.nodes for allocation in allocations if allocation and allocation.nodes]
+    if not selectors:
+        return None
+    # A dict is a set that keeps its order.
+    return dict.fromkeys(
+        name
+        for name in state.nodes
+        if all(selects(selector, name, state.nodes.labels_of(name)) for selector in selectors)
+    )

@@ -1,0 +1,196 @@
+"""A queue of keys with due times, each key at most once, and the time that namespaces have left of their turns. Pure.
+
+Of the keys that are due, the first in the order comes up, so that no namespace keeps others waiting for long.
+"""
+
+import heapq
+from collections.abc import Callable, Collection
+from math import floor, inf
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from driver.kube.api import AlreadyExists, Conflict, NotFound, Unavailable
+
+TURN_SECONDS: Final = 0.1
+"""Time that the controller decides for a namespace before others of the same priority have their turn."""
+LEAST_SECONDS: Final = 0.001
+"""Least time that is charged for a decision, so that many quick ones use up a turn, too."""
+_NOTHING: Final = 1e-9
+"""Rest that sums of seconds leave because they are not exact."""
+
+
+class Shares:
+    """The time that each namespace has left of its turn (deficit round robin).
+
+    While all have time left, the order of service decides alone. A decision that takes longer than a turn is paid for
+    with later turns.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, float] = {}
+
+    def has_left(self, namespace: str) -> bool:
+        """Return whether the namespace has time left."""
+        return self._left.get(namespace, TURN_SECONDS) > _NOTHING
+
+    def charge(self, namespace: str, seconds: float) -> None:
+        """Charge the namespace for a decision that took so long."""
+        self._left[namespace] = self._left.get(namespace, TURN_SECONDS) - max(seconds, LEAST_SECONDS)
+
+    def next_round(self, waiting: Collection[str]) -> None:
+        """Give turns to all that wait, none of which has time left, until one has."""
+        most = max(self._left.get(name, TURN_SECONDS) for name in waiting)
+        turns = max(0, floor((_NOTHING - most) / TURN_SECONDS) + 1) * TURN_SECONDS
+        for name in waiting:
+            self._left[name] = min(TURN_SECONDS, self._left.get(name, TURN_SECONDS) + turns)
+
+    def forget(self) -> None:
+        """Give everybody a whole turn: nobody waits."""
+        self._left.clear()
+
+
+K = TypeVar("K")
+Kind = Literal["pod", "claim", "gang", "wake", "template"]
+"""What is decided about. "wake": whether a change may help a pod that waits. "template": a ResourceClaimTemplate on
+demand."""
+Key = tuple[Kind, str]
+"""The kind of object and its key (``namespace/name``)."""
+AFTER_FAILURE_SECONDS: Final = 60.0
+"""Pause after a write that failed by something that somebody has to mend, such as a missing right."""
+
+_Ready = tuple[Any, float, int, K]
+
+
+class KeyedQueue(Generic[K]):
+    """Work to do, by key. A key that is added twice is due at the earlier of the two times.
+
+    Keys that are due come up by level, then those of namespaces that have their turn, then by rank, equal ones in the
+    order in which they became due.
+
+    Args:
+        rank: returns the rank of a key that becomes due, any value that can be compared; the smallest comes up first.
+        level: returns its level; the smallest comes up first, whoever has a turn.
+        namespace: returns its namespace.
+    """
+
+    def __init__(
+        self,
+        rank: Callable[[K], Any] = lambda _: 0,
+        level: Callable[[K], int] = lambda _: 0,
+        namespace: Callable[[K], str] = lambda _: "",
+    ) -> None:
+        self._rank = rank
+        self._level = level
+        self._namespace = namespace
+        self._due: dict[K, tuple[float, int]] = {}
+        self._later: list[tuple[float, int, K]] = []
+        self._ready: dict[tuple[int, str], list[_Ready[K]]] = {}
+        """Heaps of the keys that are due, by level and namespace."""
+        self._shares = Shares()
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._due
+
+    def add(self, key: K, due: float) -> None:
+        """Make ``key`` due at ``due`` (monotonic seconds), unless it is due sooner already."""
+        known = self._due.get(key)
+        if known is not None and known[0] <= due:
+            return
+        self._sequence += 1
+        self._due[key] = (due, self._sequence)
+        heapq.heappush(self._later, (due, self._sequence, key))
+
+    def discard(self, key: K) -> None:
+        """Remove ``key`` if it is queued."""
+        self._due.pop(key, None)
+
+    def due(self, now: float) -> int:
+        """Return how many keys are due at ``now`` (monotonic seconds). Safe to call in any thread."""
+        return sum(due <= now for due, _ in list(self._due.values()))
+
+    def next_due(self) -> float | None:
+        """Return when the next key is due (monotonic seconds); None if the queue is empty."""
+        self._drop_stale()
+        times = [due for due, _, _ in self._later[:1]] + [heap[0][1] for heap in self._ready.values()]
+        return min(times, default=None)
+
+    def pop(self, now: float) -> K | None:
+        """Remove and return the key that comes first among those due at ``now``; None if none is due."""
+        self._drop_stale()
+        while self._later and self._later[0][0] <= now:
+            due, number, key = heapq.heappop(self._later)
+            heap = self._ready.setdefault((self._level(key), self._namespace(key)), [])
+            heapq.heappush(heap, (self._rank(key), due, number, key))
+            self._drop_stale()
+        if not self._ready:
+            self._shares.forget()
+            return None
+        _, _, _, first = heapq.heappop(self._ready[self._next_heap()])
+        del self._due[first]
+        return first
+
+    def charge(self, key: K, seconds: float) -> None:
+        """Charge the namespace of the key for work that took so long; it has less left of its turn."""
+        self._shares.charge(self._namespace(key), seconds)
+
+    def _next_heap(self) -> tuple[int, str]:
+        """Return the level and namespace of the key that comes first."""
+        level = min(level for level, _ in self._ready)
+        waiting = [namespace for one, namespace in self._ready if one == level]
+        having = [namespace for namespace in waiting if self._shares.has_left(namespace)]
+        if not having:
+            self._shares.next_round(waiting)
+            having = [namespace for namespace in waiting if self._shares.has_left(namespace)]
+        return min(((level, namespace) for namespace in having), key=lambda one: self._ready[one][0][:3])
+
+    def _drop_stale(self) -> None:
+        while self._later and self._due.get(self._later[0][2]) != self._later[0][:2]:
+            heapq.heappop(self._later)
+        for place, heap in list(self._ready.items()):
+            while heap and self._due.get(heap[0][3]) != heap[0][1:3]:
+                heapq.heappop(heap)
+            if not heap:
+                del self._ready[place]
+
+
+class RetryTimes(Generic[K]):
+    """When objects may be written again: not while a write of theirs is under way, and not for a while if it failed.
+
+    Times are monotonic seconds.
+
+    Args:
+        changed: seconds of pause if the object has changed meanwhile, exists already or is gone: by then, the watch has
+            most likely told of it.
+        unanswered: seconds of pause after a write without an answer.
+    """
+
+    def __init__(self, *, changed: float, unanswered: float) -> None:
+        self._changed = changed
+        self._unanswered = unanswered
+        self._times: dict[K, float] = {}
+
+    def at(self, key: K) -> float:
+        """Return from when on the object may be written; infinity while a write of it is under way."""
+        return self._times.get(key, -inf)
+
+    def begin(self, key: K) -> None:
+        """Note that a write of the object is under way."""
+        self._times[key] = inf
+
+    def end(self, key: K, error: Exception | None, now: float) -> bool:
+        """Note how the write ended, and begin the pause; return whether somebody has to mend what made it fail."""
+        self._times.pop(key, None)
+        if error is None:
+            return False
+        self._times = {other: time for other, time in self._times.items() if time > now}
+        if isinstance(error, Conflict | NotFound | AlreadyExists):
+            self._times[key] = now + self._changed
+        elif isinstance(error, Unavailable):
+            self._times[key] = now + self._unanswered
+        else:
+            self._times[key] = now + AFTER_FAILURE_SECONDS
+            return True
+        return False
