@@ -3,24 +3,18 @@
 The thread that decides keeps ``Holdings`` up to date and copies a ``Snapshot`` when it is asked. All other work is done
 from that copy, in another thread.
 
-text            a snapshot as Prometheus reads it
-| peers         the fleet under the names of other systems
-counting        what a snapshot comes to: states of cards, totals by type, namespace and gang
-| families      the names of all series, and what each means
-snapshot        a copy of what is counted, and what makes it
-| cards         the cards that the slices of a pool publish
-holdings        what each claim holds of which card, kept up to date change by change
-card_seconds    how long namespaces have held parts of cards
+text       a snapshot as Prometheus reads it, and the names of all series
+| peers    the fleet under the names of other systems
+counting   what a snapshot comes to: states of cards, totals by type, namespace and gang
+snapshot   a copy of what is counted, and what makes it
+holdings   what each claim holds of which card, and for how long, kept up to date change by change
 """
 
-from controller.census.card_seconds import CardSeconds, CountedUse
-from controller.census.cards import DescribedCard, KnownCards
-from controller.census.counting import Census, CountedCard, count
-from controller.census.families import FAMILIES, Detail
-from controller.census.holdings import CountedHolding, HeldDevice, Holdings
+from controller.census.counting import Census, CountedCard, DescribedCard, KnownCards, count
+from controller.census.holdings import CardSeconds, CountedHolding, CountedUse, HeldDevice, Holdings
 from controller.census.peers import PEERS, peer_exposition
 from controller.census.snapshot import CountedPod, FleetCopies, Snapshot
-from controller.census.text import exposition
+from controller.census.text import FAMILIES, Detail, exposition
 
 __all__ = [
     "FAMILIES",

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.allocation import PublishedPool
-from controller.census.card_seconds import CountedUse
-from controller.census.holdings import CountedHolding, Holdings
+from controller.census.holdings import CountedHolding, CountedUse, Holdings
 from controller.gangs import Membership
 from controller.quotas import QuotaUse
 from controller.state import Changes, State

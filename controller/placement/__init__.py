@@ -4,30 +4,22 @@
 and ``PodCheck`` whether the pod could run there otherwise.
 
 planner         a node and devices for a pod
-| room          number of like pods that a node takes, apart from devices
-podcheck        all predicates for one pod, node by node
+podcheck        all predicates for one pod, node by node, for how many like it, and with which evictions
 | preferences   scores of equal nodes by a pod's preferences
-podaffinity     required affinity and anti-affinity between pods
-| preemption    evictions by which kube-scheduler makes room
-| spread        topology spread constraints
+neighbours      affinity, anti-affinity and topology spread: what pods on other nodes forbid
 | volumes       check of nodes for the volumes of a pod
 predicates      predicates of one pod and one node
 nodes           nodes, with the pods that count on each
 podindex        pods on nodes, indexed for terms of other pods
-| nodefacts     the fields of a Node object that predicates read
-needs           needs of a pod: its requirements on a node
 | storage       volumes, claims for volumes, storage classes and limits of nodes
-podterms        terms about other pods, and the fields that they select by
+needs           needs of a pod: its requirements on a node, and its terms about other pods
 """
 
-from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
-from controller.placement.nodefacts import NodeFacts, NodeTaint, facts_of
-from controller.placement.nodes import Nodes, NodeView, PodChange
+from controller.placement.needs import HostPort, Needs, NodeToleration, PodLabels, needs_of, requests_of
+from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, PodChange, facts_of
 from controller.placement.planner import Placed, Placement, PodDemand, Refusal, find_place, place, place_on
-from controller.placement.podcheck import PodCheck
-from controller.placement.podterms import PodLabels
+from controller.placement.podcheck import PodCheck, PodRoom, Room
 from controller.placement.predicates import fits, tolerates
-from controller.placement.room import PodRoom, Room
 from controller.placement.storage import (
     Storage,
     StorageClass,

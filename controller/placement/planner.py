@@ -9,8 +9,7 @@ from itertools import islice
 from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
-from controller.placement.podcheck import PodCheck
-from controller.placement.preemption import harm
+from controller.placement.podcheck import PodCheck, harm
 from controller.placement.preferences import has_preferences, preferred_first
 from driver.model import Allocation, Claim
 

@@ -1,14 +1,17 @@
-"""Checks node by node whether a pod can run there. Pure."""
+"""Checks node by node whether a pod can run there, how many like it can, and whom it would evict. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from controller.placement.needs import Needs
-from controller.placement.nodes import Nodes, Reasons
-from controller.placement.podaffinity import affinity_check, affinity_version
+from controller.placement.neighbours import affinity_check, affinity_version, spread_check, spread_version
+from controller.placement.nodes import Nodes, NodeView, Reasons
 from controller.placement.predicates import closed, fits
-from controller.placement.preemption import Victims, victims
-from controller.placement.spread import spread_check, spread_version
 from controller.placement.volumes import volume_check, volume_version
+from driver.quantity import NANO
+
+Victims = tuple[int, ...]
+"""Priorities of the pods to evict."""
 
 
 class PodCheck:
@@ -72,3 +75,84 @@ class PodCheck:
             )
             self._prepared = tuple(check for check in found if check is not None)
         return self._prepared
+
+
+# Like pods
+
+
+class Room(NamedTuple):
+    """Number of pods that fit at once, and the reason why one more does not."""
+
+    pods: int
+    limit: str
+
+
+class PodRoom:
+    """The room of nodes for a pod and others like it. Valid until pods or nodes change.
+
+    Attributes:
+        version: with ``Nodes.version_of`` a node, changes whenever an answer there may change.
+    """
+
+    def __init__(self, pod: str, needs: Needs, nodes: Nodes):
+        self._check = PodCheck(pod, needs, nodes)
+        self._ports = needs.ports
+        self._requests = sorted(needs.requests.items())
+        self._nodes = nodes
+        self.version = self._check.version
+
+    def on(self, node: str) -> Room:
+        """The room of a node. Volumes, affinity and spread among the like pods themselves do not count."""
+        if not self._check.passes(node):
+            return Room(0, self._check.reasons(node)[0])
+        view = self._nodes.view(node)
+        assert view.facts is not None
+        allocatable = view.facts.allocatable
+        pods, limit = allocatable.get("pods", 0) // NANO - view.pods, "too many pods"
+        if self._ports:
+            pods, limit = 1, f"host port {self._ports[0].port}/{self._ports[0].protocol} is taken"
+        for name, amount in self._requests:
+            # Only devices can stand for a resource that the node lacks; the check has passed.
+            if (total := allocatable.get(name, 0)) and (left := (total - view.used.get(name, 0)) // amount) < pods:
+                pods, limit = left, f"insufficient {name}"
+        return Room(pods, limit)
+
+
+# Evictions
+
+
+def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> Victims | None:
+    """Pods that kube-scheduler would evict from ``node`` for ``pod`` (namespace/name); None if that makes no room.
+
+    As in kube-scheduler (plugin DefaultPreemption), all pods of lower priority are removed, and then put back in the
+    order of priority where they still fit. Room means CPU, memory, other resources, number of pods, and host ports.
+    ``backed`` as of ``fits``.
+    """
+    if not needs.preempts or node.facts is None:
+        return None
+    left = NodeView.without_pods(node.facts)
+    lower: list[tuple[str, Needs]] = []
+    for key, held in node.held():
+        if held.priority < needs.priority and key != pod:
+            lower.append((key, held))
+        else:
+            left.add(key, held)
+    if not lower or fits(pod, needs, left, backed):
+        return None
+    lower.sort(key=lambda entry: (-entry[1].priority, entry[0]))
+    return tuple(_evicted(pod, needs, left, lower, backed))
+
+
+def _evicted(
+    pod: str, needs: Needs, left: NodeView, lower: list[tuple[str, Needs]], backed: Collection[str]
+) -> Iterator[int]:
+    for key, held in lower:
+        left.add(key, held)
+        if fits(pod, needs, left, backed):
+            left.remove(key)
+            yield held.priority
+
+
+def harm(found: Victims) -> tuple[int, int, int]:
+    """Harm of evictions, by which kube-scheduler compares nodes: highest priority, sum of priorities, number."""
+    return max(found, default=0), sum(found), len(found)

@@ -7,8 +7,7 @@ nodes that select a given pod. Pods with equal labels are one entry, and so are 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from controller.placement.needs import Needs, VolumeUse
-from controller.placement.podterms import PodLabels, PodSelector, PodTerm
+from controller.placement.needs import Needs, PodLabels, PodSelector, PodTerm, VolumeUse
 
 Selectors = tuple[PodSelector, ...]
 """Selectors that must all select a pod."""

@@ -8,8 +8,7 @@ depend on other nodes.
 from collections.abc import Collection, Iterable, Sequence
 
 from controller.placement.needs import Needs, NodeToleration, written
-from controller.placement.nodefacts import NodeFacts, NodeTaint
-from controller.placement.nodes import NodeView
+from controller.placement.nodes import NodeFacts, NodeTaint, NodeView
 from driver.node_selectors import selects
 from driver.quantity import NANO
 

@@ -8,11 +8,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.placement.needs import Needs
-from controller.placement.nodefacts import NodeFacts
-from controller.placement.nodes import Nodes
-from controller.placement.podaffinity import domains_of, without
+from controller.placement.neighbours import counts_of, domains_of, without
+from controller.placement.nodes import NodeFacts, Nodes
 from controller.placement.predicates import tolerates
-from controller.placement.spread import counts_of
 from driver.model import NodeSelector
 from driver.node_selectors import selects
 

@@ -5,13 +5,21 @@ A quota is an ordinary ResourceQuota with names of our domain in ``spec.hard``: 
 such a quota has no limit, and costs nothing.
 
 ledger      the quotas of each namespace, and what its claims take
-limits      decodes a ResourceQuota
-amounts     what an allocation takes
+limits      what a ResourceQuota limits, and what an allocation takes of it
 """
 
-from controller.quotas.amounts import MEASURES, WHOLE_CARD, Amounts, Price, price, taken
 from controller.quotas.ledger import Beyond, Excess, KeptChange, QuotaLedger, QuotaUse, Unusable, amount_text
-from controller.quotas.limits import Quota, quota_from, unreadable_quota
+from controller.quotas.limits import (
+    MEASURES,
+    WHOLE_CARD,
+    Amounts,
+    Price,
+    Quota,
+    price,
+    quota_from,
+    taken,
+    unreadable_quota,
+)
 
 __all__ = [
     "MEASURES",

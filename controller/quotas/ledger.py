@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.quotas.amounts import MEASURES, FindDevice, Price, price
-from controller.quotas.limits import Quota
+from controller.quotas.limits import MEASURES, FindDevice, Price, Quota, price
 from driver.limits import listed
 from driver.model import Allocation, Claim
 from driver.names import Names

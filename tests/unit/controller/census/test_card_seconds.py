@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import CARD
 from controller.census import CardSeconds, CountedUse
-from controller.census.card_seconds import FORGET_SECONDS
+from controller.census.holdings import FORGET_SECONDS
 from tests.unit.controller.census.fleets import SmallFleet, card, claim, pool
 
 USE = CountedUse("team", "h100", "gpu")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.placement import Needs, needs_of
+from controller.placement.needs import PodSelector
 from controller.placement.podindex import PodIndex
-from controller.placement.podterms import PodSelector
 
 ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
 ANY = {"topologyKey": "zone", "labelSelector": {}}

@@ -6,7 +6,7 @@ import pytest
 
 from controller.gangs import SubGroups
 from controller.placement import PodLabels
-from controller.placement.podterms import PodSelector, PodTerm
+from controller.placement.needs import PodSelector, PodTerm
 from controller.preemption import GangMember, KeptPods, NoPreemption, Preemption, RunningGang
 from driver.label_selectors import LabelSelector
 from driver.model import Consumer, NodeRequirement
