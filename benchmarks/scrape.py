@@ -88,7 +88,7 @@ class World:
         for resource in self.state.resources:
             self.state.apply(Synced(resource, frozenset(self._keys.get(resource, ())), str(self._version)))
         self.view = FleetCopies(self.state, shown=True)
-        self.view.note(Changes(), now=0)
+        self.view.follow(Changes(), now=0)
         self.fleet.index()
 
     def _put(self, resource: Resource, obj: Object) -> None:

@@ -51,7 +51,7 @@ from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.counts import NodeDeviceCounts
-from controller.allocation.nodefit.likeness import Place
+from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons.render import render
 from controller.allocation.reasons.summary import Closest, NodeGroup, NodeReasons, Summary, summarise
@@ -66,6 +66,7 @@ __all__ = [
     "ClaimFault",
     "Closest",
     "CompiledRequest",
+    "DevicePosition",
     "DeviceUse",
     "Drivers",
     "Exclusion",
@@ -75,7 +76,6 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
-    "Place",
     "PublishedPool",
     "SearchEnded",
     "Shortage",

@@ -14,7 +14,7 @@ from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
 from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, NoFit, fit_together
-from controller.allocation.nodefit.likeness import Place, crowding, fingerprint, places
+from controller.allocation.nodefit.likeness import DevicePosition, crowding, fingerprint, positions
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Refusals, SearchFailure
@@ -117,7 +117,7 @@ class Fleet(KnownDevices):
         It waits for no turn. The limit for all claims of a pod together is checked by ``too_costly``.
         """
         costly = self._claim_costs.faults_of_each(claims, self._keys(claims), self._classes, Turn())
-        return costly or self._requests.of(claims, self._classes)
+        return costly or self._requests.request_for(claims, self._classes)
 
     def _keys(self, claims: Sequence[Claim]) -> Sequence[Hashable]:
         return [self._requests.key(claim.spec) for claim in claims]
@@ -269,11 +269,11 @@ class Fleet(KnownDevices):
         order = self._index.order(self._index.slot(node, labels))
         return fingerprint(order, request, self._index), crowding(order)
 
-    def places(
+    def positions(
         self, node: str, labels: Mapping[str, str], allocations: Sequence[Allocation]
-    ) -> Sequence[tuple[Place, ...]]:
-        """The places of each allocation's devices among those of the node, and what it consumes of each, sorted."""
-        return places(self._index.order(self._index.slot(node, labels)), allocations, self._index, self._usage)
+    ) -> Sequence[tuple[DevicePosition, ...]]:
+        """The positions of each allocation's devices among those of the node, and what it consumes of each, sorted."""
+        return positions(self._index.order(self._index.slot(node, labels)), allocations, self._index, self._usage)
 
     # Questions about domains of a topology
 

@@ -49,20 +49,20 @@ class KnownDevices:
     def upsert_claim(self, claim: Claim) -> None:
         """Add or replace a claim. Its allocation is in use; if it has none, an assumed one still counts."""
         self._names[claim.uid] = claim.key
-        self._index.note(self._usage.write(claim.uid, claim.allocation))
+        self._index.change_use(self._usage.write(claim.uid, claim.allocation))
 
     def remove_claim(self, uid: str) -> None:
         """Remove a claim, with its allocation or the assumed one."""
         self._names.pop(uid, None)
-        self._index.note(self._usage.remove(uid))
+        self._index.change_use(self._usage.remove(uid))
 
     def assume(self, uid: str, allocation: Allocation) -> None:
         """Count an allocation that is being written, until the claim shows it or ``forget`` is called."""
-        self._index.note(self._usage.assume(uid, allocation))
+        self._index.change_use(self._usage.assume(uid, allocation))
 
     def forget(self, uid: str) -> None:
         """Stop counting the allocation that was assumed for the claim: it was not written."""
-        self._index.note(self._usage.forget(uid))
+        self._index.change_use(self._usage.forget(uid))
 
     def upsert_taint_rule(self, rule: TaintRule) -> None:
         """Add or replace a DeviceTaintRule."""

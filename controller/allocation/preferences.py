@@ -185,7 +185,7 @@ class Preferences:
         self._names = names
         self._own, self.faults = _read(claim.spec.config, names, f"claim {claim.key}", "spec.devices.config")
 
-    def of(
+    def preference_of(
         self, request: str, want: Want, device_class: DeviceClass, path: str
     ) -> tuple[Preference, tuple[Fault, ...]]:
         """The preference of one choice of a request, and its faults.

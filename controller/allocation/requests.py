@@ -155,7 +155,7 @@ class _Reader:
             if _applies(constraint, (request.name, name))
         ]
         wanted = self._filter(path, want, device_class)
-        preference, faults = self._preferences.of(name, want, device_class, path)
+        preference, faults = self._preferences.preference_of(name, want, device_class, path)
         self.faults += faults
         return RequestChoice(
             name,
@@ -291,7 +291,7 @@ class CompiledRequests:
         """Forget everything, because a device class changed."""
         self._known.clear()
 
-    def of(
+    def request_for(
         self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
     ) -> CompiledRequest | tuple[ClaimFault, ...]:
         """The compiled request of these claims, or all their faults."""

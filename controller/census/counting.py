@@ -55,7 +55,7 @@ class KnownCards:
     names: Names
     _pools: dict[str, KnownPool] = field(default_factory=dict)
 
-    def of(self, pools: Sequence[PublishedPool]) -> Mapping[str, tuple[PublishedPool, KnownPool]]:
+    def cards_of(self, pools: Sequence[PublishedPool]) -> Mapping[str, tuple[PublishedPool, KnownPool]]:
         """Return the cards of these pools, by name of the pool; those of all other pools are forgotten."""
         # A pool of another name is not from the node's plugin, and could name cards of another pool.
         own = [pool for pool in pools if pool.node and pool.name == self.names.pool(pool.node)]
@@ -182,7 +182,7 @@ def count(
         pause: called often, so that the thread that decides need not wait.
     """
     census = Census(snapshot)
-    pools = known.of(snapshot.pools)
+    pools = known.cards_of(snapshot.pools)
     for _, cards in pools.values():
         for card in cards.cards.values():
             census.cards[cards.pool, card.name] = CountedCard(card)

@@ -118,7 +118,7 @@ class Holdings:
         self._allocations: dict[str, Allocation] = {}
         self.seconds = CardSeconds()
 
-    def note(self, key: str, claim: Claim | None, now: float) -> None:
+    def update(self, key: str, claim: Claim | None, now: float) -> None:
         """Take in a claim as it is at ``now``, or that it is gone (None)."""
         before = self._known.get(key)
         after = self._holding(key, claim, before) if claim is not None and claim.allocation else None

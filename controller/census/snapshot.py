@@ -68,21 +68,21 @@ class FleetCopies:
         self._complete = False
         """True if all claims were noted once. Before, their devices may not have been listed yet."""
 
-    def note(self, changes: Changes, now: float, *, listed: bool = False) -> None:
+    def follow(self, changes: Changes, now: float, *, listed: bool = False) -> None:
         """Take in the claims that have changed, once everything has been listed, or ``listed`` says so."""
         if not (self._shown and (listed or self._state.complete)):
             return
         claims = self._state.claims
         for key in changes.claims if self._complete else (*claims, *changes.claims):
             record = claims.get(key)
-            self._holdings.note(key, record.claim if record else None, now)
+            self._holdings.update(key, record.claim if record else None, now)
         self._complete = True
 
     def begin(self, now: float) -> None:
         """Begin the counters anew, because those of another leader have counted until now, and look at all claims."""
         self._holdings.seconds.restart(now)
         self._complete = False
-        self.note(Changes(), now)
+        self.follow(Changes(), now)
 
     def snapshot(self, waiting: Iterable[tuple[str, str, float]], now: float) -> Snapshot:
         """Return a copy of what is counted.

@@ -7,7 +7,7 @@ from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts
 from controller.gangs.gang import Level
 from controller.gangs.topology import DomainNode, DomainNodes, Stamp, Topology
 from controller.gangs.units import UnitShape
-from controller.placement import Nodes, PodRoom
+from controller.placement import Nodes, PodCapacity
 from driver.bounded import BoundedCache
 
 V = TypeVar("V")
@@ -123,14 +123,16 @@ def bounds_inside(
     return {at: bound(places[at]) for at in inside}
 
 
-def _rooms(shape: UnitShape, nodes: Nodes) -> Sequence[PodRoom]:
-    rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(shape.pods, shape.counted, strict=True)]
+def _rooms(shape: UnitShape, nodes: Nodes) -> Sequence[PodCapacity]:
+    rooms = [PodCapacity(pod.key, needs, nodes) for pod, needs in zip(shape.pods, shape.counted, strict=True)]
     if len(shape.pods) > 1:
-        rooms.append(PodRoom(shape.pods[0].key, shape.needs_together, nodes))
+        rooms.append(PodCapacity(shape.pods[0].key, shape.needs_together, nodes))
     return rooms
 
 
-def _bounding(shape: UnitShape, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[DomainNode], Bound]:
+def _bounding(
+    shape: UnitShape, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodCapacity]
+) -> Callable[[DomainNode], Bound]:
     """Prepare a function that finds the most units of the shape on a place."""
     requests = [request for request in (shape.request, shape.other_drivers_request) if request.demands]
     confined = shape.is_confined

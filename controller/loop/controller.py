@@ -234,7 +234,7 @@ class Controller:
 
     def _note(self, changes: Changes) -> None:
         """Have everybody take in what has changed."""
-        self._fleet_copies.note(changes, self._clock.monotonic())
+        self._fleet_copies.follow(changes, self._clock.monotonic())
         for found in changes.unreadable:
             if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
                 self._log.error(

@@ -18,7 +18,7 @@ needs           needs of a pod: its requirements on a node, and its terms about 
 from controller.placement.needs import HostPort, Needs, NodeToleration, PodLabels, needs_of, requests_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, PodChange, facts_of
 from controller.placement.planner import Placed, Placement, PodDemand, Refusal, find_place, place, place_on
-from controller.placement.podcheck import PodCheck, PodRoom, Room
+from controller.placement.podcheck import PodCapacity, PodCheck
 from controller.placement.predicates import fits, tolerates
 from controller.placement.storage import (
     Storage,
@@ -43,13 +43,12 @@ __all__ = [
     "Nodes",
     "Placed",
     "Placement",
+    "PodCapacity",
     "PodChange",
     "PodCheck",
     "PodDemand",
     "PodLabels",
-    "PodRoom",
     "Refusal",
-    "Room",
     "Storage",
     "StorageClass",
     "Volume",

@@ -80,15 +80,15 @@ class PodCheck:
 # Like pods
 
 
-class Room(NamedTuple):
+class NodeCapacity(NamedTuple):
     """Number of pods that fit at once, and the reason why one more does not."""
 
     pods: int
     limit: str
 
 
-class PodRoom:
-    """The room of nodes for a pod and others like it. Valid until pods or nodes change.
+class PodCapacity:
+    """The capacity of nodes for a pod and others like it. Valid until pods or nodes change.
 
     Attributes:
         version: with ``Nodes.version_of`` a node, changes whenever an answer there may change.
@@ -101,10 +101,10 @@ class PodRoom:
         self._nodes = nodes
         self.version = self._check.version
 
-    def on(self, node: str) -> Room:
-        """The room of a node. Volumes, affinity and spread among the like pods themselves do not count."""
+    def on(self, node: str) -> NodeCapacity:
+        """The capacity of a node. Volumes, affinity and spread among the like pods themselves do not count."""
         if not self._check.passes(node):
-            return Room(0, self._check.reasons(node)[0])
+            return NodeCapacity(0, self._check.reasons(node)[0])
         view = self._nodes.view(node)
         assert view.facts is not None
         allocatable = view.facts.allocatable
@@ -115,17 +115,17 @@ class PodRoom:
             # Only devices can stand for a resource that the node lacks; the check has passed.
             if (total := allocatable.get(name, 0)) and (left := (total - view.used.get(name, 0)) // amount) < pods:
                 pods, limit = left, f"insufficient {name}"
-        return Room(pods, limit)
+        return NodeCapacity(pods, limit)
 
 
 # Evictions
 
 
 def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> Victims | None:
-    """Pods that kube-scheduler would evict from ``node`` for ``pod`` (namespace/name); None if that makes no room.
+    """Pods that kube-scheduler would evict from ``node`` for ``pod`` (namespace/name); None if that does not help.
 
     As in kube-scheduler (plugin DefaultPreemption), all pods of lower priority are removed, and then put back in the
-    order of priority where they still fit. Room means CPU, memory, other resources, number of pods, and host ports.
+    order of priority where they still fit. What counts is CPU, memory, other resources, number of pods, and host ports.
     ``backed`` as of ``fits``.
     """
     if not needs.preempts or node.facts is None:

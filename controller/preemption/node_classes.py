@@ -39,7 +39,7 @@ class ResidentsByNode:
         holders = [holder for holder in occupancy.on(name) if not holder.going]
         allocations = [[one.allocation for one in holder.claims if one.allocation] for holder in holders]
         labels, view = self._nodes.labels_of(name), self._nodes.view(name)
-        places = iter(self._fleet.places(name, labels, [one for some in allocations for one in some]))
+        places = iter(self._fleet.positions(name, labels, [one for some in allocations for one in some]))
         prices = [self._price(holder) for holder in holders]
         pods = [
             ((price[:RANK], tuple([next(places) for _ in own]), view.holds(holder.pod) is not None), holder.uid)

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from controller.allocation import NodeSlot, Place
+from controller.allocation import DevicePosition, NodeSlot
 from controller.gangs import SubGroup, SubGroups, TaskMinimums
 from driver.model import Claim
 
-Kind = tuple[tuple[float, ...], tuple[tuple[Place, ...], ...], bool]
+Kind = tuple[tuple[float, ...], tuple[tuple[DevicePosition, ...], ...], bool]
 """What makes pods of two nodes alike as victims: the price but for the age, the places of the devices of each claim
 among those of the node, and whether the pod counts on the node."""
 

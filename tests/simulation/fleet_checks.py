@@ -17,7 +17,7 @@ def fleet_differences(controller: Controller, restarted: State) -> Iterator[str]
     if shown is None:
         return
     view = FleetCopies(restarted, shown=True)
-    view.note(Changes(claims=dict.fromkeys(restarted.claims)), now=0, listed=True)
+    view.follow(Changes(claims=dict.fromkeys(restarted.claims)), now=0, listed=True)
     # The pods that wait are checked elsewhere.
     right = view.snapshot((), now=0)
     known = _published(shown, restarted)

@@ -36,7 +36,7 @@ class DeviceIndex:
         pools_version: grows when any pool is added or removed.
 
     Args:
-        uses: the use of each device. Each change must be passed to ``note``.
+        uses: the use of each device. Each change must be passed to ``change_use``.
     """
 
     def __init__(self, uses: Mapping[DeviceId, DeviceUse]) -> None:
@@ -125,7 +125,7 @@ class DeviceIndex:
         for pool in slot.pools.values() if slot else ():
             yield from pool.slices
 
-    def note(self, changes: UsageChanges) -> None:
+    def change_use(self, changes: UsageChanges) -> None:
         """Take in changes to the use of devices."""
         for name, before, after in changes:
             device = self._devices.get(name)
@@ -142,12 +142,12 @@ class DeviceIndex:
         devices = [device for name, _, _ in changes if (device := self._devices.get(name)) is not None]
         slots = dict.fromkeys([device.pool.slot for device in devices])
         before = self.shared_usage_version, [(slot, slot.clock) for slot in slots if slot is not None]
-        self.note(changes)
+        self.change_use(changes)
         return before
 
     def revert(self, changes: UsageChanges, versions: Versions) -> None:
         """Undo the last changes on trial that were not undone yet."""
-        self.note([(name, after, before) for name, before, after in reversed(changes)])
+        self.change_use([(name, after, before) for name, before, after in reversed(changes)])
         self.shared_usage_version, clocks = versions
         for slot, clock in clocks:
             slot.clock = clock

@@ -66,7 +66,7 @@ class Layouts:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[tuple[Draws, ...], Layout] = WeakValueDictionary()
 
-    def of(self, draws: tuple[Draws, ...]) -> Layout:
+    def layout_of(self, draws: tuple[Draws, ...]) -> Layout:
         """The layout with these draws."""
         found = self._known.get(draws)
         if found is None:
@@ -152,7 +152,7 @@ class PoolBlueprints:
         self._layouts = Layouts()
         self._known: list[tuple[Any, PoolBlueprint]] = []
 
-    def of(self, slices: Sequence[Slice]) -> PoolBlueprint:
+    def blueprint_of(self, slices: Sequence[Slice]) -> PoolBlueprint:
         """The blueprint of the pool with these slices, in order."""
         devices = [device for part in slices for device in part.devices]
         # Slices of equal nodes share these objects (``driver.wire.SharedSlices``), so most comparisons are of identity.
@@ -193,7 +193,7 @@ class _Reader:
             tuple(self._counters),
             total=tuple(self._total),
             compatibility_sets=frozenset(self._compatibility_sets),
-            layout=layouts.of(draws),
+            layout=layouts.layout_of(draws),
             shareable=sum(1 << index for index, device in enumerate(self._devices) if device.allow_multiple),
             binding_conditions=any(device.binding_conditions for device in self._devices),
         )

@@ -1,7 +1,7 @@
 """The number of available devices of each node, kept up to date by events.
 
-A set of nodes is an integer with a bit for each node. A node's bit stands at the node's place in natural order, so the
-lowest bit of a set is the first node to try. The numbers rule nodes out without a look at their devices. They never
+A set of nodes is an integer with a bit for each node. A node's bit stands at the node's position in natural order, so
+the lowest bit of a set is the first node to try. The numbers rule nodes out without a look at their devices. They never
 prove that a node is sufficient.
 """
 
@@ -23,19 +23,19 @@ class NodeAvailability:
 
     def __init__(self) -> None:
         self.slots: list[NodeSlot] = []
-        """Nodes by place. Deleted nodes keep their place until there are too many of them."""
+        """Nodes by position. Deleted nodes keep their position until there are too many of them."""
         self.present = 0
         """The nodes that exist."""
         self.sharing = 0
         """Nodes with shareable devices of their own: one device can serve several requests."""
         self.numbering = 0
-        """Grows whenever places change."""
+        """Grows whenever positions change."""
         self._levels = [0] * (MOST + 1)
         self._tick = 0
         self._stale: dict[NodeSlot, None] = {}
         self._arrived: dict[NodeSlot, None] = {}
         self._shifts: list[int] = []
-        """The places that were inserted; the last insertion led to ``numbering``."""
+        """The positions that were inserted; the last insertion led to ``numbering``."""
         self._freed: list[NodeSlot | None] = []
         self._freed_before = 0
 
@@ -95,8 +95,8 @@ class NodeAvailability:
         behind = self.numbering - numbering
         if behind > len(self._shifts):
             return 0
-        for place in self._shifts[len(self._shifts) - behind :]:
-            nodes = _with_gap(nodes, place)
+        for position in self._shifts[len(self._shifts) - behind :]:
+            nodes = _with_gap(nodes, position)
         return nodes
 
     def in_order(self, nodes: int) -> Iterator[NodeSlot]:
@@ -130,7 +130,7 @@ class NodeAvailability:
             self._levels[level] &= ~bit
 
     def _insert(self) -> None:
-        """Give the nodes that were added their places."""
+        """Give the nodes that were added their positions."""
         deleted = sum(not slot.listed for slot in self.slots)
         if len(self._arrived) > _SHIFTS or deleted > len(self.slots) // 2:
             self._renumber()
@@ -138,15 +138,15 @@ class NodeAvailability:
         by_name = {slot.name: slot for slot in (*self.slots, *self._arrived)}
         self.slots = [by_name[name] for name in sorted(by_name)]
         # A few nodes are inserted into every set, so that what was learnt about the others can move along (``moved``).
-        for place, slot in enumerate(self.slots):
+        for position, slot in enumerate(self.slots):
             if slot in self._arrived:
-                self._shifts.append(place)
-                self.present = _with_gap(self.present, place) | 1 << place
-                self._levels = [_with_gap(level, place) for level in self._levels]
-                self.sharing = _with_gap(self.sharing, place)
+                self._shifts.append(position)
+                self.present = _with_gap(self.present, position) | 1 << position
+                self._levels = [_with_gap(level, position) for level in self._levels]
+                self.sharing = _with_gap(self.sharing, position)
                 slot.available = 0
                 self._stale[slot] = None
-            slot.bit = 1 << place
+            slot.bit = 1 << position
         self.numbering += len(self._arrived)
         del self._shifts[:-_SHIFTS]
         self._arrived.clear()
@@ -157,8 +157,8 @@ class NodeAvailability:
         for slot in self.slots:
             slot.bit = slot.available = 0
         self.slots = [by_name[name] for name in sorted(by_name)]
-        for place, slot in enumerate(self.slots):
-            slot.bit, slot.available = 1 << place, 0
+        for position, slot in enumerate(self.slots):
+            slot.bit, slot.available = 1 << position, 0
         self.present = (1 << len(self.slots)) - 1
         self._levels = [0] * (MOST + 1)
         self.sharing = 0
@@ -168,10 +168,10 @@ class NodeAvailability:
         self._arrived.clear()
 
 
-def _with_gap(nodes: int, place: int) -> int:
-    """The set with an empty place inserted at ``place``."""
-    below = nodes & ((1 << place) - 1)
-    return (nodes >> place) << (place + 1) | below
+def _with_gap(nodes: int, position: int) -> int:
+    """The set with an empty position inserted at ``position``."""
+    below = nodes & ((1 << position) - 1)
+    return (nodes >> position) << (position + 1) | below
 
 
 class NodeMemory:

@@ -26,7 +26,7 @@ class PoolDevice:
 
     Attributes:
         spec: the device as its slice publishes it.
-        index: its place in the pool, in the order of slices and devices.
+        index: its position in the pool, in the order of slices and devices.
         draws: the counters that it consumes while it is in use: (index of the counter in the pool, nanos).
         scope: the nodes from which it can be used.
         taints: the taints of the slice and of DeviceTaintRules.
@@ -72,7 +72,7 @@ class NodeSlot:
     """A node, or a name of a node in slices before the node exists.
 
     Attributes:
-        bit: its place in sets of nodes (``NodeAvailability``); 0 if it has none.
+        bit: its position in sets of nodes (``NodeAvailability``); 0 if it has none.
         listed: whether the node exists, so that it may be chosen.
         pools: the pools of this node alone.
         available: the number of available devices of these pools.
@@ -146,7 +146,7 @@ class Pool:
         every = list(slices)
         newest = max(part.generation for part in every)
         self.slices = sorted((part for part in every if part.generation == newest), key=attrgetter("name"))
-        blueprint = blueprints.of(self.slices)
+        blueprint = blueprints.blueprint_of(self.slices)
         self.incomplete = self._incomplete()
         self.problem = self.incomplete or self._scattered() or blueprint.problem
         self.counters: Sequence[CounterName] = blueprint.counters

@@ -167,8 +167,8 @@ class Grouping:
         """Pools that are not grouped yet, because nobody asked for them."""
         self.version = 0
 
-    def put(self, pool: Pool, key: Hashable, columns: Mapping[DevicePath, Column] | None) -> PoolGroup:
-        """Put the pool into the group with this key."""
+    def add(self, pool: Pool, key: Hashable, columns: Mapping[DevicePath, Column] | None) -> PoolGroup:
+        """Add the pool to the group with this key."""
         self.pending.pop(pool, None)
         self.version += 1
         group = self.groups.get(key)
@@ -218,7 +218,7 @@ class SelectorIndex:
     def selection(self, pool: Pool, wanted: Filter) -> Selection:
         """The devices of a usable pool that the filter selects."""
         grouping = self._groupings.get(wanted.paths) or self._grouping(wanted.paths)
-        group = grouping.of_pool.get(pool) or self._put(grouping, pool, wanted.paths)
+        group = grouping.of_pool.get(pool) or self._group(grouping, pool, wanted.paths)
         return group.selections.get(wanted) or self.of_group(group, wanted)
 
     def of_group(self, group: PoolGroup, wanted: Filter, meter: Meter = UNLIMITED) -> Selection:
@@ -242,7 +242,7 @@ class SelectorIndex:
             each = 1 + len(paths or ())
             for pool in tuple(grouping.pending):
                 meter.turn.go_on()
-                self._put(grouping, pool, paths)
+                self._group(grouping, pool, paths)
                 meter.turn.work(each)
         return grouping
 
@@ -294,19 +294,19 @@ class SelectorIndex:
             grouping = self._groupings[paths] = Grouping(self._pools)
         return grouping
 
-    def _put(self, grouping: Grouping, pool: Pool, paths: Paths) -> PoolGroup:
+    def _group(self, grouping: Grouping, pool: Pool, paths: Paths) -> PoolGroup:
         if paths is None:
             # Alike to no other pool: the selectors may read anything.
-            return grouping.put(pool, pool, None)
+            return grouping.add(pool, pool, None)
         columns = [self._columns.at(pool, path) for path in paths]
-        return grouping.put(pool, (len(pool.devices), *columns), dict(zip(paths, columns, strict=True)))
+        return grouping.add(pool, (len(pool.devices), *columns), dict(zip(paths, columns, strict=True)))
 
     def _select(self, group: PoolGroup, wanted: Filter, meter: Meter) -> Selection:
         pool = next(iter(group.pools))
         faults, at = dict[int, SelectorFault](), dict[int, int]()
         match = pool.layout.every
         every_excluded, every_steps = list[int](), list[int]()
-        for place, selector in enumerate(wanted.selectors):
+        for position, selector in enumerate(wanted.selectors):
             projections = _projections(group, selector, len(pool.devices))
             # Most devices of a pool are alike, so the outcomes of this pool are at hand before those of all pools.
             known: dict[Hashable, SelectorOutcome] = {}
@@ -324,7 +324,7 @@ class SelectorIndex:
                 if outcome is False:
                     excluded |= 1 << index
                 elif outcome is not True:
-                    faults[index], at[index] = outcome, place
+                    faults[index], at[index] = outcome, position
                     match &= ~(1 << index)
             match &= ~excluded
             every_excluded.append(excluded)

@@ -92,9 +92,9 @@ def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidat
     """
     if wanted < 2:
         return 0
-    for place, attribute in enumerate(preference.near):
+    for position, attribute in enumerate(preference.near):
         if any(len(group) >= wanted for group in _groups(candidates, attribute)):
-            return place
+            return position
     return len(preference.near)
 
 
@@ -136,7 +136,7 @@ def _partitions(
     def key(candidate: Candidate) -> tuple[object, ...]:
         pool = candidate.device.pool
         if pool not in free:
-            free[pool], cards[pool] = list(left.free(pool)), costs.of(pool)
+            free[pool], cards[pool] = list(left.free(pool)), costs.cards_of(pool)
         blocked = any(free[pool][index] < amount for index, amount in candidate.device.draws)
         lost, filled = cards[pool].cost(candidate.device, free[pool])
         return blocked, *ranks.of_partition(filled, lost)
@@ -157,13 +157,13 @@ def _near(preference: Preference, wanted: int, candidates: Sequence[Candidate], 
     first = list(candidates)
     rest: list[Candidate] = []
     parted = False
-    for place, attribute in enumerate(preference.near):
+    for position, attribute in enumerate(preference.near):
         groups = _groups(first, attribute)
         enough = [group for group in groups if len(group) >= wanted]
         if enough:
             best = enough[0]
             if preference.ranks.prefers and sort != _SHARE:
-                best = _best_group(enough, first, preference, place)
+                best = _best_group(enough, first, preference, position)
             chosen = {one.device for one in best}
             rest = [one for one in first if one.device not in chosen] + rest
             first = best
@@ -174,14 +174,14 @@ def _near(preference: Preference, wanted: int, candidates: Sequence[Candidate], 
 
 
 def _best_group(
-    groups: Sequence[list[Candidate]], candidates: Sequence[Candidate], preference: Preference, place: int
+    groups: Sequence[list[Candidate]], candidates: Sequence[Candidate], preference: Preference, position: int
 ) -> list[Candidate]:
     """The group with the fewest free devices (``spread``: most); among equal ones, by the next wider group."""
-    wider = [Counter(_value(one, attribute) for one in candidates) for attribute in preference.near[place + 1 :]]
+    wider = [Counter(_value(one, attribute) for one in candidates) for attribute in preference.near[position + 1 :]]
     ranks = preference.ranks
 
     def key(group: Sequence[Candidate]) -> tuple[int, ...]:
-        around = zip(wider, preference.near[place + 1 :], strict=True)
+        around = zip(wider, preference.near[position + 1 :], strict=True)
         return ranks.of_group([len(group), *(counts[_value(group[0], attribute)] for counts, attribute in around)])
 
     return min(groups, key=key)

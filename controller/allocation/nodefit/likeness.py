@@ -1,7 +1,7 @@
 """Keys of a node: those with equal keys give the same answer.
 
-``fingerprint`` has what decides how a compiled request fits now, ``crowding`` and ``places`` what decides how it fits
-once others are gone.
+``fingerprint`` has what decides how a compiled request fits now, ``crowding`` and ``positions`` what decides how it
+fits once others are gone.
 
 Each attribute of a pool is part of the fingerprint, derived from one that is, or listed here as irrelevant; a test
 holds this against ``Pool`` itself, so that an attribute added there cannot be forgotten here.
@@ -88,24 +88,24 @@ def _crowd(pool: Pool, index: int) -> Hashable:
     return index, use.exclusive, use.shares, frozenset(use.sharing.items())
 
 
-Place = tuple[int, int, bool, tuple[tuple[str, int], ...], tuple[str, ...]]
+DevicePosition = tuple[int, int, bool, tuple[tuple[str, int], ...], tuple[str, ...]]
 """A pool and a device of it by number, whether it is a share, the amounts that it consumes, and how it is shared."""
 
 
-def places(
+def positions(
     order: Order, allocations: Sequence[Allocation], index: DeviceIndex, usage: Usage
-) -> Sequence[tuple[Place, ...]]:
-    """The places of each allocation's devices among the pools of a node, sorted."""
+) -> Sequence[tuple[DevicePosition, ...]]:
+    """The positions of each allocation's devices among the pools of a node, sorted."""
     numbers = {pool.key: at for at, (pool, _) in enumerate(order)}
     return [
-        tuple(sorted([_place(numbers, allocation, result, index, usage) for result in consuming(allocation)]))
+        tuple(sorted([_position(numbers, allocation, result, index, usage) for result in consuming(allocation)]))
         for allocation in allocations
     ]
 
 
-def _place(
+def _position(
     numbers: Mapping[PoolKey, int], allocation: Allocation, result: Result, index: DeviceIndex, usage: Usage
-) -> Place:
+) -> DevicePosition:
     device = index.device(result.device)
     number, at = (-1, -1) if device is None else (numbers.get(device.pool.key, -1), device.index)
     if not result.share_id:

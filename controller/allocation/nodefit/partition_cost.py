@@ -28,7 +28,7 @@ class PartitionSize:
 
     size: int
     draws: Draws
-    """By the place of the counters within the card."""
+    """By the position of the counters within the card."""
     count: int
 
 
@@ -89,7 +89,7 @@ class PoolCards:
         for counters, devices in zip(layout.counters, drawing, strict=True):
             totals = tuple(total[index] for index in counters)
             kinds = [PartitionSize(_size(draws, totals), draws, count) for draws, count in devices.items()]
-            self._cards.append(models.card(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws)))))
+            self._cards.append(models.model(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws)))))
 
     def cost(self, device: PoolDevice, free: Sequence[int]) -> Cost:
         """The cost of using the device while the pool's counters have ``free`` left."""
@@ -123,7 +123,7 @@ class PartitionCosts:
         )
         self._cards: BoundedCache[tuple[Layout, tuple[int, ...]], PoolCards] = BoundedCache(_MOST_MODELS)
 
-    def of(self, pool: Pool) -> PoolCards:
+    def cards_of(self, pool: Pool) -> PoolCards:
         """The cards of a pool."""
         key = pool.layout, tuple(pool.total)
         known = self._cards.get(key)
@@ -131,7 +131,7 @@ class PartitionCosts:
             known = self._cards[key] = PoolCards(pool.layout, key[1], self)
         return known
 
-    def card(self, totals: tuple[int, ...], kinds: tuple[PartitionSize, ...]) -> CardModel:
+    def model(self, totals: tuple[int, ...], kinds: tuple[PartitionSize, ...]) -> CardModel:
         """The model with these counters and kinds."""
         known = self._models.get((totals, kinds))
         if known is None:
@@ -147,7 +147,7 @@ def is_partition(device: PoolDevice) -> bool:
 
 
 def _within(counters: Sequence[int], draws: Draws) -> Draws:
-    """The draws by the place of the counters within the card."""
+    """The draws by the position of the counters within the card."""
     return tuple(sorted((counters.index(index), amount) for index, amount in draws))
 
 

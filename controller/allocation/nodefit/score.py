@@ -1,7 +1,7 @@
 """The score of a node for a pod whose requests have alternatives or preferences. Pure.
 
 The better node satisfies earlier alternatives of ``firstAvailable``, counted over all requests as kube-scheduler does
-(``computeScore`` of its plugin dynamicresources): the sum of their places is smaller. Among nodes that are equal in
+(``computeScore`` of its plugin dynamicresources): the sum of their positions is smaller. Among nodes that are equal in
 this, requests with preferences are compared one after another, in the order of the claims. The better node
 
 1. satisfies an earlier one of its alternatives;
@@ -28,7 +28,7 @@ from driver.model import Allocation, Claim
 RequestScore = tuple[int, int, Lost, tuple[int, ...]]
 """Number of the alternative, closeness, cost of a partition, rank by load. The smallest is best."""
 NodeScore = tuple[int, tuple[RequestScore, ...]]
-"""The places of all alternatives added up, then a score for each request with a preference. The smallest is best."""
+"""The positions of all alternatives added up, then a score for each request with a preference. The smallest is best."""
 UNSCORED: Final[NodeScore] = (0, ())
 """The score of every node for a request with neither alternatives nor preferences."""
 
@@ -52,14 +52,14 @@ def node_score(
         masks: if False, bitsets are not used.
     """
     found: list[RequestScore] = []
-    places = 0
+    positions = 0
     for demand in request.demands:
         if not any(choice.ordered for choice in demand.choices):
             if len(demand.choices) > 1:
                 first = _first_possible(order, demand, index)
                 if first is None:
                     return None
-                places += first
+                positions += first
             continue
         for number, choice in enumerate(demand.choices):
             if masks and _is_maskable(order, choice, index):
@@ -68,23 +68,23 @@ def node_score(
                 score = _by_devices(candidates(), choice, costs, number)
             if score is not None:
                 found.append(score)
-                places += number
+                positions += number
                 break
         else:
             return None
-    return places, tuple(found)
+    return positions, tuple(found)
 
 
 def alternatives(claims: Sequence[Claim], allocations: Sequence[Allocation]) -> int:
-    """The places of the alternatives that were allocated, from 0, added up over all requests."""
-    places = 0
+    """The positions of the alternatives that were allocated, from 0, added up over all requests."""
+    positions = 0
     for claim, allocation in zip(claims, allocations, strict=True):
         given = {result.request for result in allocation.results}
         for request in claim.spec.requests:
             if request.prioritized:
                 names = [f"{request.name}/{want.name}" for want in request.wants]
-                places += sum(place for place, name in enumerate(names) if name in given)
-    return places
+                positions += sum(position for position, name in enumerate(names) if name in given)
+    return positions
 
 
 def _first_possible(order: Order, demand: Demand, index: DeviceIndex) -> int | None:
@@ -131,7 +131,7 @@ def _by_masks(
         eligible = matching & pool.tolerated(choice.criteria.tolerations) & pool.available
         available += eligible.bit_count()
         if eligible and preference.node_ranks.spares_partitions and pool.total:
-            cards = costs.of(pool)
+            cards = costs.cards_of(pool)
             least = cards.cheapest(eligible & cards.partitions, pool.free)
             if least is not None and (lost is None or least < lost):
                 lost = least
@@ -179,4 +179,4 @@ def _consumed(candidate: Candidate) -> int:
 def _lost(candidates: Sequence[Candidate], costs: PartitionCosts) -> Lost:
     devices = [candidate.device for candidate in candidates if candidate.consumes is None]
     partitions = [device for device in devices if is_partition(device)]
-    return min((costs.of(device.pool).cost(device, device.pool.free)[0] for device in partitions), default=())
+    return min((costs.cards_of(device.pool).cost(device, device.pool.free)[0] for device in partitions), default=())

@@ -205,7 +205,7 @@ class _Check:
         self._cells: dict[Hashable, Cells] = {}
         self._allowed: dict[Limit, Values] = {}
         self._viable: dict[Hashable, Values] = {}
-        self._rooms: dict[tuple[int, ...], int] = {}
+        self._capacities: dict[tuple[int, ...], int] = {}
 
     def needs(self) -> Sequence[Need] | None:
         """The needs of all tasks, with their available devices; None if one cannot be met."""
@@ -391,15 +391,15 @@ class _Check:
         if counted is not None:
             return counted
         network = FlowNetwork()
-        rooms: dict[int, list[Quantities | None]] = {}
+        offered: dict[int, list[Quantities | None]] = {}
         for number, ((_, limit), (need, amount)) in enumerate(merged.items()):
             network.pipe(SOURCE, number, amount)
             for alternative in need.alternatives:
                 for cell in alternative.cells:
-                    rooms.setdefault(cell, []).append(alternative.offer[cell])
+                    offered.setdefault(cell, []).append(alternative.offer[cell])
                     self._connect(network, number, cell, limit, amount)
-        for cell, consumes in rooms.items():
-            network.pipe(("cell", cell), SINK, self._room(cell, consumes))
+        for cell, consumes in offered.items():
+            network.pipe(("cell", cell), SINK, self._capacity_of(cell, consumes))
         return network.carries(sum(amount for _, amount in merged.values()))
 
     def _counted(self, merged: Mapping[tuple[Hashable, Limit | None], tuple[Need, int]]) -> bool | None:
@@ -429,15 +429,15 @@ class _Check:
             network.pipe(("only", limit, value), ("cell", cell), 1)
             network.limit(("value", limit, value), ("only", limit, value), 1)
 
-    def _room(self, cell: int, consumes: Sequence[Quantities | None]) -> int:
+    def _capacity_of(self, cell: int, consumes: Sequence[Quantities | None]) -> int:
         """The number of times the devices of the cell could be picked by the need that consumes least."""
         if consumes[0] is None:
             return self._count(cell, None, admin=False)
         different = {id(amounts): amounts for amounts in consumes}
         key = cell, *different
-        if key not in self._rooms:
+        if key not in self._capacities:
             members = self._candidates.members[cell]
-            self._rooms[key] = sum(
+            self._capacities[key] = sum(
                 max(self._attempt.shares(device, amounts) for amounts in different.values()) for device in members
             )
-        return self._rooms[key]
+        return self._capacities[key]

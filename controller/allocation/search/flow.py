@@ -12,18 +12,18 @@ class FlowNetwork:
     """Pipes between nodes (any hashable values). Fills all shortest paths at once, then longer ones (Dinic)."""
 
     def __init__(self) -> None:
-        self._room: dict[Hashable, dict[Hashable, int]] = {SOURCE: {}, SINK: {}}
+        self._left: dict[Hashable, dict[Hashable, int]] = {SOURCE: {}, SINK: {}}
 
-    def pipe(self, start: Hashable, end: Hashable, room: int) -> None:
-        """Add a pipe of capacity ``room`` from one node to another."""
-        ahead = self._room.setdefault(start, {})
-        ahead[end] = ahead.get(end, 0) + room
-        self._room.setdefault(end, {}).setdefault(start, 0)
+    def pipe(self, start: Hashable, end: Hashable, capacity: int) -> None:
+        """Add a pipe from one node to another, or to one that is there as much capacity."""
+        ahead = self._left.setdefault(start, {})
+        ahead[end] = ahead.get(end, 0) + capacity
+        self._left.setdefault(end, {}).setdefault(start, 0)
 
-    def limit(self, start: Hashable, end: Hashable, room: int) -> None:
-        """Set the capacity from one node to another to ``room``, whatever was added before."""
-        self._room.setdefault(start, {})[end] = room
-        self._room.setdefault(end, {}).setdefault(start, 0)
+    def limit(self, start: Hashable, end: Hashable, capacity: int) -> None:
+        """Set the capacity from one node to another to this, whatever was added before."""
+        self._left.setdefault(start, {})[end] = capacity
+        self._left.setdefault(end, {}).setdefault(start, 0)
 
     def carries(self, amount: int) -> bool:
         """True if ``amount`` can flow from ``SOURCE`` to ``SINK``. The network cannot be used again."""
@@ -45,8 +45,8 @@ class FlowNetwork:
             for node in front:
                 ahead[node] = []
                 level = depth[node] + 1
-                for end, room in self._room[node].items():
-                    if room > 0 and depth.setdefault(end, level) == level:
+                for end, left in self._left[node].items():
+                    if left > 0 and depth.setdefault(end, level) == level:
                         if end not in ahead:
                             ahead[end] = []
                             further.append(end)
@@ -60,7 +60,7 @@ class FlowNetwork:
         while path[-1] != SINK:
             node = path[-1]
             ends = ahead[node]
-            while ends and self._room[node][ends[-1]] <= 0:
+            while ends and self._left[node][ends[-1]] <= 0:
                 ends.pop()
             if ends:
                 path.append(ends[-1])
@@ -70,8 +70,8 @@ class FlowNetwork:
                 return 0
             ahead[path[-1]].pop()
         steps = list(pairwise(path))
-        room = min(self._room[start][end] for start, end in steps)
+        flow = min(self._left[start][end] for start, end in steps)
         for start, end in steps:
-            self._room[start][end] -= room
-            self._room[end][start] += room
-        return room
+            self._left[start][end] -= flow
+            self._left[end][start] += flow
+        return flow

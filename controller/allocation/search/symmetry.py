@@ -4,7 +4,7 @@ Two devices are interchangeable if every request could take either, they have th
 constraints look at, the same capacity left, and draw the same amounts. Devices that are connected by a counter set (the
 partitions of one card), or by the value of an attribute that constraints compare (a card and a NIC at one PCIe root),
 form groups. Groups are interchangeable if their devices are, whatever the names of their counter sets and values, and
-then so are the devices at the same place in these groups.
+then so are the devices at the same position in these groups.
 """
 
 from collections import Counter
@@ -56,20 +56,20 @@ class Symmetry:
         self.kinds: dict[PoolDevice, int] = {}
         self.groups: dict[PoolDevice, DeviceGroup] = {}
         self.group_kinds: dict[DeviceGroup, int] = {}
-        # Names do not matter: a device is described by the requests that may take it, its place in its group, what is
-        # left of it and what it draws. Equal descriptions get equal numbers.
+        # Names do not matter: a device is described by the requests that may take it, its position in its group, what
+        # is left of it and what it draws. Equal descriptions get equal numbers.
         offers = _offers(tasks)
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
         self._compared = {name for name in attributes if len(_values(offers, name)) > FEW_VALUES}
         self._group_of: dict[Hashable, DeviceGroup] = {}
-        self._places: dict[Hashable, int] = {}
+        self._positions: dict[Hashable, int] = {}
         self._find_groups(list(offers))
         for device, picks in offers.items():
             named = tuple(values_of(device.spec, name) for name in attributes if name not in self._compared)
             left = _left(device) if device.spec.allow_multiple else None
-            place = frozenset((token[:-1], self._places[token]) for token in self._value_tokens(device))
+            position = frozenset((token[:-1], self._positions[token]) for token in self._value_tokens(device))
             self.kinds[device] = self._number(
-                (tuple(picks), named, place, left, bool(device.use.holders), self._drawn(device))
+                (tuple(picks), named, position, left, bool(device.use.holders), self._drawn(device))
             )
         self._number_groups()
 
@@ -97,27 +97,27 @@ class Symmetry:
             tokens[device] = [*sets, *self._value_tokens(device)]
             for token in tokens[device]:
                 roots[root(token)] = root(tokens[device][0])
-        places: Counter[Hashable] = Counter()
+        positions: Counter[Hashable] = Counter()
         for device, of_device in tokens.items():
             for token in of_device:
                 group = self._group_of[token] = root(token)
                 self.groups[device] = group
-                if token not in self._places:
+                if token not in self._positions:
                     # Places count per group, and within it per attribute and for all counter sets together.
                     kind = token[0] if isinstance(token[0], str) else ""
-                    self._places[token] = places[group, kind]
-                    places[group, kind] += 1
+                    self._positions[token] = positions[group, kind]
+                    positions[group, kind] += 1
 
     def _drawn(self, device: PoolDevice) -> Hashable:
-        """The draws of the device and its compatibilityGroups, with counter sets named by their place in the group."""
+        """The draws of the device and its compatibilityGroups, with counter sets by their position in the group."""
         names = device.pool.counters
         drawn: set[Hashable] = {
-            (self._places[device.pool, names[index].counter_set], names[index].counter, amount)
+            (self._positions[device.pool, names[index].counter_set], names[index].counter, amount)
             for index, amount in device.draws
         }
         for used in device.spec.consumes:
             if used.counter_set in device.pool.compatibility_sets and used.counters:
-                drawn.add((self._places[device.pool, used.counter_set], frozenset(used.compatibility_groups)))
+                drawn.add((self._positions[device.pool, used.counter_set], frozenset(used.compatibility_groups)))
         return frozenset(drawn)
 
     def _number_groups(self) -> None:
@@ -127,10 +127,10 @@ class Symmetry:
             inside[self.kinds[device]] += 1
             for index, _ in device.draws:
                 name = device.pool.counters[index]
-                place = self._places[device.pool, name.counter_set]
-                inside[place, name.counter] = device.pool.free[index]
+                position = self._positions[device.pool, name.counter_set]
+                inside[position, name.counter] = device.pool.free[index]
                 if name.counter_set in device.pool.compatibility_sets:
-                    inside[place, _groups_in_use(device.pool, name.counter_set)] = 1
+                    inside[position, _groups_in_use(device.pool, name.counter_set)] = 1
         for group, inside in members.items():
             self.group_kinds[group] = self._number(frozenset(inside.items()))
 
@@ -160,7 +160,7 @@ class Symmetry:
                 for value in tracker.state:
                     token = tracker.attribute, value
                     inside = groups.setdefault(self._group_of[token], Counter())
-                    inside[claim, number, self._places[token]] += 1
+                    inside[claim, number, self._positions[token]] += 1
         return Likeness(
             self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(ungrouped.items())
         )

@@ -70,10 +70,10 @@ class SmallFleet:
     def put(self, raw: Object, now: float = 0.0) -> None:
         found = claim_from(raw)
         self.fleet.upsert_claim(found)
-        self.holdings.note(found.key, found, now)
+        self.holdings.update(found.key, found, now)
 
     def remove(self, key: str, now: float = 0.0) -> None:
-        self.holdings.note(key, None, now)
+        self.holdings.update(key, None, now)
 
     def snapshot(self, now: float = 0.0, **more: Any) -> Snapshot:
         pools = self.fleet.published_pools(NAMES.driver)

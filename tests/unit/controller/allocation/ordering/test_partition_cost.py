@@ -147,7 +147,7 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
             assert isinstance(answer, Placed)
             taken = by_name[answer.allocations[0].results[0].device.device]
             after = rooms()
-        lost, filled = PartitionCosts().of(pool).cost(taken, pool.total)
+        lost, filled = PartitionCosts().cards_of(pool).cost(taken, pool.total)
         assert all(count > 0 for _, count in lost)
         assert lost == tuple(sorted(lost, reverse=True))
         assert lost[0] == (1_000_000, 1), "the whole card, or its share"
