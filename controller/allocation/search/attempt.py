@@ -91,6 +91,8 @@ class Attempt:
         used = self.used.get(device)
         if used is not None and (reason := _conflict(claim, choice, candidate, used)):
             return reason
+        # Counters are drawn on by the device, not by its holders: a device that anybody uses has drawn them already,
+        # and its further shares draw nothing.
         drawing = not choice.want.admin_access and not device.use.holders and not (used and used.consuming)
         if drawing and device.draws and self._lacks_counters(device):
             return "counters taken by other requests"
@@ -118,6 +120,8 @@ class Attempt:
     def shares(self, device: PoolDevice, consumes: Quantities | None) -> int:
         """The number of times the device could be picked now without admin access; at most once as a whole."""
         used = self.used.get(device)
+        # As ``conflict``, but as a number, and without constraints, sharing and claims, which bounds count by
+        # themselves or leave out.
         begun = used is not None and used.consuming
         if begun and (consumes is None or (used is not None and used.whole)):
             return 0
@@ -141,6 +145,7 @@ class Attempt:
         used.claims[claim] = used.claims.get(claim, 0) + 1
         if choice.want.admin_access:
             return
+        # The first use draws. It must be asked before the use is recorded, and in ``undo`` after it is taken back.
         if not used.consuming and not device.use.holders:
             self._draw(device, -1)
         if candidate.consumes is None:
@@ -164,6 +169,8 @@ class Attempt:
             for name, amount in (consumes or {}).items():
                 used.consumed[name] -= amount.nanos
             used.shares -= consumes is not None
+            # It was False already if the pick was a share. A device that is used as a whole has no other pick but for
+            # monitoring.
             used.whole = False
             if not used.consuming and not device.use.holders:
                 self._draw(device, 1)
@@ -191,6 +198,7 @@ class Attempt:
         sets = [used.counter_set for used in device.spec.consumes if used.counter_set in pool.compatibility_sets]
         if not sets:
             return True
+        # All must have one group in common, so comparing pairs would not do: xy, yz and xz agree two by two.
         others = [pool.devices[index] for index in bits(pool.used)]
         others += [other for other, used in self.used.items() if other.pool is pool and used.consuming]
         for name in sets:
@@ -201,6 +209,8 @@ class Attempt:
 
     def _draw(self, device: PoolDevice, sign: int) -> None:
         if device.draws:
+            # Pools stay as they are while devices are tried: an attempt has its own copy of the counters it draws on
+            # (``test_questions_leave_the_devices_and_pools_they_are_about_as_they_were``).
             free = self._free.get(device.pool)
             if free is None:
                 free = self._free[device.pool] = list(device.pool.free)

@@ -70,6 +70,9 @@ class AmountBounds:
         for alternative in alternatives:
             for cell in alternative.cells:
                 consumes = alternative.offer[cell]
+                # Only what every candidate consumes is certain to be consumed. Slices of memory differ between the
+                # partitions of a card, their total does not: for this there is the measure of all counters of equal
+                # total.
                 sizes = self._drawn[cell] if consumes is None else _shared(consumes)
                 if found is None:
                     found = sizes
@@ -98,6 +101,8 @@ class AmountBounds:
         if bins is None:
             devices = [device for cell in cells for device in self._candidates.members[cell]]
             bins = self._bins[measure, cells] = _bins(measure, devices)
+        # Two programs that allocated may have overdrawn a counter. That takes nothing from the other counters of its
+        # bin.
         return [sum(max(0, self._attempt.free(pool)[index]) for pool, index in counters) for counters in bins]
 
 
@@ -126,6 +131,7 @@ def _drawn(devices: Sequence[PoolDevice]) -> Sizes:
 def _bins(measure: Measure, devices: Sequence[PoolDevice]) -> Sequence[Sequence[tuple[Pool, int]]]:
     """The counters of the measure by counter set, or in one bin if a device draws on several sets."""
     found: dict[Hashable, dict[tuple[Pool, int], None]] = {}
+    # What a device draws on several sets is one sum here, and no set alone has to hold it: then all are one bin.
     several = any(len({device.pool.counters[index].counter_set for index, _ in device.draws}) > 1 for device in devices)
     for device in devices:
         for index, _ in device.draws:
@@ -137,6 +143,8 @@ def _bins(measure: Measure, devices: Sequence[PoolDevice]) -> Sequence[Sequence[
 
 def fillable(left: int, asked: DemandSizes) -> int:
     """The largest sum of requested sizes that is at most ``left``; ``left`` if there are too many sums to compute."""
+    # What can be filled is a question of subset sums: shares of 6 fill 6 of 10, shares of 6 and 4 all of it
+    # (``test_what_fills_a_bin_best_is_the_largest_sum_that_fits``).
     sums = {0}
     for sizes, count in asked:
         for _ in range(count):
@@ -224,6 +232,7 @@ class _Check:
     def _gather(self) -> list[Need] | None:
         totals = Counter(dict(enumerate(self._attempt.counts)))
         found: list[Need] = []
+        # Every alternative that is possible alone stays, with its least number: the bound must hold for each of them.
         for number, task in enumerate(self._tasks):
             claim = task.demand.claim
             if number:
@@ -251,6 +260,7 @@ class _Check:
         key = "current", restrictions
         if key not in self._cells:
             counts: Counter[int] = Counter()
+            # Earlier candidates were picked or have failed, and the order within a request does not matter.
             for candidate in option.candidates[start:]:
                 cell = self._candidates.cell[candidate.device]
                 if self._admitted(cell, restrictions) and (
@@ -263,6 +273,8 @@ class _Check:
     def _available(self, claim: int, option: Option, offer: CellOffer) -> Cells:
         """The available devices of each cell for the option alone. Equal answers are the same object."""
         restrictions, admin = self._restrictions(claim, option.choice), option.choice.want.admin_access
+        # Identity stands for equality here and in ``Need.form``. That is safe while the objects live, which this check
+        # and the cells keep.
         key = id(offer), restrictions, admin
         if key not in self._cells:
             admitted = {cell: consumes for cell, consumes in offer.items() if self._admitted(cell, restrictions)}
@@ -276,6 +288,8 @@ class _Check:
             return len(members)
         key = cell, id(consumes)
         if key not in self._counts:
+            # One request takes a device once, however many shares are left of it. ``_capacity_of`` counts them for
+            # several.
             self._counts[key] = sum(1 for device in members if self._attempt.shares(device, consumes))
         return self._counts[key]
 
@@ -317,6 +331,7 @@ class _Check:
         """Keep only values that can satisfy all needs of a constraint; False if no value can."""
         for limit, bound in self._matches(needs).items():
             key = self._form(limit, bound), self._state(limit)
+            # Many constraints of one form, such as those of pairs of a card and a NIC, would ask the same again.
             viable = self._viable.get(key)
             if viable is None:
                 attribute, values = self._attribute(limit), self._state(limit)
@@ -347,6 +362,7 @@ class _Check:
             if not alternatives:
                 return False
             within.append(Need(need.claim, alternatives))
+        # Enough for each is not enough for all: two requests may count the same devices.
         return self._flows([need for need in within if need.consuming], times)
 
     def _with_value(self, alternative: Alternative, attribute: str, value: object) -> Alternative:
@@ -370,6 +386,7 @@ class _Check:
     def _values_suffice(self, similar: Sequence[Limit], bound: Sequence[Need]) -> bool:
         """True if the values together satisfy all these constraints; each value satisfies some of them alone."""
         missing = len(similar)
+        # A device with several values counts for each of them: too many at most, so what fails here cannot succeed.
         for value in self._state(similar[0]) or ():
             times = 1
             while times < missing and self._satisfies(bound, self._attribute(similar[0]), value, times + 1):
@@ -384,6 +401,8 @@ class _Check:
         # Needs for the same devices are one node of the network, which keeps it small.
         merged: dict[tuple[Hashable, Limit | None], tuple[Need, int]] = {}
         for need in needs:
+            # Of several distinctAttribute constraints, the network has one; the others would need another network.
+            # Leaving them out lets more flow, never less.
             limit = next((limit for limit in need.limits if self._distinct(limit)), None)
             key = tuple(id(alternative.cells) for alternative in need.alternatives), limit
             merged[key] = need, merged.get(key, (need, 0))[1] + need.least * times
@@ -433,6 +452,7 @@ class _Check:
         """The number of times the devices of the cell could be picked by the need that consumes least."""
         if consumes[0] is None:
             return self._count(cell, None, admin=False)
+        # Several needs may consume different amounts. The one that consumes least tells how often at most.
         different = {id(amounts): amounts for amounts in consumes}
         key = cell, *different
         if key not in self._capacities:

@@ -77,6 +77,7 @@ class CandidateCells:
         self.members: list[list[PoolDevice]] = []
         """The devices of each cell."""
         self.cell: dict[PoolDevice, int] = {}
+        # Groups do not matter here, as they do for symmetry: counting asks how many devices there are, not which.
         numbers: dict[Hashable, int] = {}
         for device, kind in symmetry.kinds.items():
             key = kind, tuple(values_of(device.spec, name) for name in names)

@@ -27,6 +27,8 @@ class FlowNetwork:
 
     def carries(self, amount: int) -> bool:
         """True if ``amount`` can flow from ``SOURCE`` to ``SINK``. The network cannot be used again."""
+        # The shortest paths of each round are longer than those of the round before, so there are at most as many
+        # rounds as nodes (Dinic).
         while amount > 0:
             ahead = self._ahead()
             if SINK not in ahead:
@@ -65,6 +67,8 @@ class FlowNetwork:
             if ends:
                 path.append(ends[-1])
                 continue
+            # A dead end stays one until the next round, so the pipe to it is taken off: the last one of the node before
+            # it.
             path.pop()
             if not path:
                 return 0
@@ -73,5 +77,6 @@ class FlowNetwork:
         flow = min(self._left[start][end] for start, end in steps)
         for start, end in steps:
             self._left[start][end] -= flow
+            # Flow can be sent back later: a need gives up a cell that only another need can use.
             self._left[end][start] += flow
         return flow

@@ -49,6 +49,8 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
         left = wanted
         if attempt.counts[demand.claim] + wanted > RESULTS_LIMIT:
             return None
+        # Without a look at later requests, the first that fits may be wrong. Then a later request gets too few, and the
+        # search decides (``test_the_search_of_the_example_takes_the_steps_that_it_says``).
         for candidate in candidates:
             if candidate.fault is not None:
                 if attempt.skips(demand.claim, choice, candidate.device):
@@ -107,6 +109,8 @@ class Search:
         self._limit = limit
         self._symmetry = Symmetry(tasks, self._attempt)
         self._bounds = Bounds(tasks, self._attempt, self._symmetry)
+        # Beyond it, bounds must not count: they would end a search that must visit the device and fail on it
+        # (``test_a_device_on_which_a_selector_fails_counts_exactly_if_it_is_visited``).
         self._sound = next((index for index, task in enumerate(tasks) if any(map(_faulty, task.options))), len(tasks))
         """The first task that could visit a device on which a selector fails."""
         self._live = [_limits(tasks[index:]) for index in range(len(tasks))]
@@ -167,6 +171,8 @@ class Search:
     def _undo(self, level: _Level) -> None:
         """Undo the pick of the level, because neither it nor any interchangeable device leads to a solution."""
         self._attempt.undo()
+        # Most levels never fail, so likeness is found when the first pick has failed. It must be found without that
+        # pick, whose device would be like no other; and it holds for all later picks of the level.
         if level.likeness is None:
             level.likeness = self._symmetry.likeness(self._live[level.index])
         level.tried.add(level.likeness.key(level.option.candidates[level.position - 1].device))
@@ -183,6 +189,7 @@ class Search:
                 if self._attempt.skips(claim, option.choice, candidate.device):
                     continue
                 raise FaultyDevice(option.choice, candidate.device, candidate.fault)
+            # The bounds that opened the level have ruled out all cells but these.
             if level.cells is not None and self._bounds.cell(candidate.device) not in level.cells:
                 continue
             if not self._attempt.conflict(claim, option.choice, candidate) and not level.skips(candidate.device):
@@ -195,6 +202,8 @@ class Search:
         """The first level of a task, with one of its options."""
         option = self._tasks[index].options[number]
         level = _Level(index, option, RequestProgress(number, 0, option.wanted))
+        # A state is known to fail once the last option of the request has failed there (``_other``), so only before the
+        # first option is it looked up.
         if number == 0 and self._failed and self._state(index) in self._failed:
             level.closed = True
         else:
@@ -213,9 +222,13 @@ class Search:
 
     def _bound(self, level: _Level) -> None:
         claim = self._tasks[level.index].demand.claim
+        # A claim may hold so many devices, and a shorter alternative may still be possible
+        # (``test_a_claim_that_cannot_hold_all_of_a_longer_alternative_gets_a_shorter_one``).
         if self._attempt.counts[claim] + level.progress.left > RESULTS_LIMIT:
             level.closed = True
         elif level.index < self._sound:
+            # A check looks at all requests that are left, so hundreds of requests make each step as costly as hundreds
+            # of steps. The limit counts them, too.
             self._checks += self._sound - level.index
             if self._checks > self._limit * _CHECKS:
                 raise SearchEnded
@@ -224,6 +237,7 @@ class Search:
 
     def _other(self, level: _Level) -> _Level | None:
         """The first level of the task with its next option, after one has failed; None if there is no other option."""
+        # Not the first device of the request: the device before it has to be another one first.
         if level.progress.left < level.option.wanted:
             return None
         if level.progress.number + 1 < len(self._tasks[level.index].options):
@@ -234,6 +248,8 @@ class Search:
 
     def _state(self, index: int) -> Hashable:
         """The key of the remaining search: devices picked, up to interchangeable ones, and constraints."""
+        # How many devices a claim has matters only where it could get too many. Elsewhere, states that differ in this
+        # alone are one, and what failed in one of them is not tried in the other.
         counts = tuple(self._attempt.counts[claim] for claim in self._tight)
         return index, self._symmetry.likeness(self._live[index]).state, counts
 
@@ -250,6 +266,7 @@ class Search:
                 claim, option = task.demand.claim, task.options[-1]
                 before = len(attempt.picks)
                 _fills(attempt, claim, option, keep=True)
+                # The picks stay, so that the other candidates are asked as they were when the request got too few.
                 own = {pick.candidate.device for pick in attempt.picks[before:]}
                 others = (one for one in option.candidates if one.fault is None and one.device not in own)
                 reasons = (attempt.conflict(claim, option.choice, candidate) for candidate in others)

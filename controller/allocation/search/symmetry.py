@@ -95,6 +95,7 @@ class Symmetry:
         for device in devices:
             sets = {(device.pool, device.pool.counters[index].counter_set): None for index, _ in device.draws}
             tokens[device] = [*sets, *self._value_tokens(device)]
+            # Union-find: all that a device touches becomes one group, such as a card, its root and the NIC there.
             for token in tokens[device]:
                 roots[root(token)] = root(tokens[device][0])
         positions: Counter[Hashable] = Counter()
@@ -131,6 +132,9 @@ class Symmetry:
                 inside[position, name.counter] = device.pool.free[index]
                 if name.counter_set in device.pool.compatibility_sets:
                     inside[position, _groups_in_use(device.pool, name.counter_set)] = 1
+        # A device is like another only within its group: the whole inside is compared, with what is left of its
+        # counters, or a card in use would be taken for an idle one
+        # (``test_the_choice_is_the_first_of_all_and_none_is_missed``).
         for group, inside in members.items():
             self.group_kinds[group] = self._number(frozenset(inside.items()))
 
@@ -141,6 +145,8 @@ class Symmetry:
         used = self._attempt.used.get(device)
         if used is None:
             return None
+        # A whole device or a share is used whichever claim has it. Only with admin access does it matter who has it:
+        # the same claim cannot have it again, and another one can.
         claims = frozenset(used.claims.items()) if self._admin else None
         return used.whole, used.shares and used.sharing, frozenset(used.consumed.items()), claims
 
@@ -156,6 +162,8 @@ class Symmetry:
             tracker = self._attempt.trackers[claim][number]
             if tracker.attribute not in self._compared:
                 ungrouped[claim, number, tracker.state] += 1
+            # By its position in its group, and not by its name, a value is the same in groups that are alike. Without a
+            # state, no device is picked for the constraint yet.
             elif tracker.state is not None:
                 for value in tracker.state:
                     token = tracker.attribute, value
