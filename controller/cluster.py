@@ -29,7 +29,7 @@ class Cluster:
     @classmethod
     def unlimited(cls, devices: Fleet, nodes: Nodes) -> "Cluster":
         """The cluster in which no namespace has a quota."""
-        return cls(devices, nodes, QuotaLedger(Names(), devices.published_device))
+        return cls(devices, nodes, QuotaLedger(Names(), devices.ledger.published_device))
 
     def what_if(self) -> "WhatIf":
         """A new stack of changes on trial. A question may ask others: their stacks begin and end inside of it."""
@@ -69,7 +69,7 @@ class WhatIf:
             if (change := self._cluster.nodes.removing(pod)) is not None:
                 self._make(change)
         for uid in claims:
-            if (allocation := self._cluster.devices.counted(uid)) is not None:
+            if (allocation := self._cluster.devices.ledger.counted(uid)) is not None:
                 self._make(UseChange(uid, allocation, ends=True))
 
     def place(self, pod: PodDemand, placed: Placed) -> None:
@@ -121,7 +121,7 @@ class WhatIf:
         if isinstance(change, PodChange):
             self._cluster.nodes.apply(change)
         elif isinstance(change, UseChange):
-            self._cluster.devices.apply(change)
+            self._cluster.devices.ledger.apply(change)
         else:
             self._cluster.quotas.apply(change)
 
@@ -129,6 +129,6 @@ class WhatIf:
         if isinstance(change, PodChange):
             self._cluster.nodes.revert(change)
         elif isinstance(change, UseChange):
-            self._cluster.devices.revert(change)
+            self._cluster.devices.ledger.revert(change)
         else:
             self._cluster.quotas.revert(change)

@@ -42,7 +42,7 @@ def _decided(search: HardSearch, limit: int) -> bool:
     for device_class in search.classes:
         fleet.upsert_class(device_class)
     for part in search.slices:
-        fleet.upsert_slice(part)
+        fleet.ledger.upsert_slice(part)
     answer = fleet.allocate(NODE, {}, search.claims)
     return isinstance(answer, tuple) or not answer.undecided
 

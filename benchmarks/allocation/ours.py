@@ -59,11 +59,11 @@ class ClusterObjects:
         for device_class in self.classes:
             fleet.upsert_class(device_class)
         for name, labels in self.nodes.items():
-            fleet.upsert_node(name, labels)
+            fleet.ledger.upsert_node(name, labels)
         for part in self.slices:
-            fleet.upsert_slice(part)
+            fleet.ledger.upsert_slice(part)
         for claim in self.claims:
-            fleet.upsert_claim(claim)
+            fleet.ledger.upsert_claim(claim)
         return fleet
 
 
@@ -121,7 +121,7 @@ def allocate_all(cluster: ClusterObjects, run: Json) -> Json:
             if release >= 0 and len(held) > floor:
                 index = release % len(held)
                 held[index], held[-1] = held[-1], held[index]
-                fleet.remove_claim(held.pop())
+                fleet.ledger.remove_claim(held.pop())
         seconds, cpu = time.perf_counter() - began, time.process_time() - used
     raw_answers = [
         {"node": answer.node, "results": [allocation_to(allocation) for allocation in answer.allocations]}
@@ -138,7 +138,7 @@ def _place_and_assume(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
     if not isinstance(answer, Placed):
         return None
     for claim, allocation in zip(claims, answer.allocations, strict=True):
-        fleet.assume(claim.uid, allocation)
+        fleet.ledger.assume(claim.uid, allocation)
     return answer
 
 

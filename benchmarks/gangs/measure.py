@@ -107,11 +107,11 @@ def _change(objects: ClusterObjects, fleet: Fleet, nodes: Nodes, number: int) ->
     """What happens between two decisions in a cluster that lives: one node publishes its devices anew, and another one
     gets a label."""
     part = objects.slices[number]
-    fleet.upsert_slice(replace(part, generation=part.generation + number))
+    fleet.ledger.upsert_slice(replace(part, generation=part.generation + number))
     facts = facts_of(scenario.node(-number % len(objects.nodes)))
     changed = replace(facts, labels={**facts.labels, "seen": str(number)})
     nodes.upsert(changed)
-    fleet.upsert_node(changed.name, changed.labels)
+    fleet.ledger.upsert_node(changed.name, changed.labels)
 
 
 def _gang(question: Question, number: int, pods: SharedPods, claims: SharedClaims) -> Gang:
@@ -137,7 +137,7 @@ def _assume(asked: Gang, answer: GangPlan | GangRefusal, fleet: Fleet, nodes: No
         demand = demands[placement.pod]
         nodes.count(placement.pod, demand.needs, placement.node)
         for claim, allocation in zip(demand.claims, placement.allocations, strict=True):
-            fleet.assume(claim.uid, allocation)
+            fleet.ledger.assume(claim.uid, allocation)
 
 
 def _with_peer(row: Row, file: Path) -> Row:

@@ -124,8 +124,8 @@ class Cluster:
         for facts in shape.nodes():
             devices = tuple(Device(f"gpu-{number}", {}) for number in range(shape.cards))
             pool = f"{facts.name}/{DRIVER}"
-            self._fleet.upsert_node(facts.name, facts.labels)
-            self._fleet.upsert_slice(
+            self._fleet.ledger.upsert_node(facts.name, facts.labels)
+            self._fleet.ledger.upsert_slice(
                 Slice(
                     pool, DRIVER, pool=pool, generation=1, slice_count=1, scope=NodeScope(facts.name), devices=devices
                 )
@@ -143,14 +143,14 @@ class Cluster:
             return ()
         for placement in answer.placements:
             self._nodes.count(placement.pod, self._needs, placement.node)
-            self._fleet.assume(f"uid-{placement.pod}", placement.allocations[0])
+            self._fleet.ledger.assume(f"uid-{placement.pod}", placement.allocations[0])
         return answer.placements
 
     def end(self, placements: Sequence[Placement]) -> None:
         """The members end."""
         for placement in placements:
             self._nodes.discount(placement.pod)
-            self._fleet.forget(f"uid-{placement.pod}")
+            self._fleet.ledger.forget(f"uid-{placement.pod}")
 
     def _demand(self, name: str) -> PodDemand:
         return PodDemand(name, self._needs, (Claim("bench", name, f"uid-{name}", self._spec),))

@@ -55,7 +55,9 @@ def movable_pods(state: State, pods: Mapping[str, Object]) -> tuple[list[Movable
         if not pod.node_name or pod.terminal or pod.deleting:
             continue
         claims = tuple(claim for claim in _allocated(state, pod) if state.holds_ours(claim))
-        parts = sum(sum(state.devices.card_parts(claim.allocation).values()) for claim in claims if claim.allocation)
+        parts = sum(
+            sum(state.devices.ledger.card_parts(claim.allocation).values()) for claim in claims if claim.allocation
+        )
         if not parts:
             continue
         if reason := _stays(state, pod, pods.get(key)):

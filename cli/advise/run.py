@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _idle(given: ClusterInput, names: Names) -> list[IdleNode]:
-    used = [(device.pool, device.device) for device in given.snapshot.state.devices.usage_snapshot()]
+    used = [(device.pool, device.device) for device in given.snapshot.state.devices.ledger.usage_snapshot()]
     slices = [item.object for item in given.objects if item.resource == RESOURCE_SLICES]
     nodes = [item.object["metadata"] for item in given.objects if item.resource == NODES]
     return idle_nodes(slices, {it["name"]: it.get("creationTimestamp") or "" for it in nodes}, used, names)

@@ -31,7 +31,7 @@ What it may cost
     asked, and refuses the claim if they are too many. The work is spread over turns (``metering``).
 
 fleet           allocates devices of the cluster to claims
-known_devices   all devices of the cluster and their use, kept up to date by events
+ledger          all devices of the cluster and what is in use of them, kept up to date by events
 | costs         counts the steps of claims' selectors, and refuses claims with too many
 | nodefit       fits one compiled request to one node
 reasons         the reasons why claims cannot be allocated
@@ -49,6 +49,7 @@ from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import DeviceUse, UseChange
 from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
+from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.counts import NodeDeviceCounts
 from controller.allocation.nodefit.likeness import DevicePosition
@@ -66,6 +67,7 @@ __all__ = [
     "ClaimFault",
     "Closest",
     "CompiledRequest",
+    "DeviceLedger",
     "DevicePosition",
     "DeviceUse",
     "Drivers",

@@ -10,7 +10,7 @@ from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter
-from controller.allocation.known_devices import KnownDevices
+from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
 from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, NoFit, fit_together
@@ -35,8 +35,8 @@ _MOST_SCORED: Final = 16
 _MOST_SCORES: Final = 1 << 16
 
 
-class Fleet(KnownDevices):
-    """Allocates known devices to claims. Questions only fill caches.
+class Fleet:
+    """Allocates the devices of a ledger to claims. Questions only fill caches.
 
     A question about one node comes in two forms: by name and labels (``allocate``), and for nodes that ``candidates``
     gave (``fit``, ``score``), which is quick. ``controller.placement`` chooses among nodes.
@@ -47,6 +47,7 @@ class Fleet(KnownDevices):
         selectors: compiles expressions; fleets may share it.
 
     Attributes:
+        ledger: the devices and what is in use of them. Events about nodes, slices, taint rules and claims change it.
         turn: the steps that ``too_costly`` may still take; its owner begins a new turn for each decision.
     """
 
@@ -54,7 +55,8 @@ class Fleet(KnownDevices):
         self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: CompiledSelectors | None = None
     ) -> None:
         self._step_limit = step_limit
-        super().__init__(names)
+        self.ledger = DeviceLedger(names)
+        self._index = self.ledger.index
         self._classes: dict[str, DeviceClass] = {}
         selectors = selectors or CompiledSelectors(names.driver)
         self._selectors = selectors
@@ -69,7 +71,7 @@ class Fleet(KnownDevices):
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
-        self._refusals = Refusals(self._index, self._names, selectors)
+        self._refusals = Refusals(self._index, self.ledger.claim_keys, selectors)
 
     # Classes
 
@@ -182,7 +184,7 @@ class Fleet(KnownDevices):
                 used += held.bit_count()
                 for index in bits(held):
                     holders.update(pool.devices[index].use.holders)
-        return matching, used, tuple(sorted(self._names.get(uid, uid) for uid in holders))
+        return matching, used, tuple(sorted(self.ledger.claim_keys.get(uid, uid) for uid in holders))
 
     def candidates(self, request: CompiledRequest) -> Iterator[NodeSlot]:
         """The nodes that may fit the request, in natural order. None of them was looked at."""
@@ -273,7 +275,7 @@ class Fleet(KnownDevices):
         self, node: str, labels: Mapping[str, str], allocations: Sequence[Allocation]
     ) -> Sequence[tuple[DevicePosition, ...]]:
         """The positions of each allocation's devices among those of the node, and what it consumes of each, sorted."""
-        return positions(self._index.order(self._index.slot(node, labels)), allocations, self._index, self._usage)
+        return positions(self._index.order(self._index.slot(node, labels)), allocations, self._index, self.ledger.usage)
 
     # Questions about domains of a topology
 

@@ -80,7 +80,7 @@ def kinds_of(state: State) -> NodeKinds:
     kinds = NodeKinds(Fleet(names=state.names), Nodes(), like)
     for record in state.classes.values():
         kinds.fleet.upsert_class(record.value)
-    state.devices.copy_nodes(kinds.fleet, {name: copy for copy, name in like.items()})
+    state.devices.ledger.copy_nodes(kinds.fleet.ledger, {name: copy for copy, name in like.items()})
     kinds.nodes.extended_resources = state.nodes.extended_resources
     kinds.nodes.storage = state.nodes.storage
     for copy, name in like.items():
@@ -95,7 +95,7 @@ def kinds_of(state: State) -> NodeKinds:
                 closing_conditions=(),
             )
             kinds.nodes.upsert(new)
-            kinds.fleet.upsert_node(copy, new.labels)
+            kinds.fleet.ledger.upsert_node(copy, new.labels)
     return kinds
 
 

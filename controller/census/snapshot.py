@@ -64,7 +64,7 @@ class FleetCopies:
         self._state = state
         self._shown = shown
         self._with_quotas = with_quotas
-        self._holdings = Holdings(state.names, state.devices.published_and_part)
+        self._holdings = Holdings(state.names, state.devices.ledger.published_and_part)
         self._complete = False
         """True if all claims were noted once. Before, their devices may not have been listed yet."""
 
@@ -92,7 +92,7 @@ class FleetCopies:
         """
         state = self._state
         return Snapshot(
-            pools=state.devices.published_pools(state.names.driver),
+            pools=state.devices.ledger.published_pools(state.names.driver),
             open=state.nodes.open_nodes(),
             holdings=self._holdings.copy(),
             card_seconds=self._holdings.seconds.totals(now),

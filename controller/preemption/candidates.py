@@ -261,7 +261,7 @@ class Prices:
     def _cards_of(self, claim: Claim) -> Mapping[Card, int]:
         known = self._cards.get(claim.uid)
         if known is None:
-            known = self._fleet.card_parts(claim.allocation) if claim.allocation else {}
+            known = self._fleet.ledger.card_parts(claim.allocation) if claim.allocation else {}
             self._cards[claim.uid] = known
         return known
 

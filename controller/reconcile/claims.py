@@ -73,7 +73,7 @@ def unhealthy_use(state: State, key: str) -> UnhealthyUse | None:
         return None
     names = state.names
     devices = [result.device for result in record.claim.allocation.results if result.device.driver == names.driver]
-    sick = [one for one in devices if any(taint.key == names.unhealthy for taint in state.devices.taints(one))]
+    sick = [one for one in devices if any(taint.key == names.unhealthy for taint in state.devices.ledger.taints(one))]
     if not sick:
         return None
     pods = [pod.key for name in state.pods.using(key) if _uses(state, pod := state.pods[name], record.claim)]
@@ -131,7 +131,7 @@ def double_use(state: State, key: str) -> DoubleUse | None:
 
 def _rivals(state: State, claim: Claim) -> Mapping[str, str]:
     """Return the claims (by key) that together with this one hold more than there is, and what it is."""
-    return {name: what for name, what in state.devices.conflicting_claims(claim).items() if name in state.claims}
+    return {name: what for name, what in state.devices.ledger.conflicting_claims(claim).items() if name in state.claims}
 
 
 def _age(claim: Claim) -> tuple[bool, float, str]:

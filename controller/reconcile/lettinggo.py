@@ -96,16 +96,16 @@ def _faults(state: State, claim: Claim) -> Iterator[str]:
     for result in _results(state, claim):
         device = result.device
         where = f"ResourceClaim {claim.key}: device {_name(device)}"
-        if taint := state.devices.untolerated(device, result.tolerations):
+        if taint := state.devices.ledger.untolerated(device, result.tolerations):
             yield f"{where} has the taint {taint}, which the claim does not tolerate"
-        elif state.devices.published_device(device) is None and state.devices.is_whole(device):
+        elif state.devices.ledger.published_device(device) is None and state.devices.ledger.is_whole(device):
             yield f"{where} is published no longer"
 
 
 def _unseen(state: State, claim: Claim) -> Iterator[DeviceId]:
     """Yield the devices of which nobody can say whether they are there, because slices of their pool are missing."""
     found = (result.device for result in _results(state, claim))
-    return (device for device in found if state.devices.published_device(device) is None)
+    return (device for device in found if state.devices.ledger.published_device(device) is None)
 
 
 def _results(state: State, claim: Claim) -> Iterator[Result]:

@@ -221,7 +221,7 @@ class ClaimHandler:
         self._nodes = indexes.nodes
         self._revisions = indexes.revisions
         self._slices = indexes.slices
-        self._devices = indexes.devices
+        self._ledger = indexes.devices.ledger
         self._driver = indexes.names.driver
         self._quotas = indexes.quotas
         self._counter = counter
@@ -245,13 +245,13 @@ class ClaimHandler:
         """See ``Handler``."""
         if claim := self._claims.remove(key):
             changes.claims[key] = None
-            self._devices.remove_claim(claim.uid)
+            self._ledger.remove_claim(claim.uid)
             self._mark_nodes(claim, None, changes)
             self._count(claim, None, changes)
             self._recount_pods(key, changes)
 
     def _changed(self, before: Claim | None, claim: Claim, changes: Changes) -> None:
-        self._devices.upsert_claim(claim)
+        self._ledger.upsert_claim(claim)
         self._mark_nodes(before, claim, changes)
         self._count(before, claim, changes)
         self._recount_pods(claim.key, changes)
@@ -350,7 +350,7 @@ class SliceHandler:
     def on_update(self, part: Slice, changes: Changes) -> None:
         """See ``Handler``."""
         indexes = self._indexes
-        indexes.devices.upsert_slice(part)
+        indexes.devices.ledger.upsert_slice(part)
         self._pools[part.name] = part.driver, part.pool
         self._note_holders(indexes.claims.holding(part.driver, part.pool), changes)
         indexes.kinds.upsert(part)
@@ -359,7 +359,7 @@ class SliceHandler:
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         indexes = self._indexes
-        indexes.devices.remove_slice(key)
+        indexes.devices.ledger.remove_slice(key)
         if pool := self._pools.pop(key, None):
             self._note_holders(indexes.claims.holding(*pool), changes)
         indexes.kinds.remove(key)
@@ -392,13 +392,13 @@ class TaintRuleHandler:
     def on_update(self, rule: TaintRule, changes: Changes) -> None:
         """See ``Handler``."""
         before, self._rules[rule.name] = self._rules.get(rule.name), rule
-        self._indexes.devices.upsert_taint_rule(replace(rule, name=self._name(rule.name)))
+        self._indexes.devices.ledger.upsert_taint_rule(replace(rule, name=self._name(rule.name)))
         self._changed([rule] if before is None else [before, rule], changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         before = self._rules.pop(key, None)
-        self._indexes.devices.remove_taint_rule(self._name(key))
+        self._indexes.devices.ledger.remove_taint_rule(self._name(key))
         self._changed([] if before is None else [before], changes)
 
     def _changed(self, rules: Iterable[TaintRule], changes: Changes) -> None:

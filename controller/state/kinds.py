@@ -126,7 +126,7 @@ def kinds_of(
         ),
         NODES: Followed(
             partial(node_from, names=names, closing=settings.closing_node_conditions),
-            NodeHandler(nodes, indexes.revisions, indexes.devices, indexes.protections),
+            NodeHandler(nodes, indexes.revisions, indexes.devices.ledger, indexes.protections),
         ),
         RESOURCE_CLAIMS: Followed(lambda obj: same_claims.shared(record_from(obj)), claims),
         RESOURCE_CLAIM_TEMPLATES: Followed(

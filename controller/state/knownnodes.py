@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import Fleet
+from controller.allocation import DeviceLedger
 from controller.placement import NodeFacts, Nodes, facts_of
 from controller.state.changes import Changes
 from driver.names import Names
@@ -129,10 +129,10 @@ class Protections:
 class NodeHandler:
     """Nodes."""
 
-    def __init__(self, nodes: Nodes, revisions: NodeRevisions, devices: Fleet, protections: Protections):
+    def __init__(self, nodes: Nodes, revisions: NodeRevisions, ledger: DeviceLedger, protections: Protections):
         self._nodes = nodes
         self._revisions = revisions
-        self._devices = devices
+        self._ledger = ledger
         self._protections = protections
 
     def on_update(self, node: DecodedNode, changes: Changes) -> None:
@@ -140,7 +140,7 @@ class NodeHandler:
         facts = node.facts
         self._protections.upsert(facts.name, node.protection)
         if self._nodes.upsert(facts):
-            self._devices.upsert_node(facts.name, facts.labels)
+            self._ledger.upsert_node(facts.name, facts.labels)
             self._revisions.advance(facts.name)
             changes.favour(facts.name)
 
@@ -148,7 +148,7 @@ class NodeHandler:
         """See ``Handler``."""
         self._protections.remove(key)
         if node := self._nodes.remove(key):
-            self._devices.remove_node(key)
+            self._ledger.remove_node(key)
             self._revisions.advance(key)
             self._revisions.keep(frozenset(self._nodes))
             if node.pods:

@@ -51,7 +51,7 @@ class Rooms:
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
-        self._devices = cluster.devices
+        self._ledger = cluster.devices.ledger
         self._quotas = cluster.quotas
         self._kept: dict[str, _Kept] = {}
 
@@ -78,7 +78,7 @@ class Rooms:
         for claim, allocation in room.allocations:
             holder = _holder(claim)
             held[holder] = self._counted(allocation)
-            self._devices.assume(holder, held[holder])
+            self._ledger.assume(holder, held[holder])
         self._quotas.keep(room.pod, room.given)
 
     def end(self, pod: str) -> KeptRoom | None:
@@ -87,7 +87,7 @@ class Rooms:
         if kept is None:
             return None
         for uid in kept.held:
-            self._devices.forget(uid)
+            self._ledger.forget(uid)
         self._quotas.keep(pod, ())
         return kept.room
 
@@ -115,9 +115,9 @@ class Rooms:
         results: list[Result] = []
         for result in allocation.results:
             if not result.share_id:
-                shared = self._devices.shared_beside(result.device)
+                shared = self._ledger.shared_beside(result.device)
                 results += [result, *(replace(result, device=one) for one in shared)]
-            elif self._devices.has_only_shares(result.device):
+            elif self._ledger.has_only_shares(result.device):
                 results.append(result)
             else:
                 results.append(replace(result, share_id="", consumed={}))

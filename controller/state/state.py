@@ -92,7 +92,7 @@ class State:
         self.gangs = Gangs(self.claims, names)
         self.templates = ClaimTemplates()
         self.on_demand = TemplatesOnDemand(names)
-        self.quotas = QuotaLedger(names, devices.published_device)
+        self.quotas = QuotaLedger(names, devices.ledger.published_device)
         self.budgets = Budgets()
         self.protections = Protections()
         self.cluster = Cluster(devices, self.nodes, self.quotas)
@@ -327,7 +327,7 @@ class State:
 
     def device_statuses(self, allocation: Allocation) -> tuple[Object, ...]:
         """Return the entries of ``status.devices`` for an allocation of devices as they are published now."""
-        return device_statuses(allocation, self.names, self.devices.published_device)
+        return device_statuses(allocation, self.names, self.devices.ledger.published_device)
 
     def holds_ours(self, claim: Claim) -> bool:
         """Return whether the claim's allocation contains a device of our driver."""
@@ -338,7 +338,7 @@ class State:
 
         A holder that no known claim confirms appears by its uid, without shareID.
         """
-        driver, snapshot = self.names.driver, self.devices.usage_snapshot()
+        driver, snapshot = self.names.driver, self.devices.ledger.usage_snapshot()
         held = {(device, uid) for device, use in snapshot.items() if device.driver == driver for uid in use.holders}
         unconfirmed, devices = set(held), {}
         for record in self.claims.values():

@@ -52,11 +52,11 @@ class OtherDrivers:
         if slices != self._slices[0]:
             self._slices = slices, [slice_from(raw) for raw in slices]
         for part in self._slices[1]:
-            fleet.upsert_slice(part)
+            fleet.ledger.upsert_slice(part)
         for raw in rules:
-            fleet.upsert_taint_rule(taint_rule_from(raw))
+            fleet.ledger.upsert_taint_rule(taint_rule_from(raw))
         for raw in claims:
-            fleet.upsert_claim(claim_from(raw))
+            fleet.ledger.upsert_claim(claim_from(raw))
         return fleet
 
     @staticmethod

@@ -16,7 +16,7 @@ def fleet() -> Fleet:
     card = Device("gpu-0-share", {}, {"memory": memory}, allow_multiple=True)
     built = Fleet()
     built.upsert_class(DeviceClass("gpu.lode.dev"))
-    built.upsert_slice(Slice("s", "lode.dev", "node-1/lode.dev", 1, 1, NodeScope("node-1"), (card,)))
+    built.ledger.upsert_slice(Slice("s", "lode.dev", "node-1/lode.dev", 1, 1, NodeScope("node-1"), (card,)))
     return built
 
 

@@ -28,5 +28,5 @@ def _is_closed(state: State, result: Result) -> bool:
     device = result.device
     if device.driver != state.names.driver:
         return False
-    devices = state.devices
-    return devices.published_device(device) is None or devices.untolerated(device, result.tolerations) is not None
+    ledger = state.devices.ledger
+    return ledger.published_device(device) is None or ledger.untolerated(device, result.tolerations) is not None

@@ -42,7 +42,7 @@ def _states(snapshot: Snapshot, cards: KnownCards) -> Mapping[tuple[str, str], s
 
 def _published(snapshot: Snapshot, state: State) -> Mapping[str, CountedHolding]:
     """The holdings whose devices are published; of others, a controller shows what it knew of them before."""
-    driver, device_of = state.names.driver, state.devices.published_device
+    driver, device_of = state.names.driver, state.devices.ledger.published_device
     return {
         key: holding
         for key, holding in snapshot.holdings.items()

@@ -65,8 +65,8 @@ def rebuilt_state(api: Api, settings: Settings) -> State:
 def differences(known: State, rebuilt: State) -> Iterator[str]:
     """Where the indexes of a state differ from those of one that was built anew."""
     pairs = {
-        "devices in use": (known.devices.usage_snapshot(), rebuilt.devices.usage_snapshot()),
-        "free counters": (known.devices.free_counters(), rebuilt.devices.free_counters()),
+        "devices in use": (known.devices.ledger.usage_snapshot(), rebuilt.devices.ledger.usage_snapshot()),
+        "free counters": (known.devices.ledger.free_counters(), rebuilt.devices.ledger.free_counters()),
         "nodes": (list(known.nodes), list(rebuilt.nodes)),
         "classes": (dict(known.classes), dict(rebuilt.classes)),
         "pods": ({pod.key: pod for pod in known.pods.values()}, {pod.key: pod for pod in rebuilt.pods.values()}),

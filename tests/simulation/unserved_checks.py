@@ -105,7 +105,7 @@ def _without(state: State, pods: Collection[PodView]) -> Iterator[None]:
     records = [state.claims.get(key) for pod in pods for key in pod.claim_keys]
     claims = [record.claim for record in records if record is not None]
     for claim in claims:
-        state.devices.remove_claim(claim.uid)
+        state.devices.ledger.remove_claim(claim.uid)
     for pod in pods:
         state.nodes.discount(pod.key)
     try:
@@ -114,7 +114,7 @@ def _without(state: State, pods: Collection[PodView]) -> Iterator[None]:
         for pod in pods:
             state.nodes.count(pod.key, pod.needs, pod.node_name)
         for claim in claims:
-            state.devices.upsert_claim(claim)
+            state.devices.ledger.upsert_claim(claim)
 
 
 def _fits(state: State, pod: PodView, node: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.allocation import Fleet
+from controller.allocation import DeviceLedger
 from controller.election import Election
 from controller.placement import Refusal
 from controller.reconcile import PlacementHistory
@@ -33,15 +33,15 @@ JOINED = 22
 
 def _ignores_claims_for_several_cards(patch: pytest.MonkeyPatch) -> None:
     """Volcano issue 3824: claims for several cards were not counted."""
-    count = Fleet.upsert_claim
+    count = DeviceLedger.upsert_claim
 
-    def forgetful(fleet: Fleet, claim: Claim) -> Any:
+    def forgetful(ledger: DeviceLedger, claim: Claim) -> Any:
         if claim.allocation is None or len(claim.allocation.results) < 2:
-            return count(fleet, claim)
+            return count(ledger, claim)
         return None
 
-    patch.setattr(Fleet, "upsert_claim", forgetful)
-    patch.setattr(Fleet, "assume", lambda fleet, uid, allocation: None)
+    patch.setattr(DeviceLedger, "upsert_claim", forgetful)
+    patch.setattr(DeviceLedger, "assume", lambda ledger, uid, allocation: None)
 
 
 def _keeps_files_of_deleted_claims(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def _tolerates_every_taint(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keeps_removed_taint_rules(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Fleet, "remove_taint_rule", lambda fleet, name: None)
+    patch.setattr(DeviceLedger, "remove_taint_rule", lambda ledger, name: None)
 
 
 def _lets_pods_go_without_devices(patch: pytest.MonkeyPatch) -> None:

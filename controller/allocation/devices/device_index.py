@@ -6,7 +6,6 @@ from typing import Final
 from controller.allocation.devices.columns import Columns, having
 from controller.allocation.devices.layout import PoolBlueprints
 from controller.allocation.devices.node_availability import NodeAvailability
-from controller.allocation.devices.overuse import overuse
 from controller.allocation.devices.pools import NodeSlot, Pool, PoolDevice, PoolKey
 from controller.allocation.devices.selector_index import SelectorIndex
 from controller.allocation.devices.usage import DeviceUse, UsageChanges, only_more
@@ -173,18 +172,6 @@ class DeviceIndex:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         self.settle()
         return {key: tuple(pool.free) for key, pool in self.pools.items() if pool.free}
-
-    def holders(self, name: DeviceId) -> Iterable[str]:
-        """The claims (by UID) that hold the device."""
-        use = self._uses.get(name)
-        return use.holders if use else ()
-
-    def overuse(self, name: DeviceId) -> Mapping[str, str]:
-        """The claims (by UID) that overuse the device or its card, and what they overuse; empty if there are none."""
-        use = self._uses.get(name)
-        if use is None:
-            return {}
-        return overuse(use, self.device(name))
 
     @property
     def device_count(self) -> int:

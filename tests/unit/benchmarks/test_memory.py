@@ -34,7 +34,7 @@ def test_the_objects_are_as_many_as_the_table_says_and_all_can_be_read(size: Siz
     assert unreadable == []
     assert (len(state.nodes), len(state.claims), len(state.pods)) == (3, 7, 10)
     assert devices(size) == 3 * 8 * (1 if size.name.startswith("whole") else 20)
-    assert len(state.devices.usage_snapshot()) == 6
+    assert len(state.devices.ledger.usage_snapshot()) == 6
     assert sum(view.pods for view in state.nodes.values()) == 9
 
 

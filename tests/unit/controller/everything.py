@@ -8,7 +8,7 @@ def everything(cluster: Cluster) -> dict[str, object]:
     """State and versions of a cluster: equal before a question and after it."""
     devices, nodes, quotas = cluster.devices, cluster.nodes, cluster.quotas
     return {
-        "devices": (devices.usage_snapshot(), devices.free_counters()),
+        "devices": (devices.ledger.usage_snapshot(), devices.ledger.free_counters()),
         "versions of devices": (devices.published, devices.shared_usage),
         "clocks": {name: (slot.clock, slot.made) for name, slot in devices.node_slots.items()},
         "pods": {name: (dict(view.held()), +view.used, +view.ports) for name, view in nodes._views.items()},

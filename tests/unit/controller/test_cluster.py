@@ -57,14 +57,14 @@ def full() -> Cluster:
     """Nodes with cards and a device that all of them reach; pods with claims, and room that is kept for one."""
     devices, nodes = fleet(), Nodes()
     for name in NODES[:2]:
-        devices.upsert_node(name, {"host": name})
+        devices.ledger.upsert_node(name, {"host": name})
         for part in cards(name):
-            devices.upsert_slice(part)
+            devices.ledger.upsert_slice(part)
         allocatable = {"cpu": 8 * CPU, "pods": 10 * CPU}
         nodes.upsert(NodeFacts(name, ready=True, labels={"host": name}, allocatable=allocatable))
     for part in pool(device("nic", {"kind": "nic"}), device("nic-2", {"kind": "nic"}), node="all"):
-        devices.upsert_slice(replace(part, scope=NodeScope(all_nodes=True)))
-    quotas = QuotaLedger(Names(), devices.published_device)
+        devices.ledger.upsert_slice(replace(part, scope=NodeScope(all_nodes=True)))
+    quotas = QuotaLedger(Names(), devices.ledger.published_device)
     quotas.upsert(Quota("ns/q", "u", {"cores": 400 * CPU}), ())
     for number, name in enumerate(PODS):
         made = claim(WANTED[number % 4], name=name)
@@ -72,10 +72,10 @@ def full() -> Cluster:
         assert isinstance(found, Placed)
         held = replace(made, allocation=found.allocations[0])
         if number % 2:
-            devices.upsert_claim(made)
-            devices.assume(made.uid, found.allocations[0])
+            devices.ledger.upsert_claim(made)
+            devices.ledger.assume(made.uid, found.allocations[0])
         else:
-            devices.upsert_claim(held)
+            devices.ledger.upsert_claim(held)
         quotas.count(held.key, held.allocation)
         nodes.count(f"ns/{name}", NEEDS[number], NODES[number % 3])
     quotas.keep("ns/waits", [Allocation(())])
@@ -183,7 +183,7 @@ def test_what_was_learnt_on_trial_is_not_taken_for_true_afterwards(acts: list[Ac
     with cluster.what_if() as trial:
         perform(cluster, trial, [*acts, ("look", 0)])
     for one in (cluster, fresh):
-        one.devices.remove_claim(f"uid-{PODS[number]}")
+        one.devices.ledger.remove_claim(f"uid-{PODS[number]}")
         one.nodes.discount(f"ns/{PODS[number]}")
     assert answers(cluster) == answers(fresh)
 

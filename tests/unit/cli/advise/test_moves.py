@@ -219,9 +219,9 @@ def test_the_moves_are_the_best_of_all_sets_and_let_it_run(
         return
     (one,) = waiting_in_turn(taken.state, keys, NOW)
     pods, _ = movable_pods(taken.state, taken.pods)
-    before = taken.state.devices.usage_snapshot()
+    before = taken.state.devices.ledger.usage_snapshot()
     found = best_moves(taken.state, one, pods)
-    assert taken.state.devices.usage_snapshot() == before, "nothing is changed"
+    assert taken.state.devices.ledger.usage_snapshot() == before, "nothing is changed"
     expected = every_best(taken, one, pods)
     if isinstance(found, NoMoves):
         assert expected is None

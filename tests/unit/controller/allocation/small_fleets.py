@@ -82,7 +82,7 @@ def fleet(*slices: Slice, step_limit: int = 2_000) -> Fleet:
         built.upsert_class(DeviceClass(kind, (f'device.attributes["{DRIVER}"].kind == "{kind}"',)))
     built.upsert_class(DeviceClass("any"))
     for part in slices:
-        built.upsert_slice(part)
+        built.ledger.upsert_slice(part)
     return built
 
 
@@ -131,7 +131,7 @@ def hold(built: Fleet, *claims: Claim) -> list[Allocation]:
     for one in claims:
         answer = built.allocate(NODE, {}, [one])
         assert isinstance(answer, tuple), answer.reasons
-        built.assume(one.uid, answer[0])
+        built.ledger.assume(one.uid, answer[0])
         kept.append(answer[0])
     return kept
 
@@ -166,10 +166,10 @@ def room(built: Fleet, claims: Sequence[Claim], most: int = 1_000) -> Mapping[st
         while count < most and (answer := built.fit(slot, request, claims)) is not None:
             for one, allocation in zip(claims, answer, strict=True):
                 given.append(UseChange(one.uid, allocation))
-                built.apply(given[-1])
+                built.ledger.apply(given[-1])
             count += 1
         for change in reversed(given):
-            built.revert(change)
+            built.ledger.revert(change)
         if count:
             found[slot.name] = count
     return found

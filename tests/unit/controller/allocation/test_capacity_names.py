@@ -34,7 +34,7 @@ def claim(uid: str, requests: dict[str, str], config: list[Any] | None = None) -
 
 def fleet_of(raw: Any) -> Fleet:
     fleet = Fleet()
-    fleet.upsert_slice(slice_from(raw))
+    fleet.ledger.upsert_slice(slice_from(raw))
     fleet.upsert_class(class_from({"metadata": {"name": "gpu"}, "spec": {}}))
     return fleet
 
@@ -61,7 +61,7 @@ def test_what_is_held_under_either_spelling_is_not_given_again(published: str, h
     fleet = fleet_of(slice_with({published: "80Gi"}))
     result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0", "shareID": "1"}
     of_others = allocation_from({"devices": {"results": [{**result, "consumedCapacity": {held: "70Gi"}}]}})
-    fleet.assume("others", of_others)
+    fleet.ledger.assume("others", of_others)
     assert written(fleet, claim("a", {requested: "20Gi"})) is None
     assert written(fleet, claim("a", {requested: "10Gi"})) == {published: "10Gi"}
     assert allocation_to(of_others)["devices"]["results"][0]["consumedCapacity"] == {held: "70Gi"}
@@ -100,7 +100,7 @@ def test_the_claims_of_two_drivers_may_ask_by_the_same_names() -> None:
     other = fleet_of(slice_with({SHORT: "80Gi"}, driver="npu.example.com"))
     assert written(other, claim("a", {LONG: "10Gi"})) is None
     both = fleet_of(slice_with({SHORT: "80Gi"}, driver="npu.example.com"))
-    both.upsert_slice(slice_from({**slice_with({SHORT: "80Gi"}), "metadata": {"name": "t"}}))
+    both.ledger.upsert_slice(slice_from({**slice_with({SHORT: "80Gi"}), "metadata": {"name": "t"}}))
     found = both.allocate(NODE, {}, [claim("a", {LONG: "10Gi"})])
     assert isinstance(found, tuple)
     assert found[0].results[0].device.driver == DRIVER
@@ -130,7 +130,9 @@ def test_an_amount_below_0_that_a_claim_holds_gives_nobody_more() -> None:
     fleet = fleet_of(slice_with({SHORT: "80Gi"}))
     for uid, amount in (("odd", "-40Gi"), ("other", "50Gi")):
         result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0", "shareID": uid}
-        fleet.assume(uid, allocation_from({"devices": {"results": [{**result, "consumedCapacity": {SHORT: amount}}]}}))
+        fleet.ledger.assume(
+            uid, allocation_from({"devices": {"results": [{**result, "consumedCapacity": {SHORT: amount}}]}})
+        )
     assert written(fleet, claim("a", {SHORT: "31Gi"})) is None
     assert written(fleet, claim("a", {SHORT: "30Gi"})) == {SHORT: "30Gi"}
 

@@ -28,9 +28,9 @@ def test_a_node_without_devices_that_arrives_leaves_the_others_as_they_were(
     published: Device, pod: list[Claim], arrives: str
 ) -> None:
     built = fleet(*pool(published, node="n1"))
-    built.upsert_node("n1", {})
+    built.ledger.upsert_node("n1", {})
     assert node_of(built, pod) == "n1"
-    built.upsert_node(arrives, {})
+    built.ledger.upsert_node(arrives, {})
     assert node_of(built, pod) == "n1"
 
 
@@ -38,23 +38,23 @@ def test_what_was_learnt_about_a_node_stays_with_it_when_another_arrives_before_
     """The node without room is known as such; the one between must not be taken for it."""
     built = fleet(*pool(CARD, node="n1"), *pool(replace(CARD, taints=(Taint("t"),)), node="n2"))
     for node in ("n1", "n2"):
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
     pod = [claim(want())]
     assert place(built, pod, lambda node: node == "n2") is None
-    built.upsert_node("n0", {})
+    built.ledger.upsert_node("n0", {})
     assert node_of(built, pod) == "n1"
 
 
 def test_one_shareable_device_that_every_node_reaches_serves_several_requests() -> None:
     parts = [replace(part, name=f"all-{part.name}", scope=NodeScope(all_nodes=True)) for part in pool(SHARED, node="x")]
     built = fleet(*parts)
-    built.upsert_node("n1", {})
+    built.ledger.upsert_node("n1", {})
     assert node_of(built, TWO_SHARES) == "n1"
 
 
 def test_a_class_that_changes_changes_what_is_allocated() -> None:
     built = fleet(*pool(CARD, device("nic", {"kind": "nic"}), node="n1"))
-    built.upsert_node("n1", {})
+    built.ledger.upsert_node("n1", {})
     pod = [claim(want())]
     first = place(built, pod)
     built.upsert_class(DeviceClass("gpu", (f'device.attributes["{DRIVER}"].kind == "nic"',)))
@@ -71,5 +71,5 @@ def test_a_node_is_not_taken_for_another_that_differs_only_in_taints() -> None:
     tainted = [*cards[:2], replace(cards[2], taints=(Taint("t"),))]
     built = fleet(*pool(*tainted, node="n1"), *pool(*cards, node="n2"))
     for node in ("n1", "n2"):
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
     assert room(built, [claim(want(), want(), constraints=(Constraint((), V),))]) == {"n2": 1}

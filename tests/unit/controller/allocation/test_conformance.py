@@ -43,11 +43,11 @@ def answer(case: Mapping[str, Any]) -> tuple[Allocation, ...] | Unsatisfiable:
     for number, raw in enumerate(case["slices"]):
         # Some cases have several slices of one name, which no API server would hold.
         metadata = {**raw["metadata"], "name": f"{raw['metadata']['name']}~{number:03}"}
-        fleet.upsert_slice(slice_from({**raw, "metadata": metadata}))
+        fleet.ledger.upsert_slice(slice_from({**raw, "metadata": metadata}))
     for raw in case["classes"]:
         fleet.upsert_class(class_from(raw))
     others = allocation_to(Allocation(tuple(in_use(case["allocatedDevices"]))))
-    fleet.assume("others", allocation_from(others))
+    fleet.ledger.assume("others", allocation_from(others))
     metadata = (case["node"] or {"metadata": {"name": ""}})["metadata"]
     claims = [claim_from(raw) for raw in case["claimsToAllocate"]]
     return fleet.allocate(metadata["name"], metadata.get("labels") or {}, claims)

@@ -113,7 +113,7 @@ def test_what_is_refused_is_asked_about_again_when_devices_change() -> None:
     assert answer(built, claim(want("gpu", over_links)))
     plain = replace(CARDS[0], attributes={**CARDS[0].attributes, f"{DRIVER}/links": ("a", "b")})
     (part,) = pool(plain)
-    built.upsert_slice(part)
+    built.ledger.upsert_slice(part)
     assert answer(built, claim(want("gpu", over_links))) == ()
 
 

@@ -54,7 +54,7 @@ def test_an_overdrawn_counter_keeps_only_those_devices_out_that_draw_on_it() -> 
     generous = fleet(*pool(*parts, sets={"card": {"used": 2, "left": 4}}))
     (taken,) = hold(generous, claim(want(count=2)))
     built = fleet(*pool(*parts, sets=sets))
-    built.assume("before", taken)
+    built.ledger.assume("before", taken)
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["p2"]]
 
 

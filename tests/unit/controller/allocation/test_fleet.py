@@ -188,11 +188,11 @@ class ChangedFleet:
     def rebuilt(self) -> Fleet:
         built = fleet(*self.slices.values(), step_limit=20_000)
         for node, labels in self.nodes.items():
-            built.upsert_node(node, labels)
+            built.ledger.upsert_node(node, labels)
         for uid, allocation in self.held.items():
-            built.assume(uid, allocation)
+            built.ledger.assume(uid, allocation)
         for rule in self.rules.values():
-            built.upsert_taint_rule(rule)
+            built.ledger.upsert_taint_rule(rule)
         return built
 
     def happen(self, do: Do) -> None:
@@ -204,11 +204,11 @@ class ChangedFleet:
                     for allocation in placed.allocations:
                         self.number += 1
                         self.held[f"h{self.number}"] = allocation
-                        self.fleet.assume(f"h{self.number}", allocation)
+                        self.fleet.ledger.assume(f"h{self.number}", allocation)
             case "release" if self.held:
                 uid = list(self.held)[do.which % len(self.held)]
                 del self.held[uid]
-                self.fleet.remove_claim(uid)
+                self.fleet.ledger.remove_claim(uid)
             case "ask":
                 self.fleet.allocate(NODES[do.which % 3], ZONE[NODES[do.which % 3]], pod)
             case "room":
@@ -227,22 +227,22 @@ class ChangedFleet:
         match do.what:
             case "no slice":
                 self.slices.pop(part.name, None)
-                self.fleet.remove_slice(part.name)
+                self.fleet.ledger.remove_slice(part.name)
             case "slice":
                 self.slices[part.name] = part
-                self.fleet.upsert_slice(part)
+                self.fleet.ledger.upsert_slice(part)
             case "no node":
                 self.nodes.pop(node, None)
-                self.fleet.remove_node(node)
+                self.fleet.ledger.remove_node(node)
             case "node":
                 self.nodes[node] = {"zone": "ab"[do.which % 2]}
-                self.fleet.upsert_node(node, self.nodes[node])
+                self.fleet.ledger.upsert_node(node, self.nodes[node])
             case "rule":
                 self.rules["r"] = rule
-                self.fleet.upsert_taint_rule(rule)
+                self.fleet.ledger.upsert_taint_rule(rule)
             case "no rule":
                 self.rules.pop("r", None)
-                self.fleet.remove_taint_rule("r")
+                self.fleet.ledger.remove_taint_rule("r")
 
 
 def node_by_node(world: ChangedFleet, pod: Pod) -> Placed | None:
@@ -260,7 +260,7 @@ def had(world: ChangedFleet, pod: Pod) -> list[tuple[Allocation, ...] | None]:
 
 
 def state(built: Fleet) -> object:
-    return built.usage_snapshot(), built.free_counters()
+    return built.ledger.usage_snapshot(), built.ledger.free_counters()
 
 
 worlds = st.builds(ChangedFleet, clusters(), questions, st.lists(happenings, min_size=4, max_size=20))
@@ -325,7 +325,7 @@ def test_a_trial_leaves_nothing_behind(world: ChangedFleet, undone: int) -> None
 def test_what_is_put_counts_for_what_is_put_next() -> None:
     built = fleet(*pool(device("a"), device("b"), node="n1"), *pool(device("a"), node="n2"))
     for node in NODES:
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
     with Cluster.unlimited(built, nodes(*NODES)).what_if() as trial:
         placed = [trial.schedule(demand([claim(want())])) for _ in range(4)]
     assert [one.node if isinstance(one, Placed) else None for one in placed] == ["n1", "n1", "n2", None]
@@ -333,13 +333,13 @@ def test_what_is_put_counts_for_what_is_put_next() -> None:
 
 def test_a_claim_said_again_as_it_is_frees_nothing() -> None:
     built = fleet(*pool(device("a"), node="n1"))
-    built.upsert_node("n1", {})
+    built.ledger.upsert_node("n1", {})
     one = claim(want())
     placed = place(built, [one])
     assert isinstance(placed, Placed)
-    built.assume(one.uid, placed.allocations[0])
+    built.ledger.assume(one.uid, placed.allocations[0])
     before = state(built)
-    built.upsert_claim(replace(one, allocation=replace(placed.allocations[0], timestamp="2026-01-01T00:00:00Z")))
+    built.ledger.upsert_claim(replace(one, allocation=replace(placed.allocations[0], timestamp="2026-01-01T00:00:00Z")))
     assert state(built) == before
-    built.remove_claim(one.uid)
+    built.ledger.remove_claim(one.uid)
     assert place(built, [one]) == placed

@@ -9,7 +9,7 @@ from tests.unit.controller.allocation.small_fleets import claim, device, fleet, 
 
 def indexed() -> Fleet:
     made = fleet(*pool(device("gpu-0"), device("gpu-1"), device("nic-0", {"kind": "nic"})))
-    made.upsert_node("n1", {})
+    made.ledger.upsert_node("n1", {})
     made.index()
     return made
 
@@ -22,21 +22,21 @@ def test_what_is_asked_after_indexing_is_answered_as_without() -> None:
 def test_what_happens_after_indexing_is_seen() -> None:
     made = indexed()
     for part in pool(device("gpu-7"), node="n2"):
-        made.upsert_slice(part)
-    made.upsert_node("n2", {})
+        made.ledger.upsert_slice(part)
+    made.ledger.upsert_node("n2", {})
     hold(made, claim(want(count=2), name="other"))
     assert names(made.allocate("n2", {}, [claim(want())])) == [["gpu-7"]]
-    assert DeviceId("lode.dev", "n1/lode.dev", "gpu-0") in made.usage_snapshot()
+    assert DeviceId("lode.dev", "n1/lode.dev", "gpu-0") in made.ledger.usage_snapshot()
     made.index()
     assert not isinstance(made.allocate("n1", {}, [claim(want())]), tuple)
 
 
 def test_a_card_that_moves_to_another_fabric_after_indexing_is_seen_there() -> None:
     made = fleet(*pool(device("gpu-0", {"ibCluster": "a"})))
-    made.upsert_node("n1", {})
+    made.ledger.upsert_node("n1", {})
     made.index()
     for part in pool(device("gpu-0", {"ibCluster": "b"})):
-        made.upsert_slice(replace(part, generation=part.generation + 1))
+        made.ledger.upsert_slice(replace(part, generation=part.generation + 1))
     found = made.node_devices(made.slot("n1", {}), (), ("lode.dev/ibCluster",))
     assert found.values == {("b",)}
 

@@ -98,7 +98,7 @@ def test_nothing_is_ever_allocated_twice(
         answer = built.allocate(NODE, {}, [named])
         if isinstance(answer, tuple):
             held += answer[0].results
-            built.assume(named.uid, answer[0])
+            built.ledger.assume(named.uid, answer[0])
             assert not consumption(devices, held)
 
 
@@ -107,10 +107,10 @@ def test_deciding_changes_nothing_and_twice_is_once(
     made: tuple[list[Device], dict[str, dict[str, int]]], one: Claim, two: Claim
 ) -> None:
     built = fleet(*pool(*made[0], sets=made[1]))
-    before = built.usage_snapshot(), built.free_counters()
+    before = built.ledger.usage_snapshot(), built.ledger.free_counters()
     first = built.allocate(NODE, {}, [one, two])
     assert built.allocate(NODE, {}, [one, two]) == first
-    assert (built.usage_snapshot(), built.free_counters()) == before
+    assert (built.ledger.usage_snapshot(), built.ledger.free_counters()) == before
 
 
 # Brute force on tiny inputs
@@ -215,34 +215,34 @@ class Objects:
         match event:
             case ("slice", Slice() as part):
                 self.slices[part.name] = part
-                built.upsert_slice(part)
+                built.ledger.upsert_slice(part)
             case ("no slice", str(name)):
                 self.slices.pop(name, None)
-                built.remove_slice(name)
+                built.ledger.remove_slice(name)
             case ("claim", str(uid), Allocation() | None as held):
                 self.claims[uid] = held
                 if held is not None:
                     self.assumed.pop(uid, None)
-                built.upsert_claim(replace(claim(name=uid), uid=uid, allocation=held))
+                built.ledger.upsert_claim(replace(claim(name=uid), uid=uid, allocation=held))
             case ("no claim", str(uid)):
                 self.claims.pop(uid, None)
                 self.assumed.pop(uid, None)
-                built.remove_claim(uid)
+                built.ledger.remove_claim(uid)
             case ("assume", str(uid), Allocation() as decided):
                 self.assumed[uid] = decided
-                built.assume(uid, decided)
+                built.ledger.assume(uid, decided)
             case ("forget", str(uid)):
                 self.assumed.pop(uid, None)
-                built.forget(uid)
+                built.ledger.forget(uid)
             case _:
                 built.allocate(NODE, {}, [claim(want("any"))])
 
     def rebuilt(self) -> Fleet:
         built = fleet(*self.slices.values())
         for uid, held in self.claims.items():
-            built.upsert_claim(replace(claim(name=uid), uid=uid, allocation=held))
+            built.ledger.upsert_claim(replace(claim(name=uid), uid=uid, allocation=held))
         for uid, decided in self.assumed.items():
-            built.assume(uid, decided)
+            built.ledger.assume(uid, decided)
         return built
 
 
@@ -256,8 +256,8 @@ def test_any_order_of_events_gives_the_state_a_rebuild_gives(happened: list[tupl
     for event in happened:
         objects.apply(event, built)
     rebuilt = objects.rebuilt()
-    assert built.usage_snapshot() == rebuilt.usage_snapshot()
-    assert built.free_counters() == rebuilt.free_counters()
+    assert built.ledger.usage_snapshot() == rebuilt.ledger.usage_snapshot()
+    assert built.ledger.free_counters() == rebuilt.ledger.free_counters()
     assert [built.allocate(NODE, {}, [one]) for one in ASKING] == [rebuilt.allocate(NODE, {}, [one]) for one in ASKING]
 
 
@@ -266,16 +266,16 @@ def test_releasing_everything_leaves_nothing_in_use(
     made: tuple[list[Device], dict[str, dict[str, int]]], asked: list[Claim], order: list[int]
 ) -> None:
     built = fleet(*pool(*made[0], sets=made[1]))
-    empty = built.usage_snapshot(), built.free_counters()
+    empty = built.ledger.usage_snapshot(), built.ledger.free_counters()
     for number, one in enumerate(asked):
         named = replace(one, uid=f"u{number}")
         answer = built.allocate(NODE, {}, [named])
         if isinstance(answer, tuple):
-            built.assume(named.uid, answer[0])
-            built.upsert_claim(replace(named, allocation=answer[0]))
+            built.ledger.assume(named.uid, answer[0])
+            built.ledger.upsert_claim(replace(named, allocation=answer[0]))
     for number in order:
-        built.remove_claim(f"u{number}")
-    assert (built.usage_snapshot(), built.free_counters()) == empty
+        built.ledger.remove_claim(f"u{number}")
+    assert (built.ledger.usage_snapshot(), built.ledger.free_counters()) == empty
 
 
 @given(cards(), claims(), st.sampled_from(["NoSchedule", "NoExecute"]))

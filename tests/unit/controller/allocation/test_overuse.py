@@ -17,34 +17,34 @@ def holding(built: Fleet, name: str, *devices: str, share: str = "", gib: int = 
     results = tuple(Result("r0", DeviceId(DRIVER, POOL, one), share_id=share, consumed=consumed) for one in devices)
     made = claim(want(), name=name)
     held = Claim(made.namespace, made.name, made.uid, made.spec, allocation=Allocation(results))
-    built.upsert_claim(held)
+    built.ledger.upsert_claim(held)
     return held
 
 
 def test_one_device_in_two_claims() -> None:
     built = fleet(*pool(device("g0"), device("g1")))
     one, two = holding(built, "one", "g0", "g1"), holding(built, "two", "g1")
-    assert built.conflicting_claims(one) == {"ns/two": f"the device of {DRIVER}/{POOL}/g1"}
-    assert built.conflicting_claims(two) == {"ns/one": f"the device of {DRIVER}/{POOL}/g1"}
-    built.remove_claim(two.uid)
-    assert built.conflicting_claims(one) == {}
+    assert built.ledger.conflicting_claims(one) == {"ns/two": f"the device of {DRIVER}/{POOL}/g1"}
+    assert built.ledger.conflicting_claims(two) == {"ns/one": f"the device of {DRIVER}/{POOL}/g1"}
+    built.ledger.remove_claim(two.uid)
+    assert built.ledger.conflicting_claims(one) == {}
 
 
 def test_a_device_that_nobody_publishes_any_more() -> None:
     built = fleet()
     one, _ = holding(built, "one", "g0"), holding(built, "two", "g0")
-    assert list(built.conflicting_claims(one)) == ["ns/two"]
+    assert list(built.ledger.conflicting_claims(one)) == ["ns/two"]
 
 
 def test_more_capacity_than_there_is() -> None:
     built = fleet(*pool(device("s", {"kind": "share"}, shared=True, capacity={"memory": memory("4Gi", "1Gi")})))
     one, two = (holding(built, name, "s", share=name, gib=2) for name in ("one", "two"))
-    assert built.conflicting_claims(one) == {}
+    assert built.ledger.conflicting_claims(one) == {}
     holding(built, "three", "s", share="three", gib=1)
-    assert built.conflicting_claims(one) == dict.fromkeys(
+    assert built.ledger.conflicting_claims(one) == dict.fromkeys(
         ("ns/two", "ns/three"), f"capacity memory of {DRIVER}/{POOL}/s"
     )
-    assert set(built.conflicting_claims(two)) == {"ns/one", "ns/three"}
+    assert set(built.ledger.conflicting_claims(two)) == {"ns/one", "ns/three"}
 
 
 def test_a_card_and_a_partition_of_it() -> None:
@@ -56,11 +56,11 @@ def test_a_card_and_a_partition_of_it() -> None:
     ]
     built = fleet(*pool(*devices, sets={"c0": {"u": 2}, "c1": {"u": 2}}))
     one, two, far = (holding(built, name, at) for name, at in (("one", "m0"), ("two", "m1"), ("far", "g1")))
-    assert built.conflicting_claims(one) == built.conflicting_claims(two) == {}
+    assert built.ledger.conflicting_claims(one) == built.ledger.conflicting_claims(two) == {}
     holding(built, "whole", "g0")
-    assert set(built.conflicting_claims(one)) == {"ns/two", "ns/whole"}
-    assert built.conflicting_claims(one)["ns/whole"] == f"counter c0.u of {DRIVER}/{POOL}/m0"
-    assert built.conflicting_claims(far) == {}
+    assert set(built.ledger.conflicting_claims(one)) == {"ns/two", "ns/whole"}
+    assert built.ledger.conflicting_claims(one)["ns/whole"] == f"counter c0.u of {DRIVER}/{POOL}/m0"
+    assert built.ledger.conflicting_claims(far) == {}
 
 
 @given(cards(), st.lists(claims(), max_size=6))
@@ -73,8 +73,8 @@ def test_what_is_allocated_here_never_conflicts(
         answer = built.allocate(NODE, {}, [one])
         if isinstance(answer, tuple):
             held.append(Claim("ns", f"c{number}", f"u{number}", one.spec, allocation=answer[0]))
-            built.upsert_claim(held[-1])
-    assert not [built.conflicting_claims(one) for one in held if built.conflicting_claims(one)]
+            built.ledger.upsert_claim(held[-1])
+    assert not [built.ledger.conflicting_claims(one) for one in held if built.ledger.conflicting_claims(one)]
 
 
 @given(cards(), st.lists(claims(), min_size=2, max_size=4))
@@ -87,6 +87,6 @@ def test_claims_that_were_allocated_apart_conflict_exactly_if_they_take_too_much
         if isinstance(answer, tuple):
             held.append(Claim("ns", f"c{number}", f"u{number}", one.spec, allocation=answer[0]))
     for one in held:
-        built.upsert_claim(one)
+        built.ledger.upsert_claim(one)
     results = [result for one in held for result in (one.allocation.results if one.allocation else ())]
-    assert bool(consumption(made[0], results)) == any(built.conflicting_claims(one) for one in held)
+    assert bool(consumption(made[0], results)) == any(built.ledger.conflicting_claims(one) for one in held)

@@ -58,7 +58,7 @@ def give(built: Fleet, *asked: Claim) -> Sequence[list[str]]:
         answer = built.allocate(NODE, {}, [one])
         found += names(answer)
         assert isinstance(answer, tuple)
-        built.upsert_claim(replace(one, allocation=answer[0]))
+        built.ledger.upsert_claim(replace(one, allocation=answer[0]))
     return found
 
 
@@ -77,7 +77,7 @@ def test_a_refusal_says_how_the_devices_are_shared() -> None:
     assert "0 of 2 devices fit (1 shared with mps, 1 shared with timeSlicing long)" in reason
     assert "in use by ns/first, ns/second" in reason
     assert not answer.for_good
-    built.remove_claim("uid-second")
+    built.ledger.remove_claim("uid-second")
     assert give(built, share(name="third")) == [["share-1"]]
 
 
@@ -187,7 +187,7 @@ def test_a_pod_fits_exactly_if_there_are_cards_whose_shares_agree(
         named = replace(one, name=f"b{number}", uid=f"b{number}")
         answer = built.allocate(NODE, {}, [named])
         if isinstance(answer, tuple):
-            built.upsert_claim(replace(named, allocation=answer[0]))
+            built.ledger.upsert_claim(replace(named, allocation=answer[0]))
             used.append((named, answer[0]))
             assert sound(gib, list(held(used)))
     pod = [asked, replace(asked, name="twin", uid="twin")] if split else [asked]
@@ -207,7 +207,7 @@ def test_a_pod_fits_exactly_if_there_are_cards_whose_shares_agree(
         assert sound(gib, [*taken, *held(list(zip(pod, answer, strict=True)))])
     request = built.compile(pod)
     assert isinstance(request, CompiledRequest)
-    built.upsert_node(NODE, {})
+    built.ledger.upsert_node(NODE, {})
     found = [built.fit(slot, request, pod) for slot in built.candidates(request)]
     assert [one for one in found if one] == ([answer] if isinstance(answer, tuple) else [])
 
@@ -216,18 +216,18 @@ def test_a_pod_fits_exactly_if_there_are_cards_whose_shares_agree(
 @given(sizes, many, asking())
 def test_a_node_has_room_as_often_as_pods_are_given_devices(gib: list[int], before: list[Claim], asked: Claim) -> None:
     built = node(*gib)
-    built.upsert_node(NODE, {})
+    built.ledger.upsert_node(NODE, {})
     for number, one in enumerate(before):
         named = replace(one, uid=f"b{number}")
         answer = built.allocate(NODE, {}, [named])
         if isinstance(answer, tuple):
-            built.upsert_claim(replace(named, allocation=answer[0]))
+            built.ledger.upsert_claim(replace(named, allocation=answer[0]))
     most = 0
     request = built.compile([asked])
     assert isinstance(request, CompiledRequest)
     bound = built.most_fits(built.slot(NODE, {}), request)
     while isinstance(answer := built.allocate(NODE, {}, [asked]), tuple):
-        built.apply(UseChange(asked.uid, answer[0]))
+        built.ledger.apply(UseChange(asked.uid, answer[0]))
         most += 1
     assert most <= bound
 
@@ -240,12 +240,12 @@ def test_how_cards_are_shared_is_known_from_the_claims_alone(gib: list[int], ask
         named = replace(one, uid=f"u{number}")
         answer = built.allocate(NODE, {}, [named])
         if isinstance(answer, tuple):
-            built.assume(named.uid, answer[0])
+            built.ledger.assume(named.uid, answer[0])
             given_claims.append(replace(named, allocation=answer[0]))
-            built.upsert_claim(given_claims[-1])
+            built.ledger.upsert_claim(given_claims[-1])
     for one in reversed(given_claims):
-        again.upsert_claim(one)
-    assert built.usage_snapshot() == again.usage_snapshot()
+        again.ledger.upsert_claim(one)
+    assert built.ledger.usage_snapshot() == again.ledger.usage_snapshot()
     for one in given_claims:
-        built.remove_claim(one.uid)
-    assert built.usage_snapshot() == empty.usage_snapshot()
+        built.ledger.remove_claim(one.uid)
+    assert built.ledger.usage_snapshot() == empty.ledger.usage_snapshot()

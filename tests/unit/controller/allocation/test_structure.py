@@ -24,9 +24,9 @@ MOST_FILES = 11
 def small_cluster() -> Fleet:
     built = fleet()
     for node in ("n1", "n2"):
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
         for part in pool(*(device(f"gpu-{i}", {"type": "H100"}) for i in range(8)), node=node):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
     return built
 
 
@@ -90,11 +90,11 @@ def test_a_search_that_fails_on_one_node_is_not_repeated_on_nodes_that_are_alike
 ) -> None:
     built = fleet()
     for node in ("n1", "n2", "n3"):
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
         cards = [device(f"gpu-{root}", {"root": root}) for root in (1, 2)]
         nics = [device(f"nic-{root}", {"kind": "nic", "root": root}) for root in (2, 3)]
         for part in pool(*cards, *nics, node=node):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
     searches: list[Search] = []
     run = Search.run
 

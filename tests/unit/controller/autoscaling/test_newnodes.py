@@ -65,9 +65,9 @@ class TestKinds:
 
     def test_nothing_of_the_state_changes(self) -> None:
         state = full(2)
-        before = state.state.devices.usage_snapshot(), state.state.nodes.generation
+        before = state.state.devices.ledger.usage_snapshot(), state.state.nodes.generation
         kinds_of(state.state)
-        assert before == (state.state.devices.usage_snapshot(), state.state.nodes.generation)
+        assert before == (state.state.devices.ledger.usage_snapshot(), state.state.nodes.generation)
 
 
 class TestWishes:

@@ -60,23 +60,23 @@ class SmallFleet:
 
     def __init__(self, *slices: Object):
         self.fleet = Fleet(names=NAMES)
-        self.holdings = Holdings(NAMES, self.fleet.published_and_part)
+        self.holdings = Holdings(NAMES, self.fleet.ledger.published_and_part)
         for part in slices:
             self.publish(part)
 
     def publish(self, part: Object) -> None:
-        self.fleet.upsert_slice(slice_from(part))
+        self.fleet.ledger.upsert_slice(slice_from(part))
 
     def put(self, raw: Object, now: float = 0.0) -> None:
         found = claim_from(raw)
-        self.fleet.upsert_claim(found)
+        self.fleet.ledger.upsert_claim(found)
         self.holdings.update(found.key, found, now)
 
     def remove(self, key: str, now: float = 0.0) -> None:
         self.holdings.update(key, None, now)
 
     def snapshot(self, now: float = 0.0, **more: Any) -> Snapshot:
-        pools = self.fleet.published_pools(NAMES.driver)
+        pools = self.fleet.ledger.published_pools(NAMES.driver)
         known: Mapping[str, Any] = {"open": {one.node for one in pools}, **more}
         return Snapshot(
             pools=pools, holdings=self.holdings.copy(), card_seconds=self.holdings.seconds.totals(now), **known

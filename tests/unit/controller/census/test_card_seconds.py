@@ -67,7 +67,7 @@ def test_what_is_published_late_counts_as_its_type_from_then_on() -> None:
 def test_devices_that_are_published_no_longer_are_held_as_before() -> None:
     fleet = SmallFleet(pool("n1", [card("gpu-0")]))
     fleet.put(claim("a", "n1", "gpu-0"), 0)
-    fleet.fleet.remove_slice("n1-lode.dev")
+    fleet.fleet.ledger.remove_slice("n1-lode.dev")
     fleet.put(claim("a", "n1", "gpu-0"), 10)
     assert fleet.snapshot(20).card_seconds == {USE: 20}
     fleet.remove("team/a", 30)

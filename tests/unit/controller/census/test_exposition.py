@@ -262,7 +262,7 @@ def test_cards_are_read_anew_when_their_slice_changes_and_forgotten_with_it() ->
     assert uuids() == ["uuid-gpu-0"]
     fleet.publish(pool("n1", [card("gpu-0", uuid="new")]))
     assert uuids() == ["new"]
-    fleet.fleet.remove_slice("n1-lode.dev")
+    fleet.fleet.ledger.remove_slice("n1-lode.dev")
     assert uuids() == []
 
 

@@ -63,7 +63,7 @@ class GangCase:
             add(host, made, nodes)
         for one in standing:
             for number, allocation in enumerate(one.placed.allocations):
-                made.assume(f"uid-{one.pod}-{number}", allocation)
+                made.ledger.assume(f"uid-{one.pod}-{number}", allocation)
             nodes.count(one.pod, Needs({}), one.placed.node)
         return made, nodes, replace(self.gang, members=tuple(members), standing=tuple(standing))
 
@@ -81,14 +81,14 @@ class GangCase:
 
 
 def add(host: Host, made: Fleet, nodes: Nodes) -> None:
-    made.upsert_node(host.name, host.labels)
+    made.ledger.upsert_node(host.name, host.labels)
     for part in pool(*host.published(), node=host.name, sets=host.sets):
-        made.upsert_slice(part)
+        made.ledger.upsert_slice(part)
     for number in range(host.used):
         one = claim(want(), name=f"{host.name}-{number}")
         found = made.allocate(host.name, host.labels, [one])
         assert isinstance(found, tuple)
-        made.assume(one.uid, found[0])
+        made.ledger.assume(one.uid, found[0])
     taints = (NodeTaint("t", "", "NoSchedule"),) if host.tainted else ()
     allocatable = {"pods": 100 * CPU, "cpu": host.cpus * CPU}
     nodes.upsert(NodeFacts(host.name, host.ready, labels=host.labels, taints=taints, allocatable=allocatable))
@@ -99,7 +99,7 @@ def state(made: Fleet, nodes: Nodes) -> object:
     views = {
         name: (+nodes[name].used, dict(nodes[name].ports), nodes[name].pods, nodes.version_of(name)) for name in nodes
     }
-    return dict(made.usage_snapshot()), views, nodes.generation
+    return dict(made.ledger.usage_snapshot()), views, nodes.generation
 
 
 def member(

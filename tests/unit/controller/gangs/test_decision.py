@@ -264,10 +264,10 @@ def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
     found = choose(first, Cluster.unlimited(made, nodes))
     assert isinstance(found, GangPlan)
     for placement in found.placements:
-        made.assume(placement.pod, placement.allocations[0])
-    before = made.usage_snapshot()
+        made.ledger.assume(placement.pod, placement.allocations[0])
+    before = made.ledger.usage_snapshot()
     assert verdicts(choose(first, Cluster.unlimited(made, nodes))) == ["a: 2 of 4"]
-    assert made.usage_snapshot() == before
+    assert made.ledger.usage_snapshot() == before
 
 
 def test_gangs_one_after_the_other_get_the_same_places_whatever_the_order_of_the_input() -> None:
@@ -292,7 +292,7 @@ def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | N
         found.append(devices_of(answer))
         demands = {entry.demand.key: entry.demand for entry in one.members}
         for placement in answer.placements:
-            made.assume(f"{number}-{placement.pod}", placement.allocations[0])
+            made.ledger.assume(f"{number}-{placement.pod}", placement.allocations[0])
             nodes.count(f"{number}-{placement.pod}", demands[placement.pod].needs, placement.node)
     return found
 
@@ -315,7 +315,7 @@ def hard_to_place(steps: int) -> tuple[Fleet, Nodes, Gang]:
     for device_class in search.classes:
         fleet.upsert_class(device_class)
     for part in search.slices:
-        fleet.upsert_slice(part)
+        fleet.ledger.upsert_slice(part)
     nodes.upsert(NodeFacts(NODE, ready=True, allocatable={"pods": 100 * CPU}))
     return fleet, nodes, gang([member(0, *search.claims, cpus=0)])
 

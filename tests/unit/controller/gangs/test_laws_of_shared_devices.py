@@ -92,7 +92,7 @@ def test_a_gang_is_placed_exactly_if_it_can_be_where_nodes_share_devices(
             if own:
                 add(Host(f"n{number}", {"ib": "a"}, 0, cpus, devices=tuple(sorted_devices(own))), made, nodes)
         scope = NodeScope(all_nodes=True)
-        made.upsert_slice(Slice("fabric", DRIVER, "fabric", 1, 1, scope, tuple(sorted_devices(cluster.shared))))
+        made.ledger.upsert_slice(Slice("fabric", DRIVER, "fabric", 1, 1, scope, tuple(sorted_devices(cluster.shared))))
         before = state(made, nodes)
         answers.append(choose(asked, Cluster.unlimited(made, nodes), SearchOptions(20_000)))
         assert state(made, nodes) == before

@@ -49,7 +49,7 @@ class ChangingCluster:
         self.generation += 1
         add(Host(name, labels, cards=0), self.fleet, self.nodes)
         for part in pool(*devices_in(domains), node=name):
-            self.fleet.upsert_slice(replace(part, generation=self.generation))
+            self.fleet.ledger.upsert_slice(replace(part, generation=self.generation))
 
     def change(self, what: str, name: str, domains: list[str], labels: dict[str, str]) -> None:
         match what:
@@ -58,21 +58,21 @@ class ChangingCluster:
             case "devices":
                 self.publish(name, domains, dict(self.nodes.labels_of(name)))
             case "labels":
-                self.fleet.upsert_node(name, labels)
+                self.fleet.ledger.upsert_node(name, labels)
                 add(Host(name, labels, cards=0), fleet(), self.nodes)
             case "remove node":
                 self.nodes.remove(name)
-                self.fleet.remove_node(name)
+                self.fleet.ledger.remove_node(name)
             case "remove slices":
                 for part in pool(device("x"), node=name):
-                    self.fleet.remove_slice(part.name)
+                    self.fleet.ledger.remove_slice(part.name)
             case "use":
                 one = claim(want(), name=name)
                 found = self.fleet.allocate(name, self.nodes.labels_of(name), [one])
                 if isinstance(found, tuple):
-                    self.fleet.assume(one.uid, found[0])
+                    self.fleet.ledger.assume(one.uid, found[0])
             case "free":
-                self.fleet.remove_claim(claim(want(), name=name).uid)
+                self.fleet.ledger.remove_claim(claim(want(), name=name).uid)
             case "count":
                 self.nodes.count(f"ns/{name}", Needs({"cpu": 60 * CPU}), name)
             case "discount":

@@ -126,6 +126,6 @@ def test_small_gangs_leave_domains_whole_for_large_ones() -> None:
         answer = choose(gang(members, in_rack), Cluster.unlimited(made, nodes))
         assert isinstance(answer, GangPlan), f"{size} members wait, after small gangs went to {used}"
         for placement in answer.placements:
-            made.assume(f"uid-{placement.pod.removeprefix('ns/')}", placement.allocations[0])
+            made.ledger.assume(f"uid-{placement.pod.removeprefix('ns/')}", placement.allocations[0])
         used.append(str(answer.domain))
     assert used == ["r0", "r0", "r0", "r1", "r2"]

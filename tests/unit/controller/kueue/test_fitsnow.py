@@ -231,11 +231,11 @@ def test_a_workload_is_not_ahead_of_itself() -> None:
 def test_what_is_let_go_fits_together_and_nothing_is_changed(counts: list[int], used: list[str]) -> None:
     cluster = Cluster()
     cluster.use(*used)
-    before = cluster.state.devices.usage_snapshot(), cluster.state.nodes.generation
+    before = cluster.state.devices.ledger.usage_snapshot(), cluster.state.nodes.generation
     let_go: list[QueuedWorkload] = []
     for number, count in enumerate(counts):
         one = queued(f"w{number}", pod_set(count=count))
         if isinstance(fits_now(cluster.state, one, let_go), FitsNow):
             let_go.append(one)
     assert sum(one.pod_sets[0].count for one in let_go) <= 4 - len(used)
-    assert before == (cluster.state.devices.usage_snapshot(), cluster.state.nodes.generation)
+    assert before == (cluster.state.devices.ledger.usage_snapshot(), cluster.state.nodes.generation)

@@ -197,11 +197,11 @@ def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
         world.add_claim(name)
     world.add_pod("p", "a")
     world.settle()
-    counted = world.controller.state.devices.usage_snapshot()
+    counted = world.controller.state.devices.ledger.usage_snapshot()
     world.start()
     world.add_pod("q", "b")
     world.observe()
-    assert world.controller.state.devices.usage_snapshot() == counted
+    assert world.controller.state.devices.ledger.usage_snapshot() == counted
     world.settle()
     assert world.devices("b") == ["n1/gpu-1"]
 

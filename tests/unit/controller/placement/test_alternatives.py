@@ -25,11 +25,12 @@ def built(case: Case) -> Fleet:
     made = Fleet()
     made.upsert_class(class_from(CLASS))
     for node in case.nodes:
-        made.upsert_node(node, {})
+        made.ledger.upsert_node(node, {})
     for part in case.slices():
-        made.upsert_slice(slice_from(part))
+        made.ledger.upsert_slice(slice_from(part))
     for holder in case.holders():
-        made.upsert_claim(claim_from({**holder, "metadata": {**holder["metadata"], "uid": holder["metadata"]["name"]}}))
+        metadata = {**holder["metadata"], "uid": holder["metadata"]["name"]}
+        made.ledger.upsert_claim(claim_from({**holder, "metadata": metadata}))
     return made
 
 
@@ -71,7 +72,7 @@ def test_whole_cards_anywhere_come_before_shares() -> None:
         *pool(*(device(f"m{number}", {"kind": "mig"}) for number in range(3)), node="b"),
     )
     for name in ("a", "b"):
-        made.upsert_node(name, {})
+        made.ledger.upsert_node(name, {})
     chosen = []
     for number in range(6):
         one = claim(
@@ -79,7 +80,7 @@ def test_whole_cards_anywhere_come_before_shares() -> None:
         )
         answer = place(made, [one])
         assert isinstance(answer, Placed)
-        made.assume(one.uid, answer.allocations[0])
+        made.ledger.assume(one.uid, answer.allocations[0])
         chosen.append(answer.allocations[0].results[0].request)
     assert chosen == ["r0/first"] * 2 + ["r0/second"] * 3 + ["r0/third"]
 
@@ -87,7 +88,7 @@ def test_whole_cards_anywhere_come_before_shares() -> None:
 def test_a_node_that_cannot_run_the_pod_does_not_count() -> None:
     made = fleet(*pool(device("m", {"kind": "mig"}), node="a"), *pool(device("g"), node="b"))
     for name in ("a", "b"):
-        made.upsert_node(name, {})
+        made.ledger.upsert_node(name, {})
     one = claim((want("gpu", name="first"), want("mig", name="second")))
     answers = [place(made, [one], eligible) for eligible in (None, lambda name: name == "a")]
     assert [answer.node for answer in answers if isinstance(answer, Placed)] == ["b", "a"]
@@ -116,7 +117,7 @@ def test_no_node_has_earlier_alternatives(
     slices = [part for name, (d, sets) in zip(names, made, strict=True) for part in pool(*d, sets=sets, node=name)]
     one = fleet(*slices, step_limit=100_000)
     for name in names:
-        one.upsert_node(name, {})
+        one.ledger.upsert_node(name, {})
     policy = data.draw(st.sampled_from(POLICIES))
     for number, pod in enumerate(pods):
         claims = [with_policy(claim, policy) for claim in pod]
@@ -130,4 +131,4 @@ def test_no_node_has_earlier_alternatives(
             assert policy != "firstFit" or answer.node == best[0]
             assert answer.allocations == found[answer.node]
             for claim_, allocation in zip(claims, answer.allocations, strict=True):
-                one.assume(f"{claim_.uid}{number}", allocation)
+                one.ledger.assume(f"{claim_.uid}{number}", allocation)

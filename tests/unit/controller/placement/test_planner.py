@@ -32,9 +32,9 @@ def cluster(devices: Sequence[int], cpus: int = 100, pods: int = 100) -> tuple[F
     built, nodes = fleet(), Nodes()
     for number, count in enumerate(devices, start=1):
         name = f"n{number}"
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
         for part in pool(*(device(f"gpu-{i}") for i in range(count)), node=name):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
         nodes.upsert(
             NodeFacts(name, ready=True, labels={"host": name}, allocatable={"pods": pods * CPU, "cpu": cpus * CPU})
         )
@@ -71,7 +71,7 @@ def test_devices_of_other_drivers_count_for_the_next() -> None:
     built, nodes = cluster([2, 2])
     for name in ("n1", "n2"):
         for part in pool(device("nic-0", {"kind": "nic"}), node=name, driver="nic.example.com"):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
     group = [replace(pod(name), other_drivers_claims=(claim(want("nic"), name=f"nic-{name}"),)) for name in "abc"]
     assert devices_of(plan(group[:2], built, nodes)) == ["n1/gpu-0", "n2/gpu-0"]
     assert plan(group, built, nodes) == NoPlan("ns/c", 2)
@@ -206,7 +206,7 @@ def test_a_pod_without_claims_is_placed_by_what_else_it_needs() -> None:
 def test_if_one_pod_does_not_fit_none_is_placed_and_the_answer_names_it() -> None:
     built, nodes = cluster([1, 1])
     assert plan([pod("a"), pod("b"), pod("c")], built, nodes) == NoPlan("ns/c", 2)
-    assert built.usage_snapshot() == {}
+    assert built.ledger.usage_snapshot() == {}
 
 
 def test_claims_that_are_invalid_as_written_are_faults() -> None:
@@ -255,7 +255,7 @@ clusters = st.builds(cluster, st.lists(st.integers(0, 4), min_size=1, max_size=4
 
 def state(built: Fleet, nodes: Nodes) -> object:
     views = {name: (+view.used, +view.ports, view.pods, view.version) for name, view in nodes.items()}
-    return built.usage_snapshot(), built.free_counters(), views, nodes.generation
+    return built.ledger.usage_snapshot(), built.ledger.free_counters(), views, nodes.generation
 
 
 @given(clusters, st.lists(pods, max_size=5))
@@ -281,7 +281,7 @@ def test_a_group_is_placed_as_its_pods_are_one_after_another(made: tuple[Fleet, 
         (placement,) = alone.placements
         placed.append(placement)
         for at, allocation in enumerate(placement.allocations):
-            built.assume(f"held-{number}-{at}", allocation)
+            built.ledger.assume(f"held-{number}-{at}", allocation)
         nodes.count(f"held-{number}", one.needs, placement.node)
     assert answer == Plan(tuple(placed))
 

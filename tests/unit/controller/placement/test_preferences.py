@@ -26,9 +26,9 @@ def cluster(taints: Mapping[str, Sequence[Json]] | None = None) -> tuple[Fleet, 
     """The nodes of the cases, with four devices each."""
     built, nodes = fleet(), Nodes()
     for name, labels in NODES.items():
-        built.upsert_node(name, labels)
+        built.ledger.upsert_node(name, labels)
         for part in pool(*(device(f"gpu-{i}") for i in range(4)), node=name):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
         status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "9"}}
         spec = {"taints": (taints or {}).get(name, [])}
         nodes.upsert(facts_of({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}))

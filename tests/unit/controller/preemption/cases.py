@@ -46,11 +46,11 @@ class Cluster:
         self.fleet, self.nodes = fleet(), Nodes()
         for number, count in enumerate(self.cards, start=1):
             name = f"n{number}"
-            self.fleet.upsert_node(name, {})
+            self.fleet.ledger.upsert_node(name, {})
             devices = [one for card in range(count) for one in _devices(card)]
             sets = {f"c{card}": {"memory": 8, "compute": 7} for card in range(count)}
             for part in pool(*devices, sets=sets, node=name):
-                self.fleet.upsert_slice(part)
+                self.fleet.ledger.upsert_slice(part)
             amounts = {"pods": self.pods * CPU, "cpu": self.cpus * CPU}
             labels = {"host": name, "rack": "odd" if number % 2 else "even"}
             self.nodes.upsert(NodeFacts(name, ready=True, labels=labels, allocatable=amounts))
@@ -85,7 +85,7 @@ class Cluster:
                 )
             )
         for one in own:
-            self.fleet.upsert_claim(one)
+            self.fleet.ledger.upsert_claim(one)
         needs = Needs({"cpu": cpus * CPU} if cpus else {}, ports, pod=labels, priority=priority)
         self.nodes.count(f"ns/{name}", needs, node)
         holder = Holder(f"ns/{name}", f"uid-{name}", node, priority, created, tuple(own), **more)  # type: ignore[arg-type]
@@ -101,9 +101,9 @@ class Cluster:
         return Occupancy(tuple(self.holders.values()), self.gangs, self.budgets)
 
     def preempt(self, pod: PodDemand | Gang, trials: int | None = None) -> Preemption | NoPreemption:
-        before = self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions
+        before = self.fleet.ledger.usage_snapshot(), self.fleet.ledger.free_counters(), self.versions
         answer = preempt(pod, self.occupancy, self.whole, trials)
-        assert (self.fleet.usage_snapshot(), self.fleet.free_counters(), self.versions) == before
+        assert (self.fleet.ledger.usage_snapshot(), self.fleet.ledger.free_counters(), self.versions) == before
         return answer
 
     @property

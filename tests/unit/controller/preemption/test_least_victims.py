@@ -141,14 +141,14 @@ def ended(cluster: Cluster, holders: Collection[Holder]) -> Iterator[None]:
     stays = {claim.uid for one in cluster.holders.values() if one not in holders for claim in one.claims}
     claims = {claim.uid: claim for one in holders for claim in one.claims if claim.uid not in stays}
     for uid in claims:
-        cluster.fleet.remove_claim(uid)
+        cluster.fleet.ledger.remove_claim(uid)
     yield
     for one in holders:
         known = needs[one.pod]
         assert known is not None
         cluster.nodes.count(one.pod, known, one.node)
     for claim in claims.values():
-        cluster.fleet.upsert_claim(claim)
+        cluster.fleet.ledger.upsert_claim(claim)
 
 
 def priority_of(important: PodDemand | Gang) -> int:

@@ -58,9 +58,9 @@ def test_a_claim_that_a_pod_before_it_uses_too_does_not_end() -> None:
 
 def test_asking_leaves_everything_as_it_was() -> None:
     scene, decision = scene_of(*FULL)
-    before = scene.state.devices.usage_snapshot(), {name: view.used for name, view in scene.state.nodes.items()}
+    before = scene.state.devices.ledger.usage_snapshot(), {name: view.used for name, view in scene.state.nodes.items()}
     node_to_hold(scene.state, decision, younger)
-    assert (scene.state.devices.usage_snapshot(), {n: v.used for n, v in scene.state.nodes.items()}) == before
+    assert (scene.state.devices.ledger.usage_snapshot(), {n: v.used for n, v in scene.state.nodes.items()}) == before
     assert decide(scene.state, "default/p", NOW) == decision
 
 

@@ -34,7 +34,7 @@ def bytes_each(resource: Resource, first: int) -> float:
     for number in range(stored.count):
         if number in (first, stored.count - 1):
             if resource == RESOURCE_SLICES:
-                state.devices.free_counters()
+                state.devices.ledger.free_counters()
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
         state.apply(state.decode(Upserted(resource, json.loads(stored.text(number)))))

@@ -49,7 +49,7 @@ def seen(state: State) -> dict[str, Any]:
         "counted": {name: view.pods for name in NODE_NAMES if (view := state.nodes.view(name)).pods},
         "users": {key: set(state.pods.using(key)) for key in state.claims},
         "holding": {name: set(state.claims.holding(NAMES.driver, NAMES.pool(name))) for name in NODE_NAMES},
-        "usage": state.devices.usage_snapshot(),
+        "usage": state.devices.ledger.usage_snapshot(),
         "kinds": state.allocated_by_kind(),
         "backed": state.nodes.extended_resources,
         "verdicts": verdicts(state),
@@ -209,10 +209,10 @@ def test_an_older_version_never_makes_a_device_look_free() -> None:
     before = server.write(RESOURCE_CLAIMS, claim("x"))
     after = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
     report(state, after)
-    used = state.devices.usage_snapshot()
+    used = state.devices.ledger.usage_snapshot()
     assert used
     report(state, before, Synced(RESOURCE_CLAIMS, frozenset({object_key(before.object)}), "1"))
-    assert state.devices.usage_snapshot() == used
+    assert state.devices.ledger.usage_snapshot() == used
 
 
 def test_a_list_removes_what_it_does_not_contain_but_nothing_that_is_newer_than_it() -> None:
@@ -234,7 +234,7 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
     report(state, answer, gone)
     state.put(RESOURCE_CLAIMS, answer.object)
     assert not state.claims
-    assert not state.devices.usage_snapshot()
+    assert not state.devices.ledger.usage_snapshot()
 
 
 def test_the_answer_that_an_object_does_not_exist_says_nothing_about_another_one_of_its_name() -> None:
@@ -253,7 +253,7 @@ def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
     report(state, server.write(RESOURCE_CLAIMS, claim("made later", at="n1/gpu-2")))
     listed = Synced(RESOURCE_CLAIMS, frozenset({"default/x", "default/y"}), "2")
     report(state, Restored(RESOURCE_CLAIMS), *backup, listed)
-    assert {device.device for device in state.devices.usage_snapshot()} == {"gpu-0"}
+    assert {device.device for device in state.devices.ledger.usage_snapshot()} == {"gpu-0"}
     assert set(state.claims) == {"default/x", "default/y"}
 
 
@@ -272,7 +272,9 @@ def test_what_a_new_leader_lists_counts_although_its_watch_has_not_told_of_the_b
 
 def test_a_taint_rule_counts_as_long_as_one_version_of_it_is_served() -> None:
     def tainted() -> int:
-        return sum(bool(state.devices.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), f"gpu-{at}"))) for at in range(4))
+        return sum(
+            bool(state.devices.ledger.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), f"gpu-{at}"))) for at in range(4)
+        )
 
     server, state = furnished()
     state.devices.index()
@@ -282,7 +284,7 @@ def test_a_taint_rule_counts_as_long_as_one_version_of_it_is_served() -> None:
     drained = tainted()
     assert drained
     report(state, rule)
-    assert len(state.devices.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), "gpu-0"))) == 1, "it is one rule"
+    assert len(state.devices.ledger.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), "gpu-0"))) == 1, "it is one rule"
     report(state, Missing(DEVICE_TAINT_RULES_BETA))
     assert tainted() == drained, "the upgrade has ended"
     report(state, Missing(DEVICE_TAINT_RULES))
@@ -296,7 +298,7 @@ def test_what_is_not_served_does_not_exist_and_what_may_not_be_read_is_kept() ->
     assert set(state.claims) == {"default/x"}
     report(state, Missing(RESOURCE_CLAIMS))
     assert not state.claims
-    assert not state.devices.usage_snapshot()
+    assert not state.devices.ledger.usage_snapshot()
     again = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
     report(state, again)
     assert set(state.claims) == {"default/x"}, "the kind is served again"

@@ -46,7 +46,7 @@ def test_a_device_is_part_of_a_card(wanted: object, part: int) -> None:
     built = fleet(*SLICES)
     answer = built.allocate("n1", {}, [claim(wanted)])  # type: ignore[arg-type]
     assert isinstance(answer, tuple)
-    assert sum(built.card_parts(answer[0]).values()) == part
+    assert sum(built.ledger.card_parts(answer[0]).values()) == part
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_a_partition_that_the_plugin_publishes_is_its_part_of_the_card(cards: st
     publishers.run(5)
     built, found = fleet(), dict[str, int]()
     for part in node.slices():
-        built.upsert_slice(slice_from(part))
+        built.ledger.upsert_slice(slice_from(part))
     for part in node.slices():
         for one in part["spec"].get("devices", ()):
             result = {"request": "r", "driver": "lode.dev", "pool": part["spec"]["pool"]["name"], "device": one["name"]}
-            its = sum(built.card_parts(allocation_from({"devices": {"results": [result]}})).values())
+            its = sum(built.ledger.card_parts(allocation_from({"devices": {"results": [result]}})).values())
             assert found.setdefault(one["attributes"]["profile"]["string"], its) == its
     assert {name: found[name] for name in eighths} == {name: CARD * size // 8 for name, size in eighths.items()}
 
@@ -80,19 +80,19 @@ def test_a_claim_that_ends_on_trial_does_not_count_until_that_is_undone() -> Non
         return replace(one, allocation=answer[0])
 
     written, assumed = allocated(claim(want("gpu"), name="written")), allocated(claim(want("nic"), name="assumed"))
-    built.upsert_claim(written)
+    built.ledger.upsert_claim(written)
     assert assumed.allocation is not None
     assert written.allocation is not None
-    built.assume(assumed.uid, assumed.allocation)
-    before = built.usage_snapshot(), built.free_counters()
+    built.ledger.assume(assumed.uid, assumed.allocation)
+    before = built.ledger.usage_snapshot(), built.ledger.free_counters()
     ended = [
         UseChange("uid-written", written.allocation, ends=True),
         UseChange("uid-assumed", assumed.allocation, ends=True),
     ]
     for change in ended:
-        built.apply(change)
-    assert built.usage_snapshot() == {}
+        built.ledger.apply(change)
+    assert built.ledger.usage_snapshot() == {}
     assert names(built.allocate("n1", {}, [claim(want("gpu"))])) == [["gpu"]]
     for change in reversed(ended):
-        built.revert(change)
-    assert (built.usage_snapshot(), built.free_counters()) == before
+        built.ledger.revert(change)
+    assert (built.ledger.usage_snapshot(), built.ledger.free_counters()) == before

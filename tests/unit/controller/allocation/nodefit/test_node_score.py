@@ -60,12 +60,12 @@ def test_whole_cards_fill_or_balance_the_nodes(policy: str) -> None:
     nodes = ("a", "b", "c")
     built = fleet(*(part for n in nodes for part in pool(*[device(f"g{i}") for i in range(4)], node=n)))
     for name in nodes:
-        built.upsert_node(name, {})
-    built.assume("held", placed(place(built, [claim(want())], lambda name: name == "b")).allocations[0])
+        built.ledger.upsert_node(name, {})
+    built.ledger.assume("held", placed(place(built, [claim(want())], lambda name: name == "b")).allocations[0])
     chosen = []
     for number in range(6):
         got = placed(place(built, [by(policy, want(), name=f"p{number}")]))
-        built.assume(f"p{number}", got.allocations[0])
+        built.ledger.assume(f"p{number}", got.allocations[0])
         chosen.append(got.node)
     assert "".join(chosen) == {"firstFit": "aaaabb", "binpack": "bbbaaa", "spread": "acabca"}[policy]
 
@@ -73,7 +73,7 @@ def test_whole_cards_fill_or_balance_the_nodes(policy: str) -> None:
 def test_shares_fill_or_balance_the_nodes() -> None:
     built = fleet(*(part for n in ("a", "b") for part in pool(*located(shared_cards(1000, 1000), n), node=n)))
     for name in ("a", "b"):
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
     in_use(built, (0, 300), "b")
     for policy, node, chosen in (("firstFit", "a", "s0"), ("binpack", "b", "s1"), ("spread", "a", "s0")):
         got = placed(place(built, [by(policy, share(200))]))
@@ -94,7 +94,7 @@ def test_shares_fill_or_balance_the_nodes() -> None:
 def test_nodes_can_have_another_policy_than_their_cards(policy: str, node_policy: str, node: str, chosen: str) -> None:
     built = fleet(*(part for n in ("a", "b") for part in pool(*located(shared_cards(1000, 1000), n), node=n)))
     for name in ("a", "b"):
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
     in_use(built, (0, 300), "b")
     got = placed(place(built, [by(policy, share(200), nodePolicy=node_policy)]))
     assert (got.node, got.allocations[0].results[0].device.device) == (node, chosen)
@@ -103,7 +103,7 @@ def test_nodes_can_have_another_policy_than_their_cards(policy: str, node_policy
 def test_a_node_that_cannot_run_the_pod_is_passed_over() -> None:
     built = fleet(*pool(device("g0"), node="a"), *pool(device("g0"), device("g1"), node="b"))
     for name in ("a", "b"):
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
     assert placed(place(built, [by("binpack", want())])).node == "a"
     assert placed(place(built, [by("binpack", want())], lambda name: name != "a")).node == "b"
     assert place(built, [by("binpack", want(count=3))]) is None
@@ -113,7 +113,7 @@ def test_a_node_where_the_cards_are_close_comes_first() -> None:
     far, near = [("", f"root{i}", i) for i in range(4)], [("nv", f"root{i}", 0) for i in range(4)]
     built = fleet(*pool(*wired(far), node="a"), *pool(*wired(near), node="b"))
     for name in ("a", "b"):
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
     for policy, chosen in (("binpack", "b"), ("spread", "b"), ("firstFit", "a")):
         assert placed(place(built, [by(policy, want(count=2))])).node == chosen
     assert placed(place(built, [by("firstFit", want(count=2), locality="preferred")])).node == "b"
@@ -131,7 +131,7 @@ def test_a_policy_never_decides_whether_some_node_takes_a_claim(
     made = {"a": one, "b": two}
     built = fleet(*(part for n, (d, sets) in made.items() for part in pool(*d, sets=sets, node=n)), step_limit=100_000)
     for name in made:
-        built.upsert_node(name, {})
+        built.ledger.upsert_node(name, {})
     answers = [place(built, [with_policy(asked, policy)]) for policy in POLICIES]
     assert len({isinstance(answer, Placed) for answer in answers}) == 1
     for policy, answer in zip(POLICIES, answers, strict=True):
@@ -153,7 +153,7 @@ def test_what_is_remembered_of_nodes_is_what_a_new_fleet_finds(
     def fresh() -> Fleet:
         built = fleet(*slices, step_limit=100_000)
         for name in made:
-            built.upsert_node(name, {})
+            built.ledger.upsert_node(name, {})
         return built
 
     built, held = fresh(), dict[str, Allocation]()
@@ -161,14 +161,14 @@ def test_what_is_remembered_of_nodes_is_what_a_new_fleet_finds(
         wanted = with_policy(asked, policy)
         rebuilt = fresh()
         for uid, allocated in held.items():
-            rebuilt.assume(uid, allocated)
+            rebuilt.ledger.assume(uid, allocated)
         answer = place(built, [wanted])
         assert answer == place(rebuilt, [wanted])
         if isinstance(answer, Placed):
             held[f"u{number}"] = answer.allocations[0]
-            built.assume(f"u{number}", answer.allocations[0])
+            built.ledger.assume(f"u{number}", answer.allocations[0])
         if held.pop(f"u{gone}", None):
-            built.forget(f"u{gone}")
+            built.ledger.forget(f"u{gone}")
 
 
 @settings(max_examples=150)
@@ -184,8 +184,8 @@ def test_masks_tell_of_a_node_what_its_devices_tell(
     for number, before in enumerate(held):
         got = built.allocate(NODE, {}, [before])
         if isinstance(got, tuple):
-            built.assume(f"held-{number}", got[0])
-    built.upsert_node(NODE, {})
+            built.ledger.assume(f"held-{number}", got[0])
+    built.ledger.upsert_node(NODE, {})
     wanted = [with_policy(asked, policy)]
     place(built, wanted)
     request, index = built.compile(wanted), built._index

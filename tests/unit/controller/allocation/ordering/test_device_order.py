@@ -58,7 +58,7 @@ def in_use(built: Fleet, used: Sequence[int], node: str = NODE) -> None:
             )
             answer = built.allocate(node, {}, [claim(one, name=f"{node}-{index}")])
             assert isinstance(answer, tuple)
-            built.assume(f"{node}-{index}", answer[0])
+            built.ledger.assume(f"{node}-{index}", answer[0])
 
 
 def located(devices: Sequence[Device], node: str = NODE) -> list[Device]:
@@ -257,7 +257,7 @@ def test_parameters_are_those_of_the_driver_as_it_is_called() -> None:
     named = Fleet(names=Names("acme.example"))
     named.upsert_class(DeviceClass("any"))
     for part in pool(*[device(f"g{i}", {"numa": i % 2}) for i in range(2)], driver="acme.example"):
-        named.upsert_slice(part)
+        named.ledger.upsert_slice(part)
     theirs, ours = placement(policy="nonsense"), {"apiVersion": "acme.example/v1alpha1", "kind": "PlacementConfig"}
     good = claim(want("any"), config=(theirs, OpaqueConfig("acme.example", {**ours, "policy": "spread"})))
     assert names(named.allocate(NODE, {}, [good])) == [["g0"]]

@@ -53,9 +53,9 @@ def fleet_of(scheme: Scheme, cards: int, nodes: int = 1) -> Fleet:
     built.upsert_class(DeviceClass("any"))
     for number in range(nodes):
         node = f"n{number + 1}"
-        built.upsert_node(node, {})
+        built.ledger.upsert_node(node, {})
         for part in slices(scheme, cards, node):
-            built.upsert_slice(part)
+            built.ledger.upsert_slice(part)
     return built
 
 
@@ -72,7 +72,7 @@ def taken(built: Fleet, *profiles: str, policy: str = "binpack") -> str:
         answer = built.allocate(NODE, {}, [asking(profile, policy)])
         found = names(answer)[0]
         assert isinstance(answer, tuple)
-        built.assume(f"{profile}-{number}-{len(built.usage_snapshot())}", answer[0])
+        built.ledger.assume(f"{profile}-{number}-{len(built.ledger.usage_snapshot())}", answer[0])
     return found[0]
 
 
@@ -124,7 +124,7 @@ def test_the_node_where_a_partition_costs_least_comes_first() -> None:
     for number in range(10):
         answer = place(built, [asking("1g.10gb", "binpack")])
         assert isinstance(answer, Placed)
-        built.assume(str(number), answer.allocations[0])
+        built.ledger.assume(str(number), answer.allocations[0])
         chosen.append(answer.node)
     assert chosen == ["n1"] * 7 + ["n2"] * 3
 
@@ -156,7 +156,7 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
 
 
 def _pool(built: Fleet) -> Pool:
-    built.free_counters()
+    built.ledger.free_counters()
     (pool,) = built._index.pools.values()
     return pool
 
@@ -172,7 +172,7 @@ def cut_at_random(scheme: Scheme, rng: random.Random) -> Fleet:
         profiles = [str(device.spec.attributes["lode.dev/profile"]) for device in pool.devices]
         small = [i for i, profile in enumerate(profiles) if pool.available >> i & 1 and 0 < cores.get(profile, 0) < 60]
         if small:
-            built.assume(f"held-{number}", Allocation((Result("r", pool.devices[rng.choice(small)].id),)))
+            built.ledger.assume(f"held-{number}", Allocation((Result("r", pool.devices[rng.choice(small)].id),)))
     return built
 
 

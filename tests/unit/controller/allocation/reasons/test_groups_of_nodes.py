@@ -87,7 +87,7 @@ def test_where_the_claims_in_the_way_differ_the_node_is_named() -> None:
         built = fleet(*pool(*CARDS, node=node))
         one = built.allocate(node, {}, [claim(want(count=2))])
         assert isinstance(one, tuple)
-        built.assume(f"held-{node}", one[0])
+        built.ledger.assume(f"held-{node}", one[0])
         refusals[node] = refused(built.allocate(node, {}, [claim(want(count=4))]))
     assert "; in use by held-n1, held-n2, held-n3" in render(refusals)
     (group,) = summarise({node: NodeReasons(devices=one) for node, one in refusals.items()}).groups

@@ -328,7 +328,7 @@ def test_every_device_is_counted_once_and_every_no_has_a_reason(
     for number, before in enumerate(held):
         got = built.allocate(NODE, {}, [before])
         if isinstance(got, tuple):
-            built.assume(f"held-{number}", got[0])
+            built.ledger.assume(f"held-{number}", got[0])
     answer = built.allocate(NODE, {}, [asked])
     if isinstance(answer, tuple):
         return
@@ -340,7 +340,7 @@ def test_every_device_is_counted_once_and_every_no_has_a_reason(
         assert bool(one.holders) == busy
     if len(asked.spec.requests) == 1 and len(answer.shortages) == 1 and answer.shortages[0].freeing:
         for uid in answer.shortages[0].freeing:
-            built.forget(uid)
+            built.ledger.forget(uid)
         assert isinstance(built.allocate(NODE, {}, [asked]), tuple)
     if answer.for_good:
         untainted = fleet(*pool(*made[0], sets=made[1]), step_limit=100_000)

@@ -56,7 +56,7 @@ def test_a_device_held_by_one_claim_is_not_given_to_another() -> None:
     hold(built, claim(want(count=3), name="a"))
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-3"]]
     assert refused(built.allocate(NODE, {}, [claim(want(count=2))])).shortages[0].holders == ("uid-a",)
-    built.forget("uid-a")
+    built.ledger.forget("uid-a")
     assert names(built.allocate(NODE, {}, [claim(want(count=4))])) == [["gpu-0", "gpu-1", "gpu-2", "gpu-3"]]
 
 
@@ -108,8 +108,8 @@ def test_a_whole_card_and_its_partitions_exclude_each_other() -> None:
     answer = refused(built.allocate(NODE, {}, [claim(want("mig"))]))
     assert "blocked by counter slices" in answer.reasons[0]
     assert not isinstance(built.allocate(NODE, {}, [claim(want("gpu"))]), tuple)
-    built.forget("uid-a")
-    built.forget("uid-b")
+    built.ledger.forget("uid-a")
+    built.ledger.forget("uid-b")
     assert names(built.allocate(NODE, {}, [claim(want("gpu"))])) == [["gpu-0"]]
 
 
@@ -177,7 +177,7 @@ def test_admin_access_needs_no_free_device_and_takes_nothing() -> None:
     hold(built, claim(want(), name="a"))
     (allocation,) = hold(built, claim(want(admin=True), name="admin"))
     assert allocation.results[0].admin_access
-    built.forget("uid-a")
+    built.ledger.forget("uid-a")
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-0"]]
 
 
@@ -187,7 +187,7 @@ def test_admin_access_to_a_shareable_device_is_a_share_that_takes_nothing() -> N
     hold(built, claim(want("share", capacity={"memory": "10Gi"}), name="a"))
     (allocation,) = hold(built, claim(want("share", admin=True), want("share", admin=True), name="admin"))
     assert all(result.share_id and result.admin_access for result in allocation.results)
-    built.forget("uid-a")
+    built.ledger.forget("uid-a")
     hold(built, claim(want("share", capacity={"memory": "10Gi"}), name="b"))
 
 
@@ -209,14 +209,14 @@ def test_a_tainted_device_goes_only_to_who_tolerates_it() -> None:
 def test_a_taint_rule_holds_while_it_exists_and_only_for_what_it_selects() -> None:
     built = fleet(*pool(*CARDS[:2]))
     rule = TaintRule("rule", Taint("maintenance"), True, device="gpu-0")
-    built.upsert_taint_rule(rule)
+    built.ledger.upsert_taint_rule(rule)
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-1"]]
-    built.upsert_taint_rule(replace(rule, selects=False))
+    built.ledger.upsert_taint_rule(replace(rule, selects=False))
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-0"]]
-    built.upsert_taint_rule(replace(rule, taint=Taint("note", "", "None")))
+    built.ledger.upsert_taint_rule(replace(rule, taint=Taint("note", "", "None")))
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-0"]]
-    built.upsert_taint_rule(replace(rule, device=""))
-    built.remove_taint_rule("rule")
+    built.ledger.upsert_taint_rule(replace(rule, device=""))
+    built.ledger.remove_taint_rule("rule")
     assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["gpu-0", "gpu-1"]]
 
 
@@ -247,7 +247,7 @@ def test_binding_conditions_are_copied_and_such_pools_come_last() -> None:
 def test_devices_of_selected_nodes_keep_the_selector() -> None:
     region = NodeSelector((NodeSelectorTerm((NodeRequirement("region", "In", ("eu",)),)),))
     built = fleet(Slice("s", "net.example.com", "net", 1, 1, NodeScope(selector=region), (device("nic"),)))
-    built.upsert_slice(Slice("t", "all.example.com", "all", 1, 1, NodeScope(all_nodes=True), (device("any"),)))
+    built.ledger.upsert_slice(Slice("t", "all.example.com", "all", 1, 1, NodeScope(all_nodes=True), (device("any"),)))
     answer = built.allocate(NODE, {"region": "eu"}, [claim(want("any", 'device.driver == "net.example.com"'))])
     assert isinstance(answer, tuple)
     assert answer[0].nodes == region
@@ -260,7 +260,8 @@ def test_devices_of_selected_nodes_keep_the_selector() -> None:
 def test_an_unfinished_pool_of_other_nodes_does_not_stop_a_request_for_all_devices() -> None:
     elsewhere = NodeSelector((NodeSelectorTerm((NodeRequirement("region", "In", ("us",)),)),))
     built = fleet(*pool(*CARDS[:2]))
-    built.upsert_slice(Slice("s", "net.example.com", "net", 1, 2, NodeScope(selector=elsewhere), (device("nic"),)))
+    unfinished = Slice("s", "net.example.com", "net", 1, 2, NodeScope(selector=elsewhere), (device("nic"),))
+    built.ledger.upsert_slice(unfinished)
     assert names(built.allocate(NODE, {"region": "eu"}, [claim(want(mode="All"))])) == [["gpu-0", "gpu-1"]]
     assert not isinstance(built.allocate(NODE, {"region": "us"}, [claim(want(mode="All"))]), tuple)
 

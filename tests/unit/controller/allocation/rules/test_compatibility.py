@@ -61,7 +61,7 @@ def test_a_device_that_goes_with_none_in_use_is_passed_over() -> None:
     hold(built, claim(want(), name="one"))
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["c"]]
     assert refused(built.allocate(NODE, {}, [claim(want(count=2))])).reasons
-    built.forget("uid-one")
+    built.ledger.forget("uid-one")
     assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["a", "c"]]
 
 
@@ -86,5 +86,5 @@ def test_further_shares_of_a_device_in_use_and_admin_access_need_no_group() -> N
 
 def test_room_counts_only_devices_that_go_together() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), part("c", "x"), sets=SETS))
-    built.upsert_node(NODE, {})
+    built.ledger.upsert_node(NODE, {})
     assert room(built, [claim(want())]) == {NODE: 2}

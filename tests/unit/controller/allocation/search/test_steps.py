@@ -17,7 +17,7 @@ STEPS = 200
 def fleet_of(search: HardSearch, steps: int) -> Fleet:
     fleet = Fleet(steps)
     for part in search.slices:
-        fleet.upsert_slice(part)
+        fleet.ledger.upsert_slice(part)
     for device_class in search.classes:
         fleet.upsert_class(device_class)
     return fleet
