@@ -46,16 +46,16 @@ metering        limits on the evaluation of selectors in a turn
 
 from controller.allocation.devices.card_parts import CARD, Card
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
-from controller.allocation.devices.usage import DeviceUse, UseChange
+from controller.allocation.devices.usage import UseChange
 from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.ledger import DeviceLedger
-from controller.allocation.metering import Turn, TurnEnded
+from controller.allocation.metering import TurnEnded
 from controller.allocation.nodefit.counts import NodeDeviceCounts
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons.render import render
-from controller.allocation.reasons.summary import Closest, NodeGroup, NodeReasons, Summary, summarise
+from controller.allocation.reasons.summary import Closest, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
 from controller.allocation.requests import ClaimFault, CompiledRequest
 from controller.allocation.rules import small_amounts
@@ -69,12 +69,10 @@ __all__ = [
     "CompiledRequest",
     "DeviceLedger",
     "DevicePosition",
-    "DeviceUse",
     "Drivers",
     "Exclusion",
     "Fleet",
     "NodeDeviceCounts",
-    "NodeGroup",
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
@@ -82,7 +80,6 @@ __all__ = [
     "SearchEnded",
     "Shortage",
     "Summary",
-    "Turn",
     "TurnEnded",
     "Unsatisfiable",
     "UseChange",

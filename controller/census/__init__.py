@@ -10,26 +10,15 @@ snapshot   a copy of what is counted, and what makes it
 holdings   what each claim holds of which card, and for how long, kept up to date change by change
 """
 
-from controller.census.counting import Census, CountedCard, DescribedCard, KnownCards, count
-from controller.census.holdings import CardSeconds, CountedHolding, CountedUse, HeldDevice, Holdings
-from controller.census.peers import PEERS, peer_exposition
-from controller.census.snapshot import CountedPod, FleetCopies, Snapshot
-from controller.census.text import FAMILIES, Detail, exposition
+from controller.census.counting import Census, KnownCards, count
+from controller.census.peers import peer_exposition
+from controller.census.snapshot import FleetCopies, Snapshot
+from controller.census.text import Detail, exposition
 
 __all__ = [
-    "FAMILIES",
-    "PEERS",
-    "CardSeconds",
     "Census",
-    "CountedCard",
-    "CountedHolding",
-    "CountedPod",
-    "CountedUse",
-    "DescribedCard",
     "Detail",
     "FleetCopies",
-    "HeldDevice",
-    "Holdings",
     "KnownCards",
     "Snapshot",
     "count",

@@ -15,17 +15,13 @@ podindex        pods on nodes, indexed for terms of other pods
 needs           needs of a pod: its requirements on a node, and its terms about other pods
 """
 
-from controller.placement.needs import HostPort, Needs, NodeToleration, PodLabels, needs_of, requests_of
+from controller.placement.needs import Needs, PodLabels, needs_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, PodChange, facts_of
 from controller.placement.planner import Placed, Placement, PodDemand, Refusal, find_place, place, place_on
 from controller.placement.podcheck import PodCapacity, PodCheck
-from controller.placement.predicates import fits, tolerates
+from controller.placement.predicates import fits
 from controller.placement.storage import (
-    Storage,
-    StorageClass,
-    Volume,
     VolumeClaim,
-    VolumeLimits,
     storage_class_from,
     volume_claim_from,
     volume_from,
@@ -34,11 +30,9 @@ from controller.placement.storage import (
 from controller.placement.volumes import volume_facts
 
 __all__ = [
-    "HostPort",
     "Needs",
     "NodeFacts",
     "NodeTaint",
-    "NodeToleration",
     "NodeView",
     "Nodes",
     "Placed",
@@ -49,20 +43,14 @@ __all__ = [
     "PodDemand",
     "PodLabels",
     "Refusal",
-    "Storage",
-    "StorageClass",
-    "Volume",
     "VolumeClaim",
-    "VolumeLimits",
     "facts_of",
     "find_place",
     "fits",
     "needs_of",
     "place",
     "place_on",
-    "requests_of",
     "storage_class_from",
-    "tolerates",
     "volume_claim_from",
     "volume_facts",
     "volume_from",

@@ -8,33 +8,18 @@ ledger      the quotas of each namespace, and what its claims take
 limits      what a ResourceQuota limits, and what an allocation takes of it
 """
 
-from controller.quotas.ledger import Beyond, Excess, KeptChange, QuotaLedger, QuotaUse, Unusable, amount_text
-from controller.quotas.limits import (
-    MEASURES,
-    WHOLE_CARD,
-    Amounts,
-    Price,
-    Quota,
-    price,
-    quota_from,
-    taken,
-    unreadable_quota,
-)
+from controller.quotas.ledger import KeptChange, QuotaLedger, QuotaUse, Unusable, amount_text
+from controller.quotas.limits import MEASURES, WHOLE_CARD, Quota, quota_from, taken, unreadable_quota
 
 __all__ = [
     "MEASURES",
     "WHOLE_CARD",
-    "Amounts",
-    "Beyond",
-    "Excess",
     "KeptChange",
-    "Price",
     "Quota",
     "QuotaLedger",
     "QuotaUse",
     "Unusable",
     "amount_text",
-    "price",
     "quota_from",
     "taken",
     "unreadable_quota",

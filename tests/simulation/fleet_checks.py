@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import CARD
-from controller.census import CountedHolding, CountedUse, Detail, FleetCopies, KnownCards, Snapshot, count, exposition
+from controller.census import Detail, FleetCopies, KnownCards, Snapshot, count, exposition
+from controller.census.holdings import CountedHolding, CountedUse
 from controller.loop import Controller
 from controller.state import Changes, State
 from driver.device_facts import card_of

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest
 from controller.cluster import Cluster, WhatIf
-from controller.placement import HostPort, Needs, NodeFacts, Nodes, Placed, Placement, PodDemand, PodLabels, place
-from controller.placement.needs import PodSelector, PodTerm, VolumeUse
+from controller.placement import Needs, NodeFacts, Nodes, Placed, Placement, PodDemand, PodLabels, place
+from controller.placement.needs import HostPort, PodSelector, PodTerm, VolumeUse
 from controller.quotas import Quota, QuotaLedger
 from driver.label_selectors import LabelSelector
 from driver.model import Allocation, Claim, NodeRequirement, NodeScope, Slice

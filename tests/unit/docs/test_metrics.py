@@ -2,7 +2,7 @@
 
 import re
 
-from controller.census import FAMILIES
+from controller.census.text import FAMILIES
 from kubeletplugin.card_metrics import CARD_FAMILIES
 from kubeletplugin.share_usage import OWN
 from tests.unit.docs.pages import ROOT, page

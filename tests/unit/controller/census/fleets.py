@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.allocation import Fleet
-from controller.census import Holdings, Snapshot
+from controller.census import Snapshot
+from controller.census.holdings import Holdings
 from driver.kube.api import Object
 from driver.names import Names
 from driver.wire import claim_from, slice_from

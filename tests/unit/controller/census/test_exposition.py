@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.census import FAMILIES, CountedPod, Detail, KnownCards, Snapshot, count, exposition
+from controller.census import Detail, KnownCards, Snapshot, count, exposition
 from controller.census.counting import STATES
+from controller.census.snapshot import CountedPod
+from controller.census.text import FAMILIES
 from controller.gangs import Membership, MemberTerms, Source
 from driver.kube.api import Object
 from tests.unit.controller.census.fleets import GIB, NAMES, SmallFleet, card, claim, pool

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.placement import HostPort, needs_of, requests_of
+from controller.placement import needs_of
+from controller.placement.needs import HostPort, requests_of
 from driver.quantity import NANO
 
 

@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet
 from controller.cluster import Cluster
-from controller.placement import (
-    HostPort,
-    Needs,
-    NodeFacts,
-    Nodes,
-    Placed,
-    PodDemand,
-    needs_of,
-    place,
-)
+from controller.placement import Needs, NodeFacts, Nodes, Placed, PodDemand, needs_of, place
+from controller.placement.needs import HostPort
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, want
 from tests.unit.controller.placement.plans import NoPlan, Plan, plan

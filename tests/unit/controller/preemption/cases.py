@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from controller.allocation import Fleet
 from controller.cluster import Cluster as WholeCluster
 from controller.gangs import Gang, Level, Member
-from controller.placement import HostPort, Needs, NodeFacts, Nodes, PodDemand, PodLabels
+from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
+from controller.placement.needs import HostPort
 from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
 from driver.model import Claim, Consumer, Device
 from driver.quantity import Quantity

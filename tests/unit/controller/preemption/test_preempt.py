@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from controller.placement import HostPort, PodDemand
+from controller.placement import PodDemand
+from controller.placement.needs import HostPort
 from controller.preemption import NoPreemption, Preemption
 from tests.unit.controller.allocation.small_fleets import claim
 from tests.unit.controller.preemption.cases import HALF, KINDS, PART, SMALL, THIRD, WHOLE, Cluster, pod, victims

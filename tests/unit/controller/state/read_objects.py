@@ -10,7 +10,8 @@ import yaml
 from controller.allocation import Fleet
 from controller.gangs import Group, JobSet, Workload
 from controller.kueue.queued import AdmissionCheck, Queued, QueuedWorkload
-from controller.placement import StorageClass, Volume, VolumeClaim, VolumeLimits
+from controller.placement import VolumeClaim
+from controller.placement.storage import StorageClass, Volume, VolumeLimits
 from controller.quotas import Quota
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView, State
 from controller.state.budgets import Budget
