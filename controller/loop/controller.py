@@ -33,7 +33,7 @@ from controller.settings import decision_settings
 from controller.state import Changes, State, StateDelta
 from controller.state.times import Timeline
 from controller.templates import TemplateSync
-from controller.waiting import HeldDomain, HeldNode
+from controller.waiting import Hold
 from controller.worker import Shared, Worker
 from controller.worker.metrics import ControllerMetrics
 from controller.worker.queue import Kind
@@ -291,9 +291,9 @@ class Controller:
         return self._state
 
     @property
-    def held_nodes(self) -> Collection[HeldNode]:
+    def held_nodes(self) -> Collection[Hold]:
         """The holds of nodes for single pods."""
-        return self._holds.nodes.held
+        return [one for one in self._holds.held if not one.gang]
 
     @property
     def most_held(self) -> int:
@@ -301,9 +301,9 @@ class Controller:
         return self._holds.most
 
     @property
-    def held_domains(self) -> Collection[HeldDomain]:
+    def held_domains(self) -> Collection[Hold]:
         """The holds of nodes for gangs."""
-        return self._holds.domains.held
+        return [one for one in self._holds.held if one.gang]
 
     def fleet_snapshot(self) -> Snapshot | None:
         """Return a copy of what is known of the fleet; None if this controller does not decide."""

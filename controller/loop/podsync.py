@@ -216,7 +216,7 @@ class PodSync(Worker):
         if wait.after is not None:
             self._queue.soon("pod", [pod.key], wait.after)
         if wait.report:
-            self._holds.end_node(pod.key)
+            self._holds.end(("pod", pod.key))
             self._waiting.wait(pod, wait)
             self._reports.report(pod, wait, event=event, wish=wish or wait.unschedulable)
         else:
@@ -228,7 +228,7 @@ class PodSync(Worker):
     def _end_wait(self, key: str, *, placed: bool = False) -> None:
         self._reports.end(key)
         self._waiting.end(key)
-        self._holds.end(key, placed=placed)
+        self._holds.waits_no_more(key, placed=placed)
 
     def _settle(self, key: str) -> None:
         """Forget that the pod waited, which is bound, has ended or is gone."""

@@ -6,18 +6,17 @@ held      holds nodes back for pods and gangs that have waited long
 order     the order: by priority, then age
 """
 
-from controller.waiting.held import HeldDomain, HeldDomains, HeldNode, HeldNodes
+from controller.waiting.held import HeldNodes, Hold, Owner
 from controller.waiting.limits import HoldLimits, Pauses
 from controller.waiting.order import Rank, first_of_its_priority, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
 
 __all__ = [
-    "HeldDomain",
-    "HeldDomains",
-    "HeldNode",
     "HeldNodes",
     "Help",
+    "Hold",
     "HoldLimits",
+    "Owner",
     "ParkedPods",
     "Pauses",
     "Rank",

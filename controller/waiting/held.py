@@ -26,99 +26,64 @@ The rule
     as no node takes a pod (``controller.loop.preempting``), and what is kept then counts more than a later hold.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from controller.waiting.order import Rank
 
 MOST_HELD: Final = 8
 """Most nodes that are held back for single pods at a time."""
 
-
-@dataclass(frozen=True, slots=True)
-class HeldNode:
-    """A node that is held back for a pod."""
-
-    rank: Rank
-    """Rank of the pod."""
-    node: str
-    ends: float
-    """Latest end of the hold (monotonic seconds)."""
-
-
-class HeldNodes:
-    """The nodes that are held back for single pods."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, HeldNode] = {}
-
-    def __len__(self) -> int:
-        """Return the number of pods with a node that is held back for them."""
-        return len(self._held)
-
-    def is_full(self, namespace: str, most: int) -> bool:
-        """Return whether no further node may be held back, in all or for pods of the namespace.
-
-        Args:
-            most: how many nodes may be held back in the whole cluster.
-        """
-        most = min(most, MOST_HELD)
-        own = sum(one.rank.namespace == namespace for one in self._held.values())
-        return len(self._held) >= most or own >= max(1, most // 2)
-
-    def of(self, pod: str) -> HeldNode | None:
-        """Return the hold of the pod; None if there is none."""
-        return self._held.get(pod)
-
-    def hold(self, held: HeldNode) -> None:
-        """Hold a node back for a pod, from every pod that comes after it."""
-        self._held[held.rank.pod] = held
-
-    def end(self, pod: str) -> str:
-        """End the hold of the pod; return its node, "" if there was none."""
-        return self._held.pop(pod).node if pod in self._held else ""
-
-    def holders(self, node: str) -> list[str]:
-        """Return the pods for which the node is held back; for "" all pods with a hold."""
-        return [pod for pod, one in self._held.items() if node in ("", one.node)]
-
-    @property
-    def held(self) -> Collection[HeldNode]:
-        """All holds for single pods."""
-        return self._held.values()
-
-    def from_pod(self, rank: Rank) -> Mapping[str, str]:
-        """Return the nodes that are held back from a pod, each with the pod that it is held back for."""
-        ordered = sorted(self._held.values(), key=lambda one: (one.rank, one.node), reverse=True)
-        return {one.node: one.rank.pod for one in ordered if one.rank < rank}
+Owner = tuple[Literal["pod", "gang"], str]
+"""A single pod or a gang, with its key (``namespace/name``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldDomain:
-    """Nodes that are held back for a gang."""
+class Hold:
+    """Nodes that are held back for a gang, or the one that is for a single pod.
 
-    gang: str
-    """Key of the gang."""
+    Attributes:
+        owner: whom they are held back for, as the queue of the controller calls it: ``("gang", key)`` or
+            ``("pod", key)``. A pod and a gang may have the same key.
+        ends: latest end of the hold (monotonic seconds).
+        outermost: the outermost domain of a gang's nodes; "" for the whole cluster, and for a single pod.
+        nodes_without_devices: the nodes of members without devices. They are not held back.
+        starts: latest start of the gang there (monotonic seconds), if the deadlines of pods tell it; None if not, and
+            for a single pod.
+    """
+
+    owner: Owner
     rank: Rank
-    """Rank of the gang."""
-    outermost: str
-    """The outermost domain of the nodes; "" for the whole cluster."""
     nodes: frozenset[str]
     ends: float = inf
-    """Latest end of the hold (monotonic seconds)."""
+    outermost: str = ""
     nodes_without_devices: frozenset[str] = frozenset()
-    """The nodes of members without devices. They are not held back."""
     starts: float | None = None
-    """Latest start of the gang there (monotonic seconds), if the deadlines of pods tell it; else None."""
+
+    @classmethod
+    def of_pod(cls, rank: Rank, node: str, ends: float) -> "Hold":
+        """The hold of one node for a single pod."""
+        return cls(("pod", rank.pod), rank, frozenset((node,)), ends)
+
+    @property
+    def gang(self) -> str:
+        """Key of the gang; "" for a single pod."""
+        kind, key = self.owner
+        return key if kind == "gang" else ""
+
+    @property
+    def who(self) -> str:
+        """Whom the nodes are held back for, in words."""
+        return f"gang {self.gang}" if self.gang else self.rank.pod
 
     @property
     def all_nodes(self) -> frozenset[str]:
-        """Every node where a member would go."""
+        """Every node where a pod of it would go."""
         return self.nodes | self.nodes_without_devices
 
-    def predicting(self, starts: float | None, now: float) -> "HeldDomain":
+    def predicting(self, starts: float | None, now: float) -> "Hold":
         """Return the hold with another prediction, made at ``now`` (monotonic seconds).
 
         A prediction is put off only when it has passed, so pods that use the nodes meanwhile never delay the gang by
@@ -129,35 +94,77 @@ class HeldDomain:
         return replace(self, starts=starts)
 
 
-class HeldDomains:
-    """The nodes that are held back for gangs."""
+class HeldNodes:
+    """The nodes that are held back, for pods and for gangs.
+
+    A single pod is a gang of one as to whom its node is closed to. How many there may be at a time is decided in two
+    ways: a pod needs one node, so its hold is never in the way of another pod's, and each may have as many as are
+    bounded by number (``is_full``). Gangs need many, and two half-empty domains would help neither. So one of higher
+    rank takes the place of others (``displaced``).
+    """
 
     def __init__(self) -> None:
-        self._held: dict[str, HeldDomain] = {}
+        self._held: dict[Owner, Hold] = {}
+
+    def __iter__(self) -> Iterator[Hold]:
+        return iter(tuple(self._held.values()))
 
     @property
     def count(self) -> int:
         """The number of nodes that are held back."""
         return sum(len(one.nodes) for one in self._held.values())
 
-    @property
-    def held(self) -> Collection[HeldDomain]:
-        """All holds for gangs."""
-        return self._held.values()
+    def get(self, owner: Owner) -> Hold | None:
+        """Return the hold of a pod or gang; None if there is none."""
+        return self._held.get(owner)
 
-    def of(self, gang: str) -> HeldDomain | None:
-        """Return the hold of the gang; None if there is none."""
-        return self._held.get(gang)
+    def hold(self, held: Hold) -> None:
+        """Hold nodes back, from every pod that comes after. The holds of gangs that are ``displaced`` have to be
+        ended."""
+        self._held[held.owner] = held
 
-    def displaced(self, held: HeldDomain, most: int) -> Sequence[str] | None:
-        """Return the gangs whose holds would have to end for this one; None if it may not be made.
+    def end(self, owner: Owner) -> Hold | None:
+        """End the hold of a pod or gang, and return it; None if there was none."""
+        return self._held.pop(owner, None)
+
+    def on(self, nodes: Collection[str]) -> list[Owner]:
+        """Return for whom one of these nodes is held back; everybody with a hold if "" is one of them."""
+        return [owner for owner, held in self._held.items() if "" in nodes or not held.nodes.isdisjoint(nodes)]
+
+    def from_pod(self, rank: Rank, ends: float | None = None, gang: str = "") -> Mapping[str, str]:
+        """Return the nodes that are held back from a pod, each with whom it is held back for, in words.
 
         Args:
-            most: how many nodes may be held back in the whole cluster.
+            ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if no deadline
+                tells.
+            gang: of the pod, from which its own nodes are not held back.
         """
-        others = sorted((one for one in self._held.values() if one.gang != held.gang), key=lambda one: one.rank)
+        # Of several holds of a node, the last one is told: that of a pod before that of a gang, then the first in rank.
+        ordered = sorted(self._held.values(), key=lambda one: (bool(one.gang), one.rank), reverse=True)
+        closed = [one for one in ordered if one.rank < rank and not _ends_before(ends, one)]
+        return {node: one.who for one in closed if not one.gang or one.gang != gang for node in sorted(one.nodes)}
+
+    # How many
+
+    def is_full(self, namespace: str, most: int) -> bool:
+        """Return whether no further node may be held back for a single pod, in all or for pods of the namespace.
+
+        Args:
+            most: how many nodes may be held back for single pods in the whole cluster.
+        """
+        most = min(most, MOST_HELD)
+        pods = [one for one in self._held.values() if not one.gang]
+        return len(pods) >= most or sum(one.rank.namespace == namespace for one in pods) >= max(1, most // 2)
+
+    def displaced(self, held: Hold, most: int) -> Sequence[str] | None:
+        """Return the gangs whose holds would have to end for this one of a gang; None if it may not be made.
+
+        Args:
+            most: how many nodes may be held back for gangs in the whole cluster.
+        """
+        gangs = (one for one in self._held.values() if one.gang and one.gang != held.gang)
         kept, ended = 0, []
-        for one in others:
+        for one in sorted(gangs, key=lambda one: one.rank):
             together = kept + len(one.nodes) + len(held.nodes) <= most
             if together and not _exclude(one, held):
                 kept += len(one.nodes)
@@ -167,36 +174,11 @@ class HeldDomains:
                 ended.append(one.gang)
         return ended
 
-    def hold(self, held: HeldDomain) -> None:
-        """Hold nodes back for a gang. The holds of gangs that are ``displaced`` have to be ended."""
-        self._held[held.gang] = held
 
-    def end(self, gang: str) -> frozenset[str]:
-        """End the hold of the gang; return its nodes."""
-        held = self._held.pop(gang, None)
-        return held.nodes if held else frozenset()
-
-    def on(self, nodes: Collection[str]) -> list[str]:
-        """Return the gangs for which one of these nodes is held back; all gangs with a hold if "" is one of them."""
-        return [gang for gang, held in self._held.items() if "" in nodes or not held.nodes.isdisjoint(nodes)]
-
-    def from_pod(self, rank: Rank, ends: float | None = None, gang: str = "") -> Mapping[str, str]:
-        """Return the nodes that are held back from a pod, each with ``gang <key>`` of its gang.
-
-        Args:
-            ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if no deadline
-                tells.
-            gang: of the pod, from which its own nodes are not held back.
-        """
-        ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)
-        closed = [one for one in ordered if one.gang != gang and one.rank < rank and not _ends_before(ends, one)]
-        return {node: f"gang {one.gang}" for one in closed for node in sorted(one.nodes)}
-
-
-def _exclude(one: HeldDomain, other: HeldDomain) -> bool:
+def _exclude(one: Hold, other: Hold) -> bool:
     """Return whether only one of the two holds may exist at a time."""
     return one.outermost == other.outermost or one.rank.namespace == other.rank.namespace
 
 
-def _ends_before(ends: float | None, held: HeldDomain) -> bool:
+def _ends_before(ends: float | None, held: Hold) -> bool:
     return ends is not None and held.starts is not None and ends <= held.starts

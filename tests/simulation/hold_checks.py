@@ -11,7 +11,7 @@ from typing import Protocol
 
 from controller.reconcile.prospects import START_SECONDS
 from controller.state import State
-from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
+from controller.waiting import Hold, Rank, rank_of, rank_of_gang
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus
 from driver.clock import Clock
@@ -27,12 +27,12 @@ class HoldingController(Protocol):
         ...
 
     @property
-    def held_domains(self) -> Iterable[HeldDomain]:
+    def held_domains(self) -> Iterable[Hold]:
         """The nodes that are held back for gangs."""
         ...
 
     @property
-    def held_nodes(self) -> Iterable[HeldNode]:
+    def held_nodes(self) -> Iterable[Hold]:
         """The nodes that are held back for single pods."""
         ...
 
@@ -80,7 +80,7 @@ class HoldChecks:
         self._found = found
         self._limits = limits
         self.changed_at = -math.inf
-        self._last: dict[str, HeldDomain] = {}
+        self._last: dict[str, Hold] = {}
         self._holds: dict[str, _Hold] = {}
         self._nodes: dict[str, frozenset[str]] = {}
         """The nodes that were held back at ``changed_at``, by the gang or pod that they were held back for."""
@@ -126,10 +126,7 @@ class HoldChecks:
             self._holds.clear()
             self._ran_out.clear()
         domains = {one.gang: _Hold(one.gang, one.rank, one.nodes, one.ends) for one in controller.held_domains}
-        pods = {
-            one.rank.pod: _Hold(one.rank.pod, one.rank, frozenset([one.node]), one.ends)
-            for one in controller.held_nodes
-        }
+        pods = {one.rank.pod: _Hold(one.rank.pod, one.rank, one.nodes, one.ends) for one in controller.held_nodes}
         holds = domains | pods
         new = [one for name, one in holds.items() if name not in self._holds]
         if new and not self._limits.enabled:

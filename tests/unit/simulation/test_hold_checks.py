@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controller.state import State
-from controller.waiting import HeldDomain, HeldNode
+from controller.waiting import Hold
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus, Target
 from driver.kube.api import RESOURCE_CLAIMS
@@ -27,8 +27,8 @@ class Watched:
         self.world = Busy(LIMIT, LIMIT, LIMIT, LIMIT)
         self.found: list[str] = []
         (self.held,) = self.world.controller.held_domains
-        self.domains: Iterable[HeldDomain] = (self.held,)
-        self.held_nodes: Iterable[HeldNode] = ()
+        self.domains: Iterable[Hold] = (self.held,)
+        self.held_nodes: Iterable[Hold] = ()
         self.most_held = 2
         self.decides = True
         self.due: float | None = None
@@ -39,7 +39,7 @@ class Watched:
         return self.world.controller.state
 
     @property
-    def held_domains(self) -> Iterable[HeldDomain]:
+    def held_domains(self) -> Iterable[Hold]:
         return self.domains
 
     def next_due(self) -> float | None:
@@ -106,7 +106,7 @@ def test_a_change_of_the_nodes_is_noted_and_one_of_the_prediction_is_not() -> No
     watched.checks.follow()
     assert watched.checks.changed_at == first + 1
     watched.world.clock.advance(1)
-    watched.held_nodes = (HeldNode(replace(watched.held.rank, pod="default/bare"), "a1", watched.held.ends),)
+    watched.held_nodes = (Hold.of_pod(replace(watched.held.rank, pod="default/bare"), "a1", watched.held.ends),)
     watched.checks.follow()
     assert watched.checks.changed_at == first + 2, "whoever is held back from a node may be told so"
 
@@ -135,7 +135,7 @@ def test_nodes_stay_open_after_a_hold_that_ran_out(pause: float, priority: int, 
     watched.world.clock.advance(pause)
     rank = replace(watched.held.rank, below=-priority)
     ends = watched.world.clock.monotonic() + LIMITS.for_seconds
-    watched.domains = (replace(watched.held, gang="default/other", rank=rank, ends=ends),)
+    watched.domains = (replace(watched.held, owner=("gang", "default/other"), rank=rank, ends=ends),)
     watched.found.clear()
     watched.checks.follow()
     assert [text for text in watched.found if "ran out" in text] == [] if is_right else watched.found
@@ -147,7 +147,10 @@ def test_more_than_the_share_is_held_for_one_gang_alone() -> None:
     watched.checks.follow()
     assert not watched.found
     rank = replace(watched.held.rank, pod="default/train-1")
-    watched.domains = (watched.held, replace(watched.held, gang="default/other", rank=rank, nodes=frozenset(["b1"])))
+    watched.domains = (
+        watched.held,
+        replace(watched.held, owner=("gang", "default/other"), rank=rank, nodes=frozenset(["b1"])),
+    )
     watched.checks.follow()
     assert any("may be 1" in text for text in watched.found)
 
@@ -158,7 +161,7 @@ def test_nothing_is_held_for_longer_or_for_somebody_without_claims_or_while_it_i
     watched.world.settle(1)
     now = watched.world.clock.monotonic()
     rank = replace(watched.held.rank, pod="default/bare")
-    watched.domains, watched.held_nodes = (), (HeldNode(rank, "a1", now + LIMITS.for_seconds + 1),)
+    watched.domains, watched.held_nodes = (), (Hold.of_pod(rank, "a1", now + LIMITS.for_seconds + 1),)
     off = HoldChecks(lambda: watched, watched.world.clock, watched.found, LIMITS.model_copy(update={"enabled": False}))
     off.follow()
     assert [text.split("default/bare")[1][:12] for text in watched.found] == [
@@ -172,6 +175,6 @@ def test_what_a_pod_wanted_that_is_gone_is_not_judged() -> None:
     """A controller that reads the API again has its holds as before, until it comes to the pods."""
     watched = Watched()
     rank = replace(watched.held.rank, pod="default/gone")
-    watched.domains, watched.held_nodes = (), (HeldNode(rank, "a1", watched.world.clock.monotonic() + 10),)
+    watched.domains, watched.held_nodes = (), (Hold.of_pod(rank, "a1", watched.world.clock.monotonic() + 10),)
     watched.checks.follow()
     assert not watched.found

@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import PODS
 from tests.unit.controller.loop.preemptingworld import HIGH, PreemptingWorld
-from tests.unit.controller.loop.test_gangs_preempting import COMPLETE, gang_of
+from tests.unit.controller.loop.test_gangs_preempting import COMPLETE, gang_of, wanting_gang
 
 AFTER, LONGEST, PAUSE = 10, 60, 300
 HOLD = {"after_seconds": AFTER, "for_seconds": LONGEST, "pause_seconds": PAUSE, "share": 1}
@@ -48,3 +48,25 @@ def test_somebody_is_evicted_when_whoever_the_node_was_held_back_for_is_gone() -
     world.api.delete(PODS, "patient", "default", grace_period_seconds=0)
     world.settle(5)
     assert world.evicted() == ["low"]
+
+
+def test_who_waits_for_an_end_takes_a_node_that_is_held_back_for_a_gang_no_longer() -> None:
+    """So does one that was held back for a single pod: whatever opens is news for those whose place may change."""
+    world = PreemptingWorld(nodes=3, cards=1, hold=HOLD)
+    on = {world.running(name, HIGH): name for name in ("a", "b", "c")}
+    members = wanting_gang(world, 2, HIGH + 1, preemptionPolicy="Never")
+    world.settle(AFTER + COMPLETE)
+    (held,) = world.controller.held_domains
+    (ending,) = on.keys() - held.nodes
+    opening = min(held.nodes)
+    world.api.delete(PODS, on[ending], "default", grace_period_seconds=300)
+    world.end(on[opening])
+    world.wanting("important", HIGH)
+    world.settle(5)
+    room = world.controller.state.rooms.of("default/important")
+    assert room is not None
+    assert room.node == ending
+    for member in members:
+        world.remove_pod(member)
+    world.settle(5)
+    assert world.devices("important") == [f"{opening}/gpu-0"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.waiting import HeldDomain, HeldDomains, HeldNode, HeldNodes, HoldLimits, Pauses, Rank
+from controller.waiting import HeldNodes, Hold, HoldLimits, Pauses, Rank
 from controller.waiting.held import MOST_HELD
 
 
@@ -10,8 +10,8 @@ def rank(pod: str, priority: int = 0) -> Rank:
     return Rank(-priority, "", pod)
 
 
-def node(pod: str, name: str, priority: int = 0) -> HeldNode:
-    return HeldNode(rank(pod, priority), name, 0)
+def node(pod: str, name: str, priority: int = 0) -> Hold:
+    return Hold.of_pod(rank(pod, priority), name, 0)
 
 
 def test_a_held_node_is_closed_to_those_that_come_after() -> None:
@@ -28,19 +28,16 @@ def test_several_holds_of_one_node_name_the_first_pod() -> None:
     held.hold(node("first", "n1", 5))
     held.hold(node("third", "n2", 3))
     assert held.from_pod(rank("later")) == {"n1": "first", "n2": "third"}
-    assert held.holders("n1") == ["second", "first"]
-    assert held.holders("") == ["second", "first", "third"]
+    assert held.on(["n1"]) == [("pod", "second"), ("pod", "first")]
+    assert held.on([""]) == [("pod", "second"), ("pod", "first"), ("pod", "third")]
 
 
 def test_a_hold_ends() -> None:
     held = HeldNodes()
     held.hold(node("first", "n1"))
-    assert (held.of("first"), held.end("first"), held.end("first"), held.of("first")) == (
-        node("first", "n1"),
-        "n1",
-        "",
-        None,
-    )
+    hold = node("first", "n1")
+    first = hold.owner
+    assert (held.get(first), held.end(first), held.end(first), held.get(first)) == (hold, hold, None, None)
 
 
 def test_the_number_of_held_nodes_is_bounded_in_all_and_for_each_namespace() -> None:
@@ -66,12 +63,12 @@ def test_in_a_small_cluster_fewer_nodes_are_held_and_at_least_one() -> None:
 # Domains, for gangs
 
 
-def domain(gang: str, nodes: str, outermost: str = "a", priority: int = 5, starts: float | None = None) -> HeldDomain:
-    return HeldDomain(gang, rank(gang, priority), outermost, frozenset(nodes.split()), starts=starts)
+def domain(gang: str, nodes: str, outermost: str = "a", priority: int = 5, starts: float | None = None) -> Hold:
+    return Hold(("gang", gang), rank(gang, priority), frozenset(nodes.split()), outermost=outermost, starts=starts)
 
 
 def test_the_nodes_of_a_gang_are_closed_to_those_that_come_after_and_not_to_itself() -> None:
-    held = HeldDomains()
+    held = HeldNodes()
     held.hold(domain("ns/train", "n1 n2"))
     assert held.from_pod(rank("later")) == {"n1": "gang ns/train", "n2": "gang ns/train"}
     assert held.from_pod(rank("before", 9)) == {}
@@ -92,19 +89,19 @@ def test_the_nodes_of_a_gang_are_closed_to_those_that_come_after_and_not_to_itse
         pytest.param(domain("a/one", "n1 n2 n3", priority=5), 4, [], id="a gang does not displace itself"),
     ],
 )
-def test_what_is_held_for_whom_at_a_time(new: HeldDomain, most: int, displaced: list[str] | None) -> None:
-    held = HeldDomains()
+def test_what_is_held_for_whom_at_a_time(new: Hold, most: int, displaced: list[str] | None) -> None:
+    held = HeldNodes()
     held.hold(domain("a/one", "n1 n2", priority=5))
     held.hold(domain("b/two", "k1", outermost="b", priority=4))
     assert held.displaced(new, most) == displaced
 
 
 def test_the_gangs_on_changed_nodes() -> None:
-    held = HeldDomains()
+    held = HeldNodes()
     held.hold(domain("one", "n1 n2"))
     held.hold(domain("two", "m1", outermost="b"))
-    assert held.on({"n2": None}) == ["one"]
-    assert held.on({"": None}) == ["one", "two"]
+    assert held.on({"n2": None}) == [("gang", "one")]
+    assert held.on({"": None}) == [("gang", "one"), ("gang", "two")]
     assert held.on({}) == []
 
 
@@ -115,7 +112,7 @@ def test_the_gangs_on_changed_nodes() -> None:
 def test_held_nodes_are_open_to_what_ends_before_the_gang_can_start(
     starts: float | None, ends: float | None, is_open: bool
 ) -> None:
-    held = HeldDomains()
+    held = HeldNodes()
     held.hold(domain("train", "n1", starts=starts))
     assert held.from_pod(rank("later"), ends) == ({} if is_open else {"n1": "gang train"})
 
