@@ -25,7 +25,7 @@ EXPLAINED = (
     "controller/gangs",
     "controller/allocation/search",
     "controller/preemption",
-    "controller/cluster",
+    "controller/cluster.py",
     "kubeletplugin/prepare",
 )
 """The folders with the hard steps, whose comments say why."""
@@ -92,7 +92,7 @@ def sources(folders: Iterable[str], root: Path = ROOT) -> list[Source]:
     return [
         Source(path.relative_to(root).as_posix(), path.read_text())
         for folder in folders
-        for path in sorted((root / folder).rglob("*.py"))
+        for path in ([root / folder] if folder.endswith(".py") else sorted((root / folder).rglob("*.py")))
         if "_pb2" not in path.name
     ]
 

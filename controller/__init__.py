@@ -4,6 +4,7 @@ __main__       ``lode controller``: puts the controller together, with its threa
 fleetseries    serves the series of the fleet to those who monitor it
 loop           takes in changes, and decides about one pod, gang or claim at a time
 kueue          jobs in the queues of Kueue: whether their pods would get their devices now
+| preemption   pods that are evicted for others of higher priority: who has to go, and what is kept
 | templates    templates on demand: made when a pod names them, and removed
 | autoscaling  what autoscalers are told: which pods a new node would help, and which nodes must stay
 | reporting    reports why pods wait, and what quotas have left
@@ -11,7 +12,6 @@ worker         the protocol of what the loop runs, and what all of it uses
 writing        carries decisions out, as many writes in flight
 election       leader election with one Lease
 | policies     checks that the admission policies are in force
-| preemption   which pods have to go so that a pod of higher priority has a place
 | census       what the fleet has, who holds it and who waits, for monitoring
 reconcile      decides about one pod, gang or claim
 | waiting      the pods that wait, and the order in which they are served

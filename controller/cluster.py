@@ -55,6 +55,8 @@ class WhatIf:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # In reverse: each node remembers its version before a change, and takes it back with the change
+        # (test_after_any_changes_and_their_end_state_versions_and_answers_are_as_before).
         for change in reversed(self._changes):
             self._revert(change)
 
@@ -65,6 +67,8 @@ class WhatIf:
 
         Those that do not count are left out. Whatever holds devices by a name of its own may be among the claims.
         """
+        # Each change is made before the next is looked for. So a pod or claim that is named twice, or that an outer
+        # question has removed, does not count now, and is left out (test_who_is_gone_is_not_removed_twice).
         for pod in pods:
             if (change := self._cluster.nodes.removing(pod)) is not None:
                 self._make(change)
@@ -74,6 +78,8 @@ class WhatIf:
 
     def place(self, pod: PodDemand, placed: Placed) -> None:
         """Count the pod and its devices at this place, besides what counts of it. A pod may be placed repeatedly."""
+        # Each time by a name of its own: to place a pod takes it from nowhere
+        # (test_the_same_pod_may_be_placed_repeatedly_and_counts_each_time).
         self.add_pod(pod.key, pod.needs, placed.node)
         for claim, allocation in pod.given(placed):
             self.use(claim.uid, allocation)

@@ -12,8 +12,6 @@ podsync            decides about one pod, and has that carried out
 reasons            why pods wait: what is said of it, and when
 holds              the nodes that are held back for pods and gangs
 waiting            the pods that wait: parks and wakes them
-preempting         evicts pods for others, and keeps what is freed
-spared             pods that are no victims for a while, because their eviction was refused
 """
 
 from controller.loop.controller import Controller, Ports

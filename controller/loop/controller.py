@@ -23,10 +23,10 @@ from controller.loop.decisions import Decide, Decisions, Repeats
 from controller.loop.gangsync import GangSync
 from controller.loop.holds import Holds
 from controller.loop.podsync import PodSync
-from controller.loop.preempting import Preempting
 from controller.loop.reasons import WaitReports
 from controller.loop.waiting import WaitingPods
 from controller.preemption import Occupants
+from controller.preemption.worker import Preempting
 from controller.reconcile import RefusalMemory
 from controller.reporting import QuotaUses
 from controller.settings import decision_settings

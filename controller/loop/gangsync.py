@@ -6,8 +6,8 @@ from controller.autoscaling import NodeWishes
 from controller.gangs import STEPS, GangPlan, Memory, SearchOptions, Unfinished, choose
 from controller.loop.holds import GangHolds, Holds
 from controller.loop.podsync import PodSync
-from controller.loop.preempting import Preempting
 from controller.loop.waiting import WaitingPods
+from controller.preemption.worker import Preempting
 from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
 from controller.reconcile.decisions import GangDecision, MakeRoom, Reason, TakeBack, Wait
 from controller.reconcile.demand import ANY_NODE

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controller.gangs import GangPlan
-from controller.loop.preempting import Preempting
 from controller.loop.waiting import WaitingPods
+from controller.preemption.worker import Preempting
 from controller.reconcile import NodeRestrictions
 from controller.reconcile.decisions import GangDecision, Unallocatable
 from controller.reconcile.prospects import (

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from controller.loop.holds import Holds
-from controller.loop.preempting import Preempting
 from controller.loop.reasons import WaitReports
 from controller.loop.waiting import WaitingPods
 from controller.preemption import wait_for_ends
+from controller.preemption.worker import Preempting
 from controller.reconcile import NO_HISTORY, DecisionContext, NodeRestrictions, PlacementHistory, decide
 from controller.reconcile.decisions import (
     Decision,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from controller.loop.preempting import Preempting
+from controller.preemption.worker import Preempting
 from controller.reconcile.decisions import Reason, Unallocatable, Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reconcile.prospects import could_take, depends_on_other_pods

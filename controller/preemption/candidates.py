@@ -65,6 +65,8 @@ class Bonds:
         known = self._alone.get(uid)
         if known is None:
             holder = self.holders[uid]
+            # A member without devices may go with its gang whatever its priority, but nobody begins with it: its own
+            # end frees no device (test_a_member_without_devices_keeps_nobody_of_its_gang_and_goes_only_with_it).
             if not holder.claims and holder.priority >= self.priority:
                 known = CannotGo(_NOT_LOWER)
             elif self.is_bound(holder):
@@ -83,10 +85,14 @@ class Bonds:
 
     def closure(self, uids: Collection[str]) -> Together:
         """The pods that go if all of these go; or why they cannot."""
+        # Most pods concern no others. They have no budget either, as that makes a pod bound, so whether they go
+        # together needs no look at budgets.
         if self._free.issuperset(uids):
             return frozenset(uids)
         chosen: set[str] = set()
         fresh = sorted(set(uids) - self._going)
+        # Whoever comes in may share a claim with others, or be of a gang that is nothing without it. So this goes on
+        # until nobody comes in any more; pods are only added, so it ends (test_users_of_one_claim_go_together).
         while fresh:
             gangs = set[str]()
             for uid in fresh:
@@ -103,10 +109,13 @@ class Bonds:
             for key in sorted(gangs - {""}):
                 more.update(self._members_lost(key, chosen | more))
             fresh = sorted(more - chosen - self._going)
+        # Last, of all together: each of them alone may be within the budget (test_a_budget_is_never_exceeded).
         return self._over_budget(chosen) or frozenset(chosen)
 
     def freed(self, uids: Collection[str]) -> Sequence[Claim]:
         """The claims that are free when these pods and those being deleted are gone, each once."""
+        # A claim is free when its last user is gone. One that is being deleted is gone here, so that what it shares is
+        # free with the other user (test_what_a_pod_that_is_going_shares_is_free_when_the_other_goes).
         gone = self._going | set(uids)
         claims = {claim.uid: claim for uid in uids for claim in self.holders[uid].claims}
         return [
@@ -196,6 +205,8 @@ class Bonds:
         left = [member for member in members if member.uid not in chosen]
         tasks = Counter(member.task for member in left)
         sizes = Counter(dict(gang.succeeded)) + Counter(one.sub_group for one in left if one.sub_group is not None)
+        # A sub-group below its size is of no use to anybody, so all of it goes. Those that have succeeded fill their
+        # place in it, but are no pods that could go (test_a_sub_group_goes_whole_and_the_gang_with_it_if_it_needs_it).
         whole = {one for one, count in sizes.items() if count >= gang.sub_groups[one[0]].size}
         broken = {one.sub_group for one in members if one.uid in chosen and one.sub_group is not None} - whole
         number = Counter(kind for kind, _ in whole)
@@ -222,13 +233,14 @@ class Prices:
         self._parts: dict[str, int] = {}
         self._alone: dict[str, Price] = {}
 
-    def of(self, uids: Collection[str]) -> Price:
+    def price(self, uids: Collection[str]) -> Price:
         """The price of these pods, at least one, which are all that go."""
         if len(uids) == 1:
             (uid,) = uids
             return self._of_one(uid)
         holders = [self._bonds.holders[uid] for uid in uids]
         claims = {claim.uid: claim for holder in holders for claim in holder.claims}
+        # Members without devices count as pods that are lost, but not by their priority: they go because others do.
         return (
             max([holder.priority for holder in holders if holder.claims] or [holder.priority for holder in holders]),
             sum([self._parts_of(claim) for claim in claims.values()]),
@@ -283,4 +295,4 @@ class Market:
     def candidates(self, uids: Iterable[str]) -> list[Uids]:
         """The sets of pods that go together, for pods that may go, each once, the cheapest first."""
         found = {together for uid in uids if not isinstance(together := self.bonds.together(uid), CannotGo)}
-        return sorted(found, key=lambda together: (self.prices.of(together), sorted(together)))
+        return sorted(found, key=lambda together: (self.prices.price(together), sorted(together)))

@@ -1,4 +1,4 @@
-"""Decides whom to evict for a pod that no node takes, or a gang that no domain takes."""
+"""Decides whom to evict for a pod that no node takes, or a gang that no domain takes. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -45,6 +45,7 @@ def preempt(
         occupancy: whoever has a place. Pods that are not in it stay, whatever their priority.
         trials: bounds the search; None for ``TRIALS`` or ``GANG_TRIALS``.
     """
+    # Nobody goes if there is a place: what is kept for others may have been opened since the pod was refused.
     found = _places(wanted, cluster)
     if isinstance(found, tuple):
         return Preemption(found)
@@ -58,6 +59,8 @@ def preempt(
         every = cluster.devices.shares_devices
         going = [one for one in bonds.going if every or any(demand.allows(one.node) for demand in demands)]
         bonds.end(trial, [one.uid for one in going])
+        # To wait for those who end anyway costs nobody anything, so it comes before any eviction, however good
+        # (test_a_pod_that_is_going_counts_as_gone).
         found = _places(wanted, cluster) if bonds.going else found
         if isinstance(found, tuple):
             return Preemption(found, awaited=_awaited(found, bonds))

@@ -78,13 +78,19 @@ class LeastSet:
         Args:
             below: sets whose rank is not at most this are not looked for.
         """
+        # One trial tells if nobody's end makes room, which is the case on most nodes
+        # (test_one_trial_tells_that_nobody_makes_room_on_nodes_that_are_alike).
         if not self._elements or not self._try((1 << self._elements) - 1):
             return Least()
+        # A set of which no element can be spared: an answer if the trials do not last, and if none is allowed, what
+        # would have been sufficient (test_a_search_that_ends_early_spares_whoever_can_be_spared_on_the_node).
         spared = self._spare((1 << self._elements) - 1)
         found: list[int] = []
         heap = [(cost, 1 << at, at) for at in range(self._elements) if (cost := self._cost(1 << at)) is not None]
         heapq.heapify(heap)
         bound, looked = below, 0
+        # Each set is made once, from the one without its last element. That one is no more expensive, so sets leave the
+        # heap from the cheapest on, and the first that is sufficient is the least.
         while heap:
             cost, chosen, last = heapq.heappop(heap)
             if (bound is not None and cost[:rank] > bound) or len(found) >= most:
@@ -95,6 +101,8 @@ class LeastSet:
                 return Least(tuple(found) or self._if_allowed(spared), proven=False)
             if answer or (answer is None and self._learn(chosen)):
                 found.append(chosen)
+                # Sets of equal rank differ in the ages of pods. On another node of the class these are others, so
+                # another one of these sets may be the least there.
                 bound = cost[:rank]
                 continue
             for at in range(last + 1, self._elements):
@@ -108,6 +116,7 @@ class LeastSet:
 
     def _recall(self, chosen: int) -> bool | None:
         """Whether the set is sufficient, as far as it is known."""
+        # No part of an insufficient set is sufficient. These are large, so a few of them answer for most sets.
         if any(chosen | one == one for one in self._insufficient):
             return False
         return self._answers.get(chosen)
@@ -146,6 +155,8 @@ class LeastSet:
 
 def _change(chosen: int, order: Sequence[int], change: Callable[[int, int], int], goes: Callable[[int], bool]) -> int:
     """The set after all changes that go, element by element in this order; many at once where many go."""
+    # Of a hundred elements that all go, seven trials are enough; where one does not go, the step is halved until it is
+    # alone, and it stays.
     at, step = 0, 1
     while at < len(order):
         after = change(chosen, sum([1 << one for one in order[at : at + step]]))

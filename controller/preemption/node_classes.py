@@ -25,12 +25,14 @@ class ResidentsByNode:
         """Each node with holders, and the pods there."""
         known, slots, shared = self._occupancy.residents, self._slots, self._shared
         for name in self._occupancy.nodes:
+            # The occupancy forgets a node whose holders change. What the node publishes, and what is used of devices
+            # that nodes share, is compared here.
             one, slot = known.get(name), slots.get(name)
             if one is None or one.slot is not slot or one.shared != shared or (slot and slot.made != one.made):
                 one = known[name] = self._found(name)
             yield name, one
 
-    def of(self, name: str) -> Residents:
+    def on(self, name: str) -> Residents:
         """The pods of a node that ``all`` gave."""
         return self._occupancy.residents[name]
 
@@ -60,7 +62,7 @@ class ResidentsByNode:
         )
 
     def _price(self, holder: Holder) -> tuple[float, ...]:
-        return self._prices.of((holder.uid,))
+        return self._prices.price((holder.uid,))
 
 
 class NodeClasses:
@@ -77,24 +79,27 @@ class NodeClasses:
         self._requests = [request for request in requests if isinstance(request, CompiledRequest)]
         self._spared_on = {self._nodes.node_of(pod) for pod in market.bonds.spared}
 
-    def of(self, node: str) -> tuple[Hashable, Sequence[Uids]]:
+    def class_of(self, node: str) -> tuple[Hashable, Sequence[Uids]]:
         """The class of the node, and the candidates there, in an order that is the same for all nodes of the class.
 
         The class is None if the node would not take the pod even if nobody was there.
         """
-        there = self._residents.of(node)
+        there = self._residents.on(node)
         if there.is_bound:
+            # Whoever goes with these pods may be on other nodes, so no two nodes are alike.
             candidates = self._market.candidates(uid for _, uid in there.pods)
             return (node if self._passes(node) or self._could_take(node) else None), candidates
         may = self._that_may_go(node, there)
         free = [frozenset((uid,)) for _, uid in may]
         kinds = there.kinds if len(may) == len(there.pods) else tuple([kind for kind, _ in may])
         if self._passes(node):
+            # Only devices are missing: what the pods take of anything else makes no difference.
             return (kinds, True, self._likeness(node)), free
         if not self._could_take(node):
             return None, free
         if self._check.depends_on_others:
-            return node, sorted(free, key=lambda one: (self._market.prices.of(one), sorted(one)))
+            # Affinity and spread look at pods of other nodes, so each node answers for itself.
+            return node, sorted(free, key=lambda one: (self._market.prices.price(one), sorted(one)))
         kinds_here, left, ordered = self._by_requests(node, may)
         return (kinds_here, left, self._likeness(node)), ordered
 
@@ -118,6 +123,7 @@ class NodeClasses:
         if not self._pod.allows(node):
             return False
         if self._pod.bound_to:
+            # It is on the node already: it needs devices there, and nothing else.
             return True
         facts = self._nodes.view(node).facts
         if facts is None:

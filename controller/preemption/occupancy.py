@@ -113,7 +113,7 @@ class Occupancy:
         driver: name of our driver.
         by_uid: the holders by UID.
         going: those that are being deleted, by UID.
-        residents: what was found out about nodes. What ``put`` and ``remove`` may change is forgotten.
+        residents: what was found out about nodes. What ``add`` and ``remove`` may change is forgotten.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Occupancy:
         self._on: dict[str, dict[str, Holder]] = {}
         self._users: dict[str, dict[str, None]] = {}
         for holder in holders:
-            self.put(holder)
+            self.add(holder)
 
     @property
     def holders(self) -> Collection[Holder]:
@@ -158,8 +158,9 @@ class Occupancy:
             return True
         return any([len(self._users[claim.uid]) > 1 for claim in holder.claims])
 
-    def put(self, holder: Holder) -> None:
+    def add(self, holder: Holder) -> None:
         """Add a holder, or replace the one of its UID."""
+        # Most events about a pod change nothing that matters here, and what is known of its node stays known.
         if self.by_uid.get(holder.uid) == holder:
             return
         self.remove(holder.uid)

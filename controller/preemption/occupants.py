@@ -80,6 +80,8 @@ class Occupants:
             self._selections = state.budgets.selections
             touched.pods.update(dict.fromkeys(state.pods))
         spared = [occupancy.by_uid[uid].pod for uid in limits.spared if uid in occupancy.by_uid]
+        # No event tells when a grace period has passed, a pod should have been bound, or one is spared no longer: these
+        # pods are looked at each time (test_who_has_a_place_is_known_after_any_events).
         pods = dict.fromkeys((*touched.pods, *self._restless, *spared, *self._of_gangs(touched)))
         holding = [pod for key in pods if (pod := self._holding(key)) is not None]
         for key in pods:
@@ -88,7 +90,7 @@ class Occupants:
             self._look_at_claim(key)
         for pod in holding:
             holder = holder_of(state, pod, now, limits)
-            occupancy.put(holder)
+            occupancy.add(holder)
             self._uids[pod.key] = pod.uid
             if holder.gang:
                 self._members.setdefault(holder.gang, {})[pod.key] = None
@@ -152,10 +154,11 @@ class Occupants:
             self._left.setdefault(pod, {})[key] = uid
         if now:
             self._left_of[key] = now
+        # A pod of the same name may have come since: both are looked at by their UIDs.
         for pod, uid in {*before, *now}:
             claims = [self.state.claims[one].claim for one, its in self._left.get(pod, {}).items() if its == uid]
             if claims:
-                self._occupancy.put(holder_left_behind(pod, uid, claims))
+                self._occupancy.add(holder_left_behind(pod, uid, claims))
             elif pod not in self._uids or self._uids[pod] != uid:
                 self._occupancy.remove(uid)
 

@@ -82,7 +82,7 @@ class VictimSearch:
             every = frozenset[str]().union(*parts)
             together = every if len(parts) == 1 else self._market.bonds.closure(every)
             # Without the rules for pods together, more sets are sufficient, never fewer.
-            known = (every, None) if isinstance(together, CannotGo) else (together, self._market.prices.of(together))
+            known = (every, None) if isinstance(together, CannotGo) else (together, self._market.prices.price(together))
             self._chosen[chosen] = known
         return known
 
@@ -112,6 +112,8 @@ class VictimSearch:
 def needed(parts: Iterable[Uids], suffices: Callable[[Uids], bool]) -> Sequence[Uids]:
     """The parts without those that can be spared, the first ones first; all of them together suffice."""
     kept = dict.fromkeys(parts)
+    # Part by part: what is left is a set of which nobody can be spared, not the cheapest one. Whoever wants that puts
+    # the most expensive parts first.
     for one in tuple(kept):
         del kept[one]
         if not suffices(frozenset[str]().union(*kept)):
@@ -174,6 +176,8 @@ class _PodSearch:
         """Search node by node. None can be better than its cheapest pod; of equal ones, the first by name is."""
         below = self._market.bonds.priority
         every = self._residents.all()
+        # Of thousands of nodes, few are looked at: a set costs no less than the cheapest pod of its node, which is
+        # known without a trial (test_one_trial_finds_the_victim_among_many_nodes).
         queue = [(one.cheapest, name) for name, one in every if one.pods and one.cheapest[0] < below]
         heapq.heapify(queue)
         while queue and not (self.best and queue[0] > self.best[:2]):
@@ -188,7 +192,7 @@ class _PodSearch:
             return place_on(node, self._pod, cluster.devices, cluster.nodes)
 
     def _look_at(self, node: str) -> None:
-        key, candidates = self._classes.of(node)
+        key, candidates = self._classes.class_of(node)
         if not candidates:
             return
         if key is None:
@@ -196,12 +200,14 @@ class _PodSearch:
             return
         search = VictimSearch(candidates, self._market, lambda uids: self.placed(node, uids) is not None)
         if key not in self._known:
+            # Candidates stand in the same order on all nodes of a class, so a set, which is a number with a bit for
+            # each, is sufficient on all of them or on none (test_nodes_are_not_alike_if_pods_hold_other_devices).
             if self._market.trials.are_used_up:
                 self.proven = False
                 return
             # The first one found is the least of this node; others of its class have pods of other ages.
             least = search.find(1 if key == node else _MOST_EQUAL, self.best[0] if self.best else None)
-            rank = self._market.prices.of(search.victims(least.sets[0]))[:RANK] if least.sets else ()
+            rank = self._market.prices.price(search.victims(least.sets[0]))[:RANK] if least.sets else ()
             self._known[key] = least, rank
             self.proven &= least.proven
         found, rank = self._known[key]
@@ -210,7 +216,7 @@ class _PodSearch:
                 return
             chosen = found.sets[0] if len(found.sets) == 1 else self._youngest(found.sets, candidates)
             victims = search.victims(chosen)
-            one = self._market.prices.of(victims), node, victims
+            one = self._market.prices.price(victims), node, victims
             if self.best is None or one[:2] < self.best[:2]:
                 self.best = one
         elif self.best is None and found.forbidden:
@@ -223,8 +229,9 @@ class _PodSearch:
         """Whether the best victims so far are better than any of this rank on the node, because of their ages."""
         if self.best is None:
             return False
-        # The number of pods is the last part of a rank.
-        youngest = self._residents.of(node).ages[: int(rank[-1])]
+        # No set of so many pods can be better than the youngest ones of the node, whether these suffice or not. This
+        # spares the comparison of all sets on most nodes of a class. The number of pods is the last part of a rank.
+        youngest = self._residents.on(node).ages[: int(rank[-1])]
         return self.best[:2] < ((*rank, *(age for ages in reversed(youngest) for age in ages)), node)
 
     def _youngest(self, sets: Sequence[int], candidates: Sequence[Uids]) -> int:
@@ -260,20 +267,21 @@ class _GangSearch:
         first = self._in_the_way(candidates[:size])
         if first is not None:
             # Nobody of a higher priority has to go.
-            level = self._market.prices.of(first)[0]
-            candidates = [one for one in candidates if self._market.prices.of(one)[0] <= level]
+            level = self._market.prices.price(first)[0]
+            candidates = [one for one in candidates if self._market.prices.price(one)[0] <= level]
         is_whole = len(candidates) <= _MOST_SEARCHED
         among = candidates if is_whole else candidates[: _WIDER * size]
         search = VictimSearch(among, self._market, self._suffices)
         least = Least()
         if is_whole or first is None:
-            least = search.find(below=None if first is None else self._market.prices.of(first))
+            least = search.find(below=None if first is None else self._market.prices.price(first))
         found = [search.victims(chosen) for chosen in least.sets] + ([] if first is None else [first])
         proven = is_whole and least.proven and not self._undecided
         if not found:
             forbidden = dict([search.obstacle(least.forbidden)]) if least.forbidden else {}
             return Found(forbidden=forbidden, proven=proven)
-        victims = min(found, key=lambda one: (self._market.prices.of(one), sorted(one)))
+        # What the search found is of the same rank as the first answer, or better; of the same rank, ages decide.
+        victims = min(found, key=lambda one: (self._market.prices.price(one), sorted(one)))
         plan = self._choose(victims)
         assert plan is not None
         order = in_order(victims, self._market.bonds, lambda every: self._needed(every, plan.placements))
@@ -295,6 +303,8 @@ class _GangSearch:
         def suffices(size: int) -> bool:
             return self._suffices(frozenset[str]().union(*candidates[:size]))
 
+        # Larger and larger, then between the last two: a search for a domain that fails costs most, and whoever goes
+        # besides makes no domain impossible (test_as_few_of_the_cheapest_go_as_are_needed).
         too_few, size = 0, min(_FIRST, len(candidates))
         while too_few < size and not suffices(size):
             too_few, size = size, min(4 * size, len(candidates))
@@ -310,6 +320,8 @@ class _GangSearch:
             return None
         # The most expensive ones are spared first.
         found = self._needed(tuple(reversed(candidates)), plan.placements)
+        # Nodes were asked one by one. What goes with the ones that are in the way may be elsewhere, and devices that
+        # nodes share may not be enough for all: so the whole is tried once more.
         together = self._market.bonds.closure(frozenset[str]().union(*found))
         return None if isinstance(together, CannotGo) or not self._suffices(together) else together
 
@@ -359,6 +371,7 @@ class _GangSearch:
                 if check.closed(node) if demand.bound_to else not check.passes(node):
                     return False
                 trial.add_pod(demand.key, demand.needs, node)
+        # Members that share a claim need its devices once, so they are asked for together.
         slot = fleet.slot(node, nodes.labels_of(node))
         for claims in zip(*((one.demand.claims, one.demand.other_drivers_claims) for one in members), strict=True):
             distinct = tuple({claim.uid: claim for some in claims for claim in some}.values())

@@ -23,7 +23,7 @@ The rule
     come after are served in turn with the one that waits, however long the pods in its way run.
 
     Nothing is taken from a pod that has its devices. If pods of lower priority are to be evicted, that is done as soon
-    as no node takes a pod (``controller.loop.preempting``), and what is kept then counts more than a later hold.
+    as no node takes a pod (``controller.preemption.worker``), and what is kept then counts more than a later hold.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "controller/placement": ("tests/unit/controller/placement", *_CONTROLLER),
     "controller/preemption": ("tests/unit/controller/preemption", _PREEMPTION),
-    "controller/loop/preempting.py": ("tests/unit/controller/loop", _PREEMPTION),
+    "controller/preemption/worker.py": ("tests/unit/controller/loop", _PREEMPTION),
     "controller/preemption/evictions.py": ("tests/unit/controller/loop", _PREEMPTION),
     "controller/reconcile/demand.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
     "controller/state/rooms.py": ("tests/unit/controller/loop", _PREEMPTION),

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from controller.loop.spared import LONGEST_SECONDS, SPARED_SECONDS, SparedVictims
+from controller.preemption.worker import LONGEST_SECONDS, SPARED_SECONDS, SparedVictims
 from driver.kube.api import ApiError, Forbidden, Invalid, Unavailable
 from tests.unit.controller.loop.preemptingworld import HIGH, NO_RIGHT, PreemptingWorld
 

@@ -8,7 +8,8 @@ from controller.cluster import Cluster as WholeCluster
 from controller.gangs import Gang, Level, Member
 from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.placement.needs import HostPort
-from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, RunningGang, preempt
+from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, preempt
+from controller.preemption.occupancy import RunningGang
 from driver.model import Claim, Consumer, Device
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, pool, want

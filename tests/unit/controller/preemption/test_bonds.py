@@ -7,7 +7,9 @@ import pytest
 from controller.gangs import SubGroups
 from controller.placement import PodLabels
 from controller.placement.needs import PodSelector, PodTerm
-from controller.preemption import GangMember, KeptPods, NoPreemption, Preemption, RunningGang
+from controller.preemption import NoPreemption, Preemption
+from controller.preemption.occupancy import GangMember, RunningGang
+from controller.preemption.values import KeptPods
 from driver.label_selectors import LabelSelector
 from driver.model import Consumer, NodeRequirement
 from tests.unit.controller.preemption.cases import HALF, WHOLE, Cluster, pod, victims

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.preemption import KeptPods, NoPreemption, Preemption
+from controller.preemption import NoPreemption, Preemption
+from controller.preemption.values import KeptPods
 from tests.unit.controller.preemption.cases import HALF, RACK, SMALL, WHOLE, Cluster, gang, pod, victims
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from controller.gangs import Gang, GangPlan, SubGroups, choose
 from controller.placement import Placement, PodDemand, find_place
-from controller.preemption import GangMember, Holder, NoPreemption, Preemption, RunningGang
+from controller.preemption import Holder, NoPreemption, Preemption
+from controller.preemption.occupancy import GangMember, RunningGang
 from driver.model import Claim
 from tests.unit.controller.preemption.cases import HALF, PART, RACK, SMALL, THIRD, WHOLE, Cluster, gang, pod
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from controller.placement import PodDemand
 from controller.placement.needs import HostPort
 from controller.preemption import NoPreemption, Preemption
+from controller.preemption.occupancy import GangMember, RunningGang
 from tests.unit.controller.allocation.small_fleets import claim
 from tests.unit.controller.preemption.cases import HALF, KINDS, PART, SMALL, THIRD, WHOLE, Cluster, pod, victims
 
@@ -58,6 +59,25 @@ def test_victims_compare_by_priority_then_cards_then_number_then_age() -> None:
     answer = cluster.preempt(pod(WHOLE))
     assert isinstance(answer, NoPreemption)
     assert [(one.reason, one.pods) for one in answer.kept] == [("are protected", 6)]
+
+
+def test_the_example_of_the_package() -> None:
+    """The table at the top of ``controller.preemption``."""
+    cluster = Cluster([2] * 5)
+    cluster.hold("a", WHOLE, node="n1", priority=5)
+    cluster.hold("b", WHOLE, node="n1")
+    cluster.hold("c", WHOLE, node="n2", created=1)
+    cluster.hold("d", WHOLE, node="n2", created=2)
+    for name, node in (("e", "n3"), ("f", "n4")):
+        cluster.hold(name, WHOLE, WHOLE, node=node, gang="ns/gang")
+    cluster.gangs = {"ns/gang": RunningGang("ns/gang", (GangMember("uid-e"), GangMember("uid-f")), 2)}
+    cluster.hold("g", WHOLE, WHOLE, node="n5", priority=10)
+    for expected in (["d", "c"], ["e", "f"], ["b", "a"]):
+        found = victims(cluster.preempt(pod(WHOLE, WHOLE)))
+        assert (found if "e" not in found else sorted(found)) == expected
+        for name in expected:
+            cluster.change(name, kept="are protected")
+    assert isinstance(cluster.preempt(pod(WHOLE, WHOLE)), NoPreemption)
 
 
 def test_two_halves_of_two_cards_are_spared_if_one_card_is_enough() -> None:

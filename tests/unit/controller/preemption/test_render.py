@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.preemption import KeptPods, NoPreemption, Preemption, render
+from controller.preemption import NoPreemption, Preemption, render
+from controller.preemption.values import KeptPods
 from controller.reconcile.decisions import Victim
 
 

@@ -1,22 +1,15 @@
 """Makes room for pods of higher priority: asks whom to evict next, and keeps what is freed for them."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from controller.gangs import Gang, choose
-from controller.loop.spared import SparedVictims
 from controller.placement import PodDemand
-from controller.preemption import (
-    NobodyToEvict,
-    Occupancy,
-    Occupants,
-    VictimLimits,
-    make_room,
-    overdue_at,
-    waiting_pod,
-)
+from controller.preemption.evictions import NobodyToEvict, make_room, waiting_pod
+from controller.preemption.occupancy import Occupancy
+from controller.preemption.occupants import Occupants, VictimLimits, overdue_at
 from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide_gang, known_gang
 from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, Unallocatable, Wait, is_recorded
 from controller.reconcile.prospects import fits_without_later_pods
@@ -25,11 +18,18 @@ from controller.state.rooms import KeptRoom
 from controller.waiting import rank_of
 from controller.worker import Shared, Worker
 from controller.writing import NotEvicted, Obstacle
+from driver.backoff import delay
 from driver.bounded import BoundedCache
 
 _MOST_IN_VAIN: Final = 1024
 _MOST_PAUSE_SECONDS: Final = 1.0
 """Longest pause before another pod is evicted in place of one whose eviction was refused."""
+SPARED_SECONDS: Final = 30.0
+"""How long a pod is no victim after a refusal, at first."""
+LONGEST_SECONDS: Final = 3600.0
+"""How long after many, one after the other, that were not a budget's."""
+_BUDGET: Final = "are kept by a PodDisruptionBudget, as the API server says"
+_REFUSED: Final = "are kept by a webhook or policy, as the API server says"
 
 
 class Preempting(Worker):
@@ -150,6 +150,7 @@ class Preempting(Worker):
         """Return whether others may be evicted for all of these pods now, as far as that is known without looking."""
         if not all(map(self._may_preempt, pods)):
             return False
+        # Without the right to evict, every eviction would be refused, and each refusal looks like news.
         if now < self._paused_until:
             self._queue.add(("pod", next(iter(pods)).key), self._paused_until)
             return False
@@ -179,6 +180,8 @@ class Preempting(Worker):
 
     @property
     def _version(self) -> tuple[int, ...]:
+        # Of a shape for which nobody is evicted there may be thousands. The next is looked at when one of these has
+        # changed: nodes and what is used there, budgets, pods that may be victims since they are bound, and refusals.
         return self._state.nodes.generation, self._state.budgets.changes, self._bindings, self._spared.changes
 
     def _may_preempt(self, pod: PodView) -> bool:
@@ -203,6 +206,8 @@ class Preempting(Worker):
         pods = [pod for pod in self._state.pods.values() if pod.nominated]
         recorded = {pod.key: pod.nominated for pod in pods if is_recorded(self._state, pod, pod.nominated)}
         begun: dict[str, None] = {}
+        # In the order of ranks, as they were made: what is kept for the first is not there for the next
+        # (test_a_restart_in_the_middle_of_a_burst_changes_nothing).
         for pod in sorted((self._state.pods[key] for key in recorded), key=partial(rank_of, self._state)):
             if (party := self._party(pod.key)) not in begun:
                 begun[party] = None
@@ -225,6 +230,9 @@ class Preempting(Worker):
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
+        # While a victim held the whole card, a share that is kept of it counted as the whole card, too. When it has
+        # ended, others may have the rest
+        # (test_when_the_victim_of_a_whole_card_has_ended_others_get_what_remains_of_that_card).
         if self._state.rooms.counts_too_much(pod.key):
             changes.add(self._state.end_room(pod.key))
         before = self._state.rooms.of(pod.key)
@@ -311,3 +319,53 @@ class Preempting(Worker):
             case Obstacle.OTHER:
                 self._spared.refused(error.victim.uid, now)
                 return min(pause, _MOST_PAUSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    until: float
+    reason: str
+    times: int = 0
+
+
+class SparedVictims:
+    """The pods whose eviction was refused. Times are monotonic seconds.
+
+    Attributes:
+        changes: grows with each pod that is spared, and each that is spared no longer.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._refused: dict[str, _Refused] = {}
+        self._spared: dict[str, str] = {}
+
+    def by_budget(self, pod: str, now: float) -> None:
+        """Spare a pod (UID) that a budget does not let go. Whoever wrote the budget may change it at any time."""
+        self._put(pod, _Refused(now + SPARED_SECONDS, _BUDGET))
+
+    def refused(self, pod: str, now: float) -> None:
+        """Spare a pod (UID) whose eviction was refused for another reason: each time for longer."""
+        before = self._refused.get(pod)
+        times = 1 if before is None else before.times + 1
+        seconds = delay(times, base=SPARED_SECONDS, bound=LONGEST_SECONDS)
+        self._put(pod, _Refused(now + seconds, _REFUSED, times))
+
+    def at(self, now: float) -> Mapping[str, str]:
+        """Return the pods (UIDs) that are spared, each with the reason, as a clause about pods."""
+        # A refusal that is long past counts no more: the next one is the first again.
+        self._refused = {uid: one for uid, one in self._refused.items() if one.until + LONGEST_SECONDS > now}
+        spared = {uid: one.reason for uid, one in self._refused.items() if one.until > now}
+        if spared.keys() != self._spared.keys():
+            self.changes += 1
+        self._spared = spared
+        return spared
+
+    def next_change(self, now: float) -> float | None:
+        """Return when the next pod is spared no longer; None if none is."""
+        return min((one.until for one in self._refused.values() if one.until > now), default=None)
+
+    def _put(self, pod: str, refused: _Refused) -> None:
+        self._refused[pod] = refused
+        self._spared[pod] = refused.reason
+        self.changes += 1
