@@ -1,8 +1,7 @@
 """What autoscalers are told: which pods a new node would help, and which nodes must be left alone.
 
-newnodes     finds pods that a new node would take
+newnodes       finds pods that a new node would take
 | protecting   keeps autoscalers from nodes where devices are held behind our gate
-protection   finds the nodes that autoscalers must leave alone
 """
 
 from controller.autoscaling.newnodes import NewNodes, NodeWishes, wish_of

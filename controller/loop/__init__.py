@@ -3,9 +3,8 @@
 It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out its decisions. Features
 that stand alone have their workers in packages of their own.
 
-controller         the list of workers, and one step at a time
+controller         the list of workers, one step at a time, and what comes first in the queue
 contact            reads every kind of object that decisions need, and follows whether it is up to date
-| decisions        makes the decision that comes first in the queue, and repeats writes
 | gangsync         decides about one gang, and has that carried out for each member
 | claimsync        decides about one claim that nobody uses
 podsync            decides about one pod, and has that carried out

@@ -17,8 +17,7 @@ gangs          groups pods into gangs, and finds the terms on which each starts
 | templates    the claims of pods that do not exist yet, and who names the templates that are made on demand
 claims         claims by key, and the consumer of each
 podview        the part of a pod that decisions depend on
-| classes      device classes, and the drivers whose devices they select
-| slices       the nodes for which a change of a slice or of an allocation matters, and the kinds of its devices
+| devices      what is published: device classes, the nodes of slices, and the kinds of devices
 | changes      who takes in the objects of a kind, and what has to be looked at again after that
 | times        time stamps of objects, and on the clock of this program
 versions       the known version of every object, and those that cannot be decoded; an older one replaces no newer one

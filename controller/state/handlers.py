@@ -13,13 +13,12 @@ from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes, Touched
 from controller.state.claims import ClaimRecord, Claims, Promise, consumer_of, holds_devices_of
-from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.devices import ClassRecord, DeviceClasses, DeviceKinds, SliceNodes
 from controller.state.gangs import Gangs
 from controller.state.knownnodes import NodeRevisions, Protections
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.scheduling import PodsWithVolumes
-from controller.state.slices import DeviceKinds, SliceNodes
 from controller.state.templates import ClaimTemplates, DecodedTemplate, TemplatesOnDemand
 from driver.model import Claim, Slice, TaintRule
 from driver.names import Names

@@ -10,7 +10,7 @@ from controller.placement import storage_class_from, volume_claim_from, volume_f
 from controller.quotas import quota_from
 from controller.state.changes import Followed, Kinds
 from controller.state.claims import record_from
-from controller.state.classes import class_record_from
+from controller.state.devices import class_record_from
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,

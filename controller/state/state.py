@@ -15,8 +15,8 @@ from controller.quotas import QuotaLedger
 from controller.state.budgets import BudgetHandler, Budgets, budget_from
 from controller.state.changes import Changes, Followed, Kinds, Touched
 from controller.state.claims import Claims, Promise, consumer_of, holds_devices_of
-from controller.state.classes import DeviceClasses
 from controller.state.decoding import Decoded, Decoder, Deleted, StateDelta, number_of, version_of
+from controller.state.devices import DeviceClasses, DeviceKinds, SliceNodes
 from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
@@ -28,7 +28,6 @@ from controller.state.knownnodes import NodeRevisions, Protections, Revision
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.rooms import KeptRoom, Rooms
-from controller.state.slices import DeviceKinds, SliceNodes
 from controller.state.templates import ClaimTemplates, TemplatesOnDemand
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.versions import Arrival, ObjectVersions, UnreadableObjects

@@ -6,16 +6,13 @@ lanes         orders the sequences that wait for their turn
 execution     carries out one sequence, call by call
 calls         makes the API call of each step
 | sequences   turns a decision into a sequence of writes
-metrics       metrics of writes
-| steps       writes as values
-| terms       the present term of leadership
+steps         writes as values
 """
 
-from controller.writing.metrics import WritingMetrics
+from controller.writing.execution import Terms
 from controller.writing.port import Channel, Deliver, Writes, WritesOfTerm
 from controller.writing.steps import Answer, Author, Lane, NotEvicted, Obstacle, Subject, WriteResult, WriteSequence
-from controller.writing.terms import Terms
-from controller.writing.threaded import ThreadedWrites
+from controller.writing.threaded import ThreadedWrites, WritingMetrics
 
 __all__ = [
     "Answer",

@@ -1,13 +1,21 @@
 """Carries out one sequence, call by call."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from controller.election import Deposed
 from controller.writing.calls import Answered, carry_out
 from controller.writing.steps import Answer, Lane, ObjectKey, Step, WriteResult, WriteSequence, at_version
-from controller.writing.terms import Terms
 from driver.errors import LodeError
 from driver.kube.api import Api, Unavailable
+
+
+class Terms(Protocol):
+    """The present term of leadership: without one, nothing may be written."""
+
+    @property
+    def term(self) -> int | None:
+        """The number of the present term, which differs from every earlier one; None while nothing may be written."""
+        ...
 
 
 class Execution:

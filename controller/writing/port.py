@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from controller.writing.execution import Terms
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import WriteResult, WriteSequence
-from controller.writing.terms import Terms
 from driver.clock import Clock
 from driver.kube.api import Api
 

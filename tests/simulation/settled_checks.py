@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.autoscaling import NewNodes, wish_of
-from controller.autoscaling.protection import awaited_nodes
+from controller.autoscaling.protecting import awaited_nodes
 from controller.reconcile import decide
 from controller.reconcile.decisions import Unallocatable, Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS

@@ -14,7 +14,7 @@ from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import CompiledSelectors
 from controller.placement import Placement, PodDemand, Refusal, find_place, needs_of
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State
-from controller.state.classes import class_record_from
+from controller.state.devices import class_record_from
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,

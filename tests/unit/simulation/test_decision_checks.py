@@ -7,7 +7,7 @@ import pytest
 
 from controller.placement import NodeFacts
 from controller.state import Decoded
-from controller.state.classes import ClassRecord
+from controller.state.devices import ClassRecord
 from controller.state.knownnodes import DecodedNode, Protection
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus, Target

@@ -7,7 +7,7 @@ import pytest
 
 from cli.cards.card import CardTarget, cards_of
 from cli.cards.rules import to_cordon
-from controller.quotas.limits import price
+from controller.quotas import price
 from driver.kube.api import Object
 from driver.model import DeviceId
 from driver.wire import claim_from, slice_from

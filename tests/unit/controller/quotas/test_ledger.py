@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.quotas import Quota, QuotaLedger, Unusable
-from controller.quotas.ledger import Beyond
-from controller.quotas.limits import price
+from controller.quotas import Beyond, Quota, QuotaLedger, Unusable, price
 from driver.model import Allocation, Claim, ClaimSpec, Device, DeviceId, Result
 from driver.names import Names
 from tests.unit.controller.allocation.small_fleets import device, q

@@ -16,7 +16,7 @@ from controller.quotas import Quota
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView, State
 from controller.state.budgets import Budget
 from controller.state.claims import ClaimRecord
-from controller.state.classes import ClassRecord
+from controller.state.devices import ClassRecord
 from controller.state.knownnodes import DecodedNode
 from controller.state.templates import DecodedTemplate
 from driver.kube.api import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.state.slices import SliceNodes
+from controller.state.devices import SliceNodes
 from driver.model import Allocation, DeviceId, NodeScope, Result, Slice
 from driver.wire import only_node
 
