@@ -87,17 +87,17 @@ SHAPES = (
 )
 
 
-def _first(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
+def _first(path: Path, sub_domains: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     return 0, (), 0, 0, "", path
 
 
-def _best(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
-    return 0, (figures.room - members,), 0, 0, "", path
+def _best(path: Path, sub_domains: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
+    return 0, (figures.capacity - members,), 0, 0, "", path
 
 
-def _blocks(path: Path, children: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
-    loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
-    return children, (loss,), figures.room - members, 0, "", path
+def _blocks(path: Path, sub_domains: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
+    loss = sum(blocks_lost(capacity, members) for capacity in (figures.capacity, *figures.outer_capacities))
+    return sub_domains, (loss,), figures.capacity - members, 0, "", path
 
 
 RULES: Mapping[str, Scoring] = {OURS: score, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}

@@ -1,37 +1,71 @@
 """Gangs: pods that start together or not at all, inside one domain of the topology. Pure.
 
-``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out. Users say in many ways which pods are a gang
-and on what terms it starts; ``membership`` reads them.
+``choose`` is the entry: a gang and a cluster in, a plan or a refusal out. Users say in many ways which pods are a gang
+and on what terms it starts; ``membership`` and ``terms`` read them.
 
-decision        decides about a gang: bounds domains, searches those that may do, takes the best
-domain_search   searches the domains that may take the gang, best first
-domain_score    compares the domains that can take a gang
-| unfinished    searches that ran out of steps, for the next decision to continue
-exact_packing   exact search for places in one domain
-free_units      most further units of each shape on places, during a search
-search_context  inputs of a search in one domain
-wholes          sub-groups that become whole, one choice after another
-| levels        levels that have to hold, and groups of members that each holds for
-budget          limits of a search: steps, and members to leave out
-| mixed_bounds  most members of all shapes together in a domain
-| bounds        most units of each shape in a domain
-| staging       units on nodes on trial
-memory          results about places from earlier decisions, to save time
-| fitting       orders rooms so that few are needed and large ones stay whole
-| verdicts      a verdict on each domain that does not take the gang
-topology        domains, and the devices of nodes in each of them
-| units         members that must share a node, and units of one shape
-| membership    the gang of a pod: what the pod says about it, and the first source that is found counts
-groups          PodGroups of three APIs, Jobs and StatefulSets, which determine the size of a gang
-jobsets         number and order of the pods of a JobSet, and those still to come
-| terms         terms on which a gang starts: of a pod's claims, of each member, and of the gang
-| render        a refusal as one line of bounded length
-gang            a gang and the decision about it, as values
+The terms:
+
+* A *member* is a pod of the gang. Members to place are ``Gang.members``; a member that has a place is *standing*, and
+  keeps it. Of the others at least as many are placed as the *minimum* lacks, or none.
+* A *level* is a kind of place in the topology, such as "leaf". A *domain* of a level is one such place, inside one
+  domain of each level around it: leaf a1 of cluster a. Its *sub-domains* are those of the next level inside it. A level
+  is *required*, or *preferred*: then it is given up if the gang finds no place otherwise.
+* A *node* is, in this package, the devices of a node in one domain: mostly all of them.
+* A *unit* is what has to be on one node because it shares a claim: mostly one member. Units that ask for the same are
+  of one *shape*.
+* A *sub-group* is a part of the gang, such as one replica of a model. It becomes *complete*, with as many members as
+  the user says, or none of its members is placed.
+* A *bound* says how much fits at most. It may be too high, never too low. That of a domain is its *capacity*.
+* A *step* is a placement that failed or was undone in a search. After so many of them, a search ends undecided.
+
+How a gang is decided, by an example. Nodes n1 to n6 have these free cards:
+
+    cluster a                        cluster b
+      leaf a1         leaf a2          leaf b1         leaf b2
+        n1  # # # #     n3  # #          n5  # # # #     n6  # # # #
+        n2  # # #       n4  # #
+
+A gang of five members with two cards each has the minimum four. It has to be in one cluster (required), and would
+rather be in one leaf (preferred).
+
+1. *Units* (``units``). No two members share a claim and all ask for the same: five units of one shape.
+2. *First attempt* (``levels``): cluster and leaf have to hold. Bounds (``bounds``): n1 takes two members, n2 one, n3
+   one, and so on, so a1 takes three, and a2, b1 and b2 take two each. Four are needed: no leaf is searched at all.
+3. *Second attempt*: without the innermost preferred level. a takes five members and b four, so both may do.
+4. *Scores* (``domain_score``). In both clusters four members need two leaves at least. Then there is capacity for one
+   more in a, and for none in b. A domain that is filled up leaves the emptier one to larger gangs: b is better.
+5. *Search* (``domain_search``, ``exact_packing``), the better domain first: two members on n5 and two on n6. The fifth
+   is left out, which the minimum allows. b has the score that it was hoped to have, so a is not searched.
+6. *Further members* (``decision``). The gang is in b now, which is full. So the fifth member has no place, and is
+   decided about again when something has changed.
+
+Without cluster b, all five would be in a. If no cluster took four members, the refusal would have a verdict on each
+domain: what fits there, and what is missing. ``test_worked_example`` follows this example. ``test_laws`` and those
+beside it decide small gangs of all kinds, and compare the answers with trying every assignment (``exhaustive``).
+
+decision       decides about a gang: bounds domains, searches those that may do, takes the best
+domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
+domain_score   compares the domains that can take a gang
+| exact_packing  exact search for nodes in one domain
+bounds         most units and members that domains take
+| sub_groups   sub-groups that become complete, one choice after another
+| levels       levels that have to hold, and groups of members that each holds for
+| staging      units on nodes on trial
+memory         results about nodes from earlier decisions, to save time
+| verdicts     a verdict on each domain that does not take the gang
+topology       domains, and the devices of nodes in each of them
+| units        members that must share a node, and units of one shape
+membership     the gang of a pod: what the pod says about it, and the first source that is found counts
+groups         PodGroups of three APIs, Jobs and StatefulSets, which determine the size of a gang
+jobsets        number and order of the pods of a JobSet, and those still to come
+| terms        terms on which a gang starts: of a pod's claims, of each member, and of the gang
+| render       a refusal as one line of bounded length
+gang           a gang and the decision about it, as values
 """
 
 from controller.gangs.decision import choose
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_lost, score
-from controller.gangs.domain_search import STEPS, SearchOptions
+from controller.gangs.domain_search import STEPS, SearchOptions, Unfinished
 from controller.gangs.gang import (
     Domain,
     DomainVerdict,
@@ -92,7 +126,6 @@ from controller.gangs.terms import (
     config_of_pod,
     sub_group_of,
 )
-from controller.gangs.unfinished import Unfinished
 from controller.gangs.units import natural_sort_key
 
 __all__ = [

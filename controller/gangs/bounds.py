@@ -1,159 +1,378 @@
-"""Upper bounds for the units that domains take, shape by shape. A domain with too low a bound needs no search."""
+"""Upper bounds for what domains take. A domain with too low a bound needs no search.
+
+A bound may be too high, never too low: a search that would have found a way is never left out. Three kinds of them:
+
+* ``UnitBounds``: for each shape, how many of its units each node takes if nothing else is placed there. The sum over
+  the nodes of a domain is mostly exact for a gang of one shape, so that its search hardly ever has to go back.
+* ``JointBounds``: for all shapes together. By the bounds of single shapes, a node with 10 cards takes a member with 6
+  cards *and* one with 5. Together, members are no more than fit if the smallest requests come first.
+* ``RemainingUnits``: the bounds of single shapes less what a search has placed already, to end a branch early.
+
+``test_laws*`` decide with no steps at all, too: what is refused then for certain has no way by trying everything.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeVar
 
-from controller.allocation import Fleet
+from controller.allocation import Fleet, NodeDeviceCounts
 from controller.gangs.memory import NOT_POSSIBLE, Bound, Memory, bounds_inside, bounds_of_named
-from controller.gangs.topology import DomainNodes
+from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers, UnitShape
 from controller.placement import Nodes
+from driver.quantity import NANO
+
+K = TypeVar("K", Path, int)
 
 _MOST_LIMITS: Final = 3
+"""Most reasons that a verdict names."""
+_MOST_SHAPES: Final = 16
+"""Most shapes for which the devices of other shapes are counted: each addition of units looks at all of them."""
+_UNLIMITED: Final = 1 << 60
+_CARDS: Final = "devices"
+"""Stands for devices. No resource of nodes has this name: theirs are qualified, or known ones."""
+_PODS: Final = "pods"
 
 
-class Counts:
-    """Upper bounds for units on places, and what limits each.
+class UnitBounds:
+    """Upper bounds for units on nodes, and what limits each.
 
     Attributes:
-        bounds: per shape, per place.
+        by_shape: per shape, per node.
         wanted: number of units of each shape.
     """
 
     def __init__(
-        self, units: Sequence[CoLocatedMembers], places: DomainNodes, fleet: Fleet, nodes: Nodes, memory: Memory
+        self, units: Sequence[CoLocatedMembers], domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes, memory: Memory
     ):
         self.wanted: Mapping[UnitShape, int] = Counter(unit.shape for unit in units)
-        self.bounds: dict[UnitShape, list[int]] = {}
+        self.by_shape: dict[UnitShape, list[int]] = {}
         self._limits: dict[UnitShape, Sequence[str]] = {}
         self._named: dict[UnitShape, Mapping[int, Bound]] = {}
-        """The only places of shapes whose pods name their nodes."""
-        stamps = places.stamps()
+        """The only nodes of shapes whose pods name them. With 1,000 members that name a node each, there are 1,000
+        shapes: what is asked about all of them must not look at all nodes for each."""
+        stamps = domain_nodes.stamps()
         for shape in self.wanted:
-            named = bounds_of_named(shape, places, fleet, nodes)
+            named = bounds_of_named(shape, domain_nodes, fleet, nodes)
             if named is None:
-                found = memory.bounds(shape, places, fleet, nodes, stamps)
-                self.bounds[shape] = [bound for bound, _ in found]
-                self._limits[shape] = [limit for _, limit in found]
+                bounds = memory.bounds(shape, domain_nodes, fleet, nodes, stamps)
+                self.by_shape[shape] = [bound for bound, _ in bounds]
+                self._limits[shape] = [limit for _, limit in bounds]
             else:
                 self._named[shape] = named
-                self.bounds[shape] = [0] * len(places)
-                for at, (bound, _) in named.items():
-                    self.bounds[shape][at] = bound
+                self.by_shape[shape] = [0] * len(domain_nodes)
+                for node, (bound, _) in named.items():
+                    self.by_shape[shape][node] = bound
         self._spans = [(shape, min(named), max(named)) for shape, named in self._named.items() if named]
 
-    def count(self, shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
-        """Add the bounds of another shape, for some of the places only."""
-        found = bounds_inside(shape, places, inside, fleet, nodes)
-        self.bounds[shape] = [found[place][0] if place in found else 0 for place in range(len(places))]
+    def add_shape(
+        self, shape: UnitShape, domain_nodes: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
+    ) -> None:
+        """Add the bounds of another shape, for some of the nodes only."""
+        bounds = bounds_inside(shape, domain_nodes, inside, fleet, nodes)
+        self.by_shape[shape] = [bounds[node][0] if node in bounds else 0 for node in range(len(domain_nodes))]
 
-    def room(self, shape: UnitShape, places: Sequence[int]) -> int:
-        """Most units of the shape on these places. The places must be in order."""
-        bounds = self.bounds[shape]
+    def most_units(self, shape: UnitShape, inside: Sequence[int]) -> int:
+        """Most units of the shape on these nodes. Their indexes must be in order."""
+        bounds = self.by_shape[shape]
         if (named := self._named.get(shape)) is not None:
-            first, last = (places[0], places[-1]) if places else (0, -1)
-            return sum([bounds[place] for place in named if first <= place <= last and _is_among(place, places)])
-        return sum([bounds[place] for place in places])
+            first, last = (inside[0], inside[-1]) if inside else (0, -1)
+            return sum([bounds[node] for node in named if first <= node <= last and _is_among(node, inside)])
+        return sum([bounds[node] for node in inside])
 
-    def members(self, places: Sequence[int], around: Sequence[int] | None = None) -> int:
-        """Most members on these places.
+    def most_members(self, inside: Sequence[int], wider: Sequence[int] | None = None) -> int:
+        """Most members on these nodes.
 
         Args:
-            around: the places for members without devices; None if these are the same places.
+            wider: the nodes for members without devices; None if these are the same nodes.
         """
-        every = self._possible(places) if around is None else self.wanted.items()
+        shapes = self._possible(inside) if wider is None else self.wanted.items()
         return sum(
-            [min(wanted, self.room(shape, _of(shape, places, around))) * len(shape.pods) for shape, wanted in every]
+            [
+                min(wanted, self.most_units(shape, _nodes_for(shape, inside, wider))) * len(shape.pods)
+                for shape, wanted in shapes
+            ]
         )
 
-    def _possible(self, places: Sequence[int]) -> Iterable[tuple[UnitShape, int]]:
-        """The shapes that may be on these places, with the number of units of each."""
-        if not self._named or not places:
+    def _possible(self, inside: Sequence[int]) -> Iterable[tuple[UnitShape, int]]:
+        """The shapes that may be on these nodes, with the number of units of each."""
+        if not self._named or not inside:
             return self.wanted.items()
-        first, last = places[0], places[-1]
+        # The span of a shape's own nodes rules out most shapes without a look at each of the nodes.
+        first, last = inside[0], inside[-1]
         named = [(shape, self.wanted[shape]) for shape, low, high in self._spans if low <= last and high >= first]
         return [*named, *((shape, wanted) for shape, wanted in self.wanted.items() if shape not in self._named)]
 
-    def members_at(self, place: int) -> int:
-        """Most members on the place, if different shapes did not compete for it."""
-        return sum(min(wanted, self.bounds[shape][place]) * len(shape.pods) for shape, wanted in self.wanted.items())
+    def most_members_on(self, node: int) -> int:
+        """Most members on the node, if different shapes did not compete for it."""
+        return sum(min(wanted, self.by_shape[shape][node]) * len(shape.pods) for shape, wanted in self.wanted.items())
 
-    def of_task(self, task: str, places: Sequence[int], around: Sequence[int] | None = None) -> int:
-        """Most members of the task on these places. Arguments as of ``members``."""
+    def most_of_task(self, task: str, inside: Sequence[int], wider: Sequence[int] | None = None) -> int:
+        """Most members of the task on these nodes. Arguments as of ``most_members``."""
         counted = ((shape, wanted, shape.tasks.count(task)) for shape, wanted in self.wanted.items())
         return sum(
-            min(wanted, self.room(shape, _of(shape, places, around))) * count
+            min(wanted, self.most_units(shape, _nodes_for(shape, inside, wider))) * count
             for shape, wanted, count in counted
             if count
         )
 
-    def learn(self, shape: UnitShape, place: int, most: int) -> None:
-        """Lower the bound of a place: it takes no more units of the shape, even without other units there."""
-        self.bounds[shape][place] = min(self.bounds[shape][place], most)
+    def lower(self, shape: UnitShape, node: int, most: int) -> None:
+        """Lower the bound of a node: it takes no more units of the shape, even without other units there."""
+        self.by_shape[shape][node] = min(self.by_shape[shape][node], most)
 
-    def limits(self, places: Sequence[int], around: Sequence[int] | None = None) -> str:
-        """The reasons why the places take no more units, as text; the most frequent reason first."""
-        # Several shapes of members may lack the same at one place.
+    def fewest_sub_domains(
+        self, wanted: Mapping[UnitShape, int], may_leave_out: int, sub_domains: Mapping[Path, Sequence[int]]
+    ) -> int:
+        """Fewest domains of the next level that take these units, of which some may be left out."""
+        fewest = 1
+        for shape, units in wanted.items():
+            capacities = {path: self.most_units(shape, inside) for path, inside in sub_domains.items()}
+            fewest = max(fewest, fewest_needed(capacities, units - may_leave_out))
+        return fewest
+
+    def limits(self, inside: Sequence[int], wider: Sequence[int] | None = None) -> str:
+        """The reasons why the nodes take no more units, as text; the most frequent reason first."""
+        # Several shapes of members may lack the same on one node.
         limits = set[tuple[str, int]]()
         for shape, wanted in self.wanted.items():
-            own = _of(shape, places, around)
-            if self.room(shape, own) < wanted:
-                limits.update((self._limit(shape, place), place) for place in own)
-        found = Counter(limit for limit, _ in limits)
-        ordered = sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
-        return ", ".join(f"{limit} on {_nodes(count)}" for limit, count in ordered[:_MOST_LIMITS])
+            for_shape = _nodes_for(shape, inside, wider)
+            if self.most_units(shape, for_shape) < wanted:
+                limits.update((self._limit(shape, node), node) for node in for_shape)
+        counted = Counter(limit for limit, _ in limits)
+        ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
+        return ", ".join(f"{limit} on {_nodes_text(count)}" for limit, count in ordered[:_MOST_LIMITS])
 
-    def _limit(self, shape: UnitShape, place: int) -> str:
+    def _limit(self, shape: UnitShape, node: int) -> str:
         if (named := self._named.get(shape)) is not None:
-            return named[place][1] if place in named else NOT_POSSIBLE
-        return self._limits[shape][place]
+            return named[node][1] if node in named else NOT_POSSIBLE
+        return self._limits[shape][node]
 
 
-def _of(shape: UnitShape, places: Sequence[int], around: Sequence[int] | None) -> Sequence[int]:
-    """The places for units of the shape; ``around`` for units without devices, unless it is None."""
-    return places if around is None or shape.has_devices else around
+def _nodes_for(shape: UnitShape, inside: Sequence[int], wider: Sequence[int] | None) -> Sequence[int]:
+    """The nodes for units of the shape; ``wider`` for units without devices, unless it is None."""
+    return inside if wider is None or shape.has_devices else wider
 
 
-def members_in_groups(rooms: Sequence[int], sizes: Sequence[int]) -> int:
+def members_in_groups(capacities: Sequence[int], sizes: Sequence[int]) -> int:
     """Most members of groups in domains, if each group stays in one of them.
 
     Args:
-        rooms: most members in each domain.
+        capacities: most members in each domain.
         sizes: number of members of each group, in any order.
     """
     sizes = sorted(sizes, reverse=True)
     # What the larger groups have more than others is left out once: a few of them say little about the rest.
-    return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)
+    return min([_in_groups(capacities, sizes, most) for most in dict.fromkeys(sizes)], default=0)
 
 
-def _in_groups(rooms: Sequence[int], sizes: Sequence[int], most: int) -> int:
-    """Most members of groups of these sizes, the largest first, in domains with these rooms.
+def _in_groups(capacities: Sequence[int], sizes: Sequence[int], most: int) -> int:
+    """Most members of groups of these sizes, the largest first, in domains with these capacities.
 
-    ``n`` groups in one room are at most as many members as the room takes, and as the ``n`` largest groups have. Groups
+    ``n`` groups in one domain are at most as many members as it takes, and as the ``n`` largest groups have. Groups
     go, one after another, where they add the most. Members of a group beyond ``most`` are assumed to fit.
     """
+    # Three groups of 4 in domains for 6 and 7: the first group in each adds 4, the second one 2 or 3. The best three
+    # gains are 4 + 4 + 3 = 11, although the sum of the domains is 13 and the groups have 12 members.
     cut = [min(size, most) for size in sizes]
     total = list(accumulate(cut, initial=0))
     gains = Counter[int]()
-    for room in rooms:
-        whole = bisect_right(total, room) - 1
+    for capacity in capacities:
+        whole = bisect_right(total, capacity) - 1
         gains.update(cut[:whole])
-        if whole < len(cut) and room > total[whole]:
-            gains[room - total[whole]] += 1
-    found, left = sum(sizes) - total[-1], len(sizes)
+        if whole < len(cut) and capacity > total[whole]:
+            gains[capacity - total[whole]] += 1
+    members, left = sum(sizes) - total[-1], len(sizes)
     for gain in sorted(gains, reverse=True):
-        found += gain * min(left, gains[gain])
+        members += gain * min(left, gains[gain])
         left -= min(left, gains[gain])
-    return min(found, sum(sizes))
+    return min(members, sum(sizes))
 
 
-def _is_among(place: int, places: Sequence[int]) -> bool:
-    at = bisect_left(places, place)
-    return at < len(places) and places[at] == place
+def _is_among(node: int, inside: Sequence[int]) -> bool:
+    at = bisect_left(inside, node)
+    return at < len(inside) and inside[at] == node
 
 
-def _nodes(count: int) -> str:
+def _nodes_text(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+class JointBounds:
+    """Bounds all members together by the least amounts that any number of them asks for.
+
+    Without this, a search could take very many steps to find that nothing fits (``test_mixed_bounds``).
+
+    Args:
+        devices: devices of each node.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[CoLocatedMembers],
+        domain_nodes: DomainNodes,
+        devices: Sequence[NodeDeviceCounts],
+        nodes: Nodes,
+    ):
+        self._domain_nodes = domain_nodes
+        self._devices = devices
+        self._nodes = nodes
+        pods = [pod for unit in units for pod in unit.shape.pods]
+        self._members = len(pods)
+        are_counted = any(
+            member.demand.bound_to or nodes.node_of(member.demand.key) for unit in units for member in unit.members
+        )
+        asked: dict[str, list[int]] = {}
+        if not are_counted:
+            # What a pod takes already counts on its node, but not against itself.
+            requests = [needs.requests for unit in units for needs in unit.shape.counted]
+            names = sorted({name for amounts in requests for name in amounts})
+            asked = {name: [amounts.get(name, 0) for amounts in requests] for name in names}
+            asked[_PODS] = [NANO] * len(pods)
+        if len(pods) == len(units):
+            # Of members that share a claim, none asks for a number of devices of its own.
+            asked[_CARDS] = [unit.shape.request.total_devices for unit in units]
+        self._sums: Mapping[str, Sequence[int]] = {name: [*accumulate(sorted(each))] for name, each in asked.items()}
+        """For each resource, the request of the smallest member, of the smallest two together, and so on."""
+
+    def most_members(self, inside: Sequence[int], capacities: Sequence[int]) -> int:
+        """Most members on the nodes.
+
+        Args:
+            capacities: most members on each of the nodes, if shapes did not compete.
+        """
+        members = 0
+        free_in_all: dict[str, int | None] = {}
+        for node, capacity in zip(inside, capacities, strict=True):
+            if not capacity:
+                continue
+            most = capacity
+            for name, sums in self._sums.items():
+                free, total = self._free(node, name), free_in_all.get(name, 0)
+                free_in_all[name] = None if free is None or total is None else total + free
+                if free is not None:
+                    # So many of the smallest requests fit, so no more of any others.
+                    most = min(most, bisect_right(sums, free))
+            members += most
+        together = [bisect_right(self._sums[name], free) for name, free in free_in_all.items() if free is not None]
+        return min([self._members, members, *together])
+
+    def fewest_sub_domains(self, sub_domains: Mapping[Path, Sequence[int]], members: int) -> int:
+        """Fewest domains of the next level that take so many members.
+
+        Args:
+            sub_domains: the nodes of each of these domains.
+        """
+        fewest = 1
+        for name, sums in self._sums.items():
+            capacities = {}
+            for path, inside in sub_domains.items():
+                free = [self._free(node, name) for node in inside]
+                # No limit on one node is none on the domain, so this resource says nothing about their number.
+                if None in free:
+                    break
+                capacities[path] = sum([amount for amount in free if amount is not None])
+            else:
+                fewest = max(fewest, fewest_needed(capacities, sums[members - 1]))
+        return fewest
+
+    def _free(self, node: int, name: str) -> int | None:
+        """Free amount of the resource on the node; None if the resource is no limit."""
+        if name == _CARDS:
+            devices = self._devices[node]
+            return None if devices.shareable else devices.available
+        view = self._nodes.view(self._domain_nodes[node].name)
+        total = view.facts.allocatable.get(name, 0) if view.facts else 0
+        if name == _PODS:
+            return max(0, total - view.pods * NANO)
+        # Devices can stand for a resource that the node lacks.
+        return max(0, total - view.used.get(name, 0)) if total else None
+
+
+class RemainingUnits:
+    """Most further units of each shape on each node, besides the units that a search has added.
+
+    Units of one shape count against their own shape. With several shapes, they also count against others by the number
+    of their devices, except on nodes with shareable devices.
+
+    Args:
+        devices: devices of each node, if units of several shapes compete for them; else None.
+    """
+
+    def __init__(self, bounds: UnitBounds, devices: Sequence[NodeDeviceCounts] | None):
+        # Without other shapes that compete, what remains is what is left of the shape's own bound: one list for both.
+        self._own = {shape: list(of_nodes) for shape, of_nodes in bounds.by_shape.items()}
+        self._remaining = self._own
+        self._devices: list[int] = []
+        """Devices that are left on each node; empty if they are not counted."""
+        if devices is not None and len(self._own) <= _MOST_SHAPES:
+            self._remaining = {shape: list(of_nodes) for shape, of_nodes in self._own.items()}
+            self._devices = [_UNLIMITED if counts.shareable else counts.available for counts in devices]
+
+    def by_node(self, shape: UnitShape) -> Sequence[int]:
+        """Most further units of the shape, by node."""
+        return self._remaining[shape]
+
+    def most_units(self, shape: UnitShape, inside: Sequence[int]) -> int:
+        """Most further units of the shape on these nodes."""
+        remaining = self._remaining[shape]
+        return sum([remaining[node] for node in inside])
+
+    def most_from_each(self, shape: UnitShape, order: Sequence[int]) -> Sequence[int]:
+        """Most further units of the shape on the nodes from each position of the order on."""
+        sums, total = [0] * (len(order) + 1), 0
+        remaining = self._remaining[shape]
+        for at in range(len(order) - 1, -1, -1):
+            total += remaining[order[at]]
+            sums[at] = total
+        return sums
+
+    def add(self, shape: UnitShape, node: int, units: int) -> None:
+        """Count units that were added to the node; a negative number for units that were removed."""
+        self._own[shape][node] -= units
+        if self._devices:
+            self._devices[node] -= units * shape.request.total_devices
+            self._renew(node)
+
+    def lower(self, shape: UnitShape, node: int, units: int) -> None:
+        """Lower the bound of an empty node."""
+        self._own[shape][node] = units
+        if self._devices:
+            self._renew(node)
+
+    def _renew(self, node: int) -> None:
+        for shape, own in self._own.items():
+            devices = shape.request.total_devices
+            # The order of additions must not matter, so this follows from what is there, not from the last change.
+            self._remaining[shape][node] = min(own[node], self._devices[node] // devices) if devices else own[node]
+
+
+def best_fit(capacities: Mapping[K, int], wanted: int) -> list[K]:
+    """Order keys so that few are needed for ``wanted``: the largest first, and the tightest that takes the rest.
+
+    Capacities 2, 8, 5, 3 for ``wanted`` 10: 8, then 2, which is the tightest that takes the 2 that are left; the others
+    follow, the largest first. So large ones stay free as a whole for others.
+    """
+    order = sorted(capacities, key=lambda key: (-capacities[key], key))
+    for at, key in enumerate(order):
+        if wanted <= 0:
+            break
+        if capacities[key] >= wanted:
+            end = bisect_right(order, -wanted, lo=at, key=lambda other: -capacities[other])
+            tightest = bisect_left(order, -capacities[order[end - 1]], lo=at, key=lambda other: -capacities[other])
+            order.insert(at, order.pop(tightest))
+            break
+        wanted -= capacities[key]
+    return order
+
+
+def fewest_needed(capacities: Mapping[K, int], wanted: int) -> int:
+    """Fewest of these that take ``wanted``."""
+    used = 0
+    for key in best_fit(capacities, wanted):
+        if wanted <= 0:
+            break
+        wanted -= capacities[key]
+        used += 1
+    return used

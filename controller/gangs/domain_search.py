@@ -1,24 +1,44 @@
-"""Searches the domains that may take a gang, best first, for a way to place it."""
+"""Searches the domains that may take a gang, best first, for a way to place it.
+
+How it works. Each domain comes with the best score that it can have: a score of its own figures, for the fewest
+sub-domains (domains of the next level) that may be enough. The domains are searched in the order of these. In the
+example of the package, with four members needed:
+
+    domain     can have                        search
+    cluster b  2 leaves, capacity left 0       finds a way in 2 leaves: as good as hoped, so this is the best so far
+    cluster a  2 leaves, capacity left 1       not begun: worse than the best so far, and so is all that comes after it
+
+A search that finds no way with the fewest sub-domains (``DomainCandidate.fewest``) finds one with any number first, and
+then fewer by bisection: a way with 3 of them is also one with at most 4. A domain that takes more sub-domains than
+hoped has a worse score then, so that the next domain may win.
+
+What bounds it. All searches of a decision share one ``StepBudget``; each domain gets an equal part of what is left, so
+that a hard one leaves enough for those after it, which come back to what was not used. Domains that ran out of steps
+are searched again with all that is left, if no other one takes the gang. What is still not known then is "not decided",
+which is never called impossible; the next decision goes on where these searches ended (``Unfinished``).
+
+Why it is exact. A domain is left out only if the best score that it can have is worse than a score that was found, and
+the scores follow from bounds that are never too low. So the answer is the best domain, whatever the order. With enough
+steps it is the one that ``exhaustive.best`` finds by trying everything: ``test_laws``, and ``test_unfinished`` for
+searches that ended many times.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.cluster import Cluster
-from controller.gangs.budget import OutOfSteps, StepBudget
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
-from controller.gangs.exact_packing import Packing
+from controller.gangs.exact_packing import OutOfSteps, Packing, PackingRules, SearchContext, StepBudget
 from controller.gangs.gang import Gang, Standing
-from controller.gangs.levels import GroupNumber, Reach, Tier, levels_of_all
+from controller.gangs.levels import EnforcedLevels, GroupKey, WiderDomain, deviceless_depth
 from controller.gangs.memory import Memory
-from controller.gangs.search_context import PackingRules, SearchContext
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path
-from controller.gangs.unfinished import Unfinished, UnfinishedSearch
-from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of
+from controller.gangs.sub_groups import SubGroupChoices
+from controller.gangs.topology import DomainNodes, Path
+from controller.gangs.units import CoLocatedMembers, MemberPosition, leader_and_first, merged_unit, positions_of
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
-from controller.gangs.wholes import Wholes
 from controller.placement import Placement
 
 STEPS: Final = 2_000
@@ -26,9 +46,91 @@ STEPS: Final = 2_000
 _MOST_EFFORT: Final = 4
 """Most times by which a larger budget prolongs the search for devices on one node."""
 _LEADER_STEPS: Final = 200
+_MOST_KEPT: Final = 16
+"""Most searches that are kept for the next decision. Others start anew."""
 
-_Found = tuple[DomainScore, Sequence[Placement], int]
+_Result = tuple[DomainScore, Sequence[Placement], int]
 """Result of a search: the score of the domain, the placements, and the number of sub-domains in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedSearch:
+    """A search in one domain, with the units that are on nodes."""
+
+    staging: Staging
+    packing: Packing
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    domain_nodes: DomainNodes
+    version: Hashable
+    search: UnfinishedSearch | None
+    """None if the search has found that there is no way."""
+
+
+class Unfinished:
+    """Searches for one gang that ran out of steps. The next decision about the gang continues them.
+
+    They are valid while the gang asks for the same and the domain has not changed.
+
+    Attributes:
+        tries: number of decisions that ended undecided.
+    """
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._asked: object = None
+        self._depends_on_members = False
+        self._kept: dict[Hashable, _Kept] = {}
+
+    def forget_other_questions(self, gang: Gang, units: Sequence[CoLocatedMembers], cluster: Cluster) -> bool:
+        """Forget searches for other questions. Returns False if searches for this question cannot be kept."""
+        # What is only assumed is gone after the question, and its versions never come again.
+        if cluster.nodes.on_trial:
+            return False
+        asked = replace(gang, elapsed=0.0), [unit.shape.key for unit in units]
+        if asked != self._asked:
+            self._kept.clear()
+            self._asked = asked
+        self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
+        return True
+
+    def resume(
+        self, key: Hashable, domain_nodes: DomainNodes, inside: Sequence[int], cluster: Cluster
+    ) -> UnfinishedSearch | bool:
+        """The search ``key`` in a domain, to continue it. If there is none: whether there may be a way."""
+        kept = self._kept.pop(key, None)
+        if (
+            kept is None
+            or kept.domain_nodes is not domain_nodes
+            or kept.version != self._version(domain_nodes, inside, cluster)
+        ):
+            return True
+        if kept.search is None:
+            self._kept[key] = kept
+            return False
+        return kept.search
+
+    def keep(
+        self,
+        key: Hashable,
+        search: UnfinishedSearch | None,
+        domain_nodes: DomainNodes,
+        inside: Sequence[int],
+        cluster: Cluster,
+    ) -> None:
+        """Keep a search that ran out of steps; None stands for a search that has found no way."""
+        if search is None or sum(kept.search is not None for kept in self._kept.values()) < _MOST_KEPT:
+            self._kept[key] = _Kept(domain_nodes, self._version(domain_nodes, inside, cluster), search)
+
+    def _version(self, domain_nodes: DomainNodes, inside: Sequence[int], cluster: Cluster) -> Hashable:
+        """A version that changes with everything that can change the result."""
+        nodes = cluster.nodes
+        # With affinity or spread among members, a pod on any node can matter.
+        everywhere = nodes.generation if self._depends_on_members else 0
+        stamps = domain_nodes.stamps()
+        return nodes.common_version, cluster.devices.shared_usage, everywhere, tuple([stamps[node] for node in inside])
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +138,30 @@ class DomainCandidate:
     """A domain that may take the gang.
 
     Attributes:
+        inside: the nodes of the domain.
         least: the best score that the domain can have.
-        children: number of its domains of the next level.
+        sub_domains: number of its domains of the next level.
         fewest: the fewest of these that take the gang.
-        reach: places for members without devices; None if these are those of the domain.
+        wider: where members without devices may be; None if that is the domain.
     """
 
     path: Path
-    places: Sequence[int]
+    inside: Sequence[int]
     least: DomainScore
     figures: Figures
-    children: int
+    sub_domains: int
     fewest: int
-    reach: Reach | None = None
+    wider: WiderDomain | None = None
 
     @property
-    def around(self) -> Sequence[int] | None:
-        """The places for members without devices; None if these are those of the domain."""
-        return self.reach.places if self.reach else None
+    def inside_wider(self) -> Sequence[int] | None:
+        """The nodes for members without devices; None if these are those of the domain."""
+        return self.wider.inside if self.wider else None
+
+    @property
+    def every_node(self) -> Sequence[int]:
+        """All nodes that members may be on."""
+        return self.inside if self.wider is None else sorted({*self.inside, *self.wider.inside})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +196,13 @@ class OpenMembers:
 
     Attributes:
         standing: members that have a place, with the path of their domain.
-        wholes: chooses sub-groups, and knows the number of members to place.
+        sub_groups: chooses sub-groups, and knows the number of members to place.
     """
 
     gang: Gang
     units: Sequence[CoLocatedMembers]
     standing: Sequence[tuple[Standing, Path]]
-    wholes: Wholes
+    sub_groups: SubGroupChoices
 
 
 class Searches:
@@ -115,10 +223,10 @@ class Searches:
         self._gang = members.gang
         self._units = members.units
         self._standing = members.standing
-        self._wholes = members.wholes
-        self._needed = members.wholes.needed
-        self._seats: Mapping[str, Seat] | None = None
-        self._anchored: dict[Tier, Mapping[tuple[int, GroupNumber], Path]] = {}
+        self._sub_groups = members.sub_groups
+        self._needed = members.sub_groups.needed
+        self._positions: Mapping[str, MemberPosition] | None = None
+        self._domains_of_groups: dict[EnforcedLevels, Mapping[GroupKey, Path]] = {}
         self._cluster = cluster
         self._verdicts = verdicts
         self._score = score
@@ -143,35 +251,38 @@ class Searches:
     def _best(
         self, candidates: Sequence[DomainCandidate], context: SearchContext, budget: StepBudget
     ) -> Sequence[Placement] | None:
-        best: _Found | None = None
+        best: _Result | None = None
         undecided: list[DomainCandidate] = []
         for number, candidate in enumerate(candidates):
+            # They are in the order of what they can have, so no later one can be better either.
             if best is not None and best[0] < candidate.least:
                 break
             share = budget.part(len(candidates) - number)
             try:
-                found = self._search(candidate, context, share)
+                result = self._search(candidate, context, share)
             except OutOfSteps:
                 undecided.append(candidate)
                 continue
             finally:
+                # Less than nothing if the last step overdrew it: the steps of a decision are never more than its own.
                 budget.left += share.left
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
+            if result is not None and (best is None or result[0] < best[0]):
+                best = result
+        # An undecided domain might be better than the best one. A gang that is placed now is worth more than that.
         if best is not None:
             return best[1]
         for candidate in undecided:
             try:
-                found = self._search(candidate, context, budget)
+                result = self._search(candidate, context, budget)
             except OutOfSteps:
-                most = context.counts.members(candidate.places, candidate.around)
+                most = context.bounds.most_members(candidate.inside, candidate.inside_wider)
                 self._verdicts.note(candidate.path, most, "not decided", decided=False)
                 continue
-            if found is not None:
-                return found[1]
+            if result is not None:
+                return result[1]
         return None
 
-    def _search(self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget) -> _Found | None:
+    def _search(self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget) -> _Result | None:
         """Placements in a domain with as few sub-domains as possible; None if there is no way.
 
         Raises:
@@ -179,33 +290,36 @@ class Searches:
         """
         least = candidate.fewest
         # With a limit that all sub-domains meet, large ones would come first for nothing.
-        found = self._limited(candidate, context, budget, least) if least < candidate.children else None
-        if found is None:
-            found = self._pack(candidate, context, budget, None)
-            if found is None:
+        result = self._limited(candidate, context, budget, least) if least < candidate.sub_domains else None
+        if result is None:
+            result = self._pack(candidate, context, budget, None)
+            if result is None:
                 return None
-            found = self._fewer(found, candidate, context, budget)
-        return self._with_leader(found, candidate, context)
+            result = self._with_fewer(result, candidate, context, budget)
+        return self._with_leader(result, candidate, context)
 
-    def _fewer(self, found: _Found, candidate: DomainCandidate, context: SearchContext, budget: StepBudget) -> _Found:
-        """Improve on ``found``, but with more sub-domains than ``Candidate.fewest``.
+    def _with_fewer(
+        self, result: _Result, candidate: DomainCandidate, context: SearchContext, budget: StepBudget
+    ) -> _Result:
+        """Improve on ``result``, but with more sub-domains than ``DomainCandidate.fewest``.
 
         A way with few sub-domains is also one with more, so the number is found by bisection.
         """
-        least, most = candidate.fewest + 1, found[2] - 1
+        least, most = candidate.fewest + 1, result[2] - 1
         while least <= most:
             limit = (least + most) // 2
             better = self._limited(candidate, context, budget, limit)
             if better is None:
                 least = limit + 1
             else:
-                found, most = better, better[2] - 1
-        return found
+                result, most = better, better[2] - 1
+        return result
 
     def _limited(
         self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget, limit: int
-    ) -> _Found | None:
+    ) -> _Result | None:
         """A way with at most ``limit`` sub-domains; None if half of the steps that are left find none."""
+        # The other half is kept for the search without a limit: that there is a way at all is worth more than few.
         share = budget.part(2)
         try:
             return self._pack(candidate, context, share, limit)
@@ -216,46 +330,48 @@ class Searches:
 
     def _pack(
         self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget, limit: int | None
-    ) -> _Found | None:
+    ) -> _Result | None:
         """Place enough units in the domain; without a limit, record a verdict if that is impossible.
 
         Raises:
             OutOfSteps: the budget ran out.
         """
-        key = context.tier, candidate.path, limit, candidate.reach is None
-        search = self._taken_up(key, candidate, context)
+        key = context.levels, candidate.path, limit, candidate.wider is None
+        search = self._resumed(key, candidate, context)
         if search is True:
-            search = self._begin(self._units, candidate, context, limit)
+            search = self._begun(self._units, candidate, context, limit)
         if isinstance(search, UnfinishedSearch):
             try:
-                if found := self._run(search, candidate, budget):
-                    return found
+                if result := self._run(search, candidate, budget):
+                    return result
             except OutOfSteps:
                 self._keep(key, search, candidate, context)
                 raise
+            # A search for the devices of one node that ran out of steps proves nothing about the domain.
             if not search.staging.undecided:
                 self._keep(key, None, candidate, context)
         if limit is None:
-            learnt = context.counts.members(candidate.places, candidate.around)
-            limits = context.counts.limits(candidate.places, candidate.around)
-            apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
-            reason = apart if learnt >= self._needed else limits
+            # The search may have lowered bounds, so the verdict says what is known now.
+            most = context.bounds.most_members(candidate.inside, candidate.inside_wider)
+            limits = context.bounds.limits(candidate.inside, candidate.inside_wider)
+            enough_apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
+            reason = enough_apart if most >= self._needed else limits
             decided = not (isinstance(search, UnfinishedSearch) and search.staging.undecided)
-            self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
+            self._verdicts.note(candidate.path, min(self._needed - 1, most), reason, decided=decided)
         return None
 
-    def _taken_up(self, key: Hashable, candidate: DomainCandidate, context: SearchContext) -> UnfinishedSearch | bool:
+    def _resumed(self, key: Hashable, candidate: DomainCandidate, context: SearchContext) -> UnfinishedSearch | bool:
         if self._unfinished is None:
             return True
-        return self._unfinished.take(key, context.places, _every_place(candidate), self._cluster)
+        return self._unfinished.resume(key, context.domain_nodes, candidate.every_node, self._cluster)
 
     def _keep(
         self, key: Hashable, search: UnfinishedSearch | None, candidate: DomainCandidate, context: SearchContext
     ) -> None:
         if self._unfinished is not None:
-            self._unfinished.keep(key, search, context.places, _every_place(candidate), self._cluster)
+            self._unfinished.keep(key, search, context.domain_nodes, candidate.every_node, self._cluster)
 
-    def _begin(
+    def _begun(
         self,
         units: Sequence[CoLocatedMembers],
         candidate: DomainCandidate,
@@ -264,77 +380,76 @@ class Searches:
         *,
         leader_first: bool = False,
     ) -> UnfinishedSearch:
-        staging = Staging(self._cluster, context.places, self._effort)
-        wholes = self._wholes
+        staging = Staging(self._cluster, context.domain_nodes, self._effort)
+        sub_groups = self._sub_groups
         if units is not self._units:
-            wholes = Wholes(self._gang, units, wholes.needed, wholes.needed_of_tasks)
+            sub_groups = SubGroupChoices(self._gang, units, sub_groups.needed, sub_groups.needed_of_tasks)
         rules = PackingRules(
-            most_children=limit,
-            anchors=self._anchors(context.tier),
-            reach=candidate.reach,
-            close=leader_and_first(units),
+            most_sub_domains=limit,
+            group_domains=self._group_domains(context.levels),
+            wider=candidate.wider,
+            pair=leader_and_first(units),
             leader_first=leader_first,
         )
-        packing = Packing(units, wholes, context, candidate.places, staging=staging, rules=rules)
+        packing = Packing(units, sub_groups, context, candidate.inside, staging=staging, rules=rules)
         return UnfinishedSearch(staging, packing)
 
-    def _run(self, search: UnfinishedSearch, candidate: DomainCandidate, budget: StepBudget) -> _Found | None:
+    def _run(self, search: UnfinishedSearch, candidate: DomainCandidate, budget: StepBudget) -> _Result | None:
+        # The end of the block undoes what is on nodes on trial; a search that goes on later makes it again.
         with search.staging:
             if search.packing.run(budget):
-                children = search.packing.children
-                score = self._score(candidate.path, children, candidate.figures)
-                return score, [placement for _, placement in search.staging.placements()], children
+                sub_domains = search.packing.sub_domains
+                score = self._score(candidate.path, sub_domains, candidate.figures)
+                return score, [placement for _, placement in search.staging.placements()], sub_domains
         return None
 
-    def _with_leader(self, found: _Found, candidate: DomainCandidate, context: SearchContext) -> _Found:
+    def _with_leader(self, result: _Result, candidate: DomainCandidate, context: SearchContext) -> _Result:
         """The same with leader and rank 0 on one node if possible, else close to each other."""
         pair = leader_and_first(self._units)
-        nodes = {placement.pod: placement.node for placement in found[1]}
+        nodes = {placement.pod: placement.node for placement in result[1]}
         if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
-            return found
+            return result
+        # First as one unit, which needs one node; if that does not fit, with the leader first, so that rank 0 can come
+        # close to it. Both are worth few steps: the gang is placed as it is if they find nothing.
         fleet = self._cluster.devices
         both = merged_unit(*pair, fleet)
-        context.counts.count(both.shape, context.places, candidate.places, fleet, self._cluster.nodes)
+        context.bounds.add_shape(both.shape, context.domain_nodes, candidate.inside, fleet, self._cluster.nodes)
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
-            search = self._begin(units, candidate, context, found[2], leader_first=units is self._units)
+            search = self._begun(units, candidate, context, result[2], leader_first=units is self._units)
             try:
                 better = self._run(search, candidate, StepBudget(_LEADER_STEPS))
             except OutOfSteps:
                 continue
             if better is not None:
                 return better
-        return found
+        return result
 
-    def _anchors(self, tier: Tier) -> Mapping[tuple[int, GroupNumber], Path]:
+    def _group_domains(self, levels: EnforcedLevels) -> Mapping[GroupKey, Path]:
         """The domain of each group with members that have a place; that of most members, if there are several.
 
-        A group whose members are in no domain of a required level gets a path that no place has, unless the gang moves.
+        A group whose members are in no domain of a required level gets a path that no node has, unless the gang moves.
         """
-        if not self._standing or not tier.groups:
+        if not self._standing or not levels.of_groups:
             return {}
-        known = self._anchored.get(tier)
-        if known is None:
-            known = self._anchored[tier] = self._find_anchors(tier)
-        return known
+        domains = self._domains_of_groups.get(levels)
+        if domains is None:
+            domains = self._domains_of_groups[levels] = self._find_group_domains(levels)
+        return domains
 
-    def _find_anchors(self, tier: Tier) -> Mapping[tuple[int, GroupNumber], Path]:
-        if self._seats is None:
-            self._seats = seats_of(self._gang)
-        seats, of_all = self._seats, levels_of_all(self._gang.levels)
-        found: dict[tuple[int, GroupNumber], Counter[Path]] = {}
+    def _find_group_domains(self, levels: EnforcedLevels) -> Mapping[GroupKey, Path]:
+        if self._positions is None:
+            self._positions = positions_of(self._gang)
+        positions, for_deviceless = self._positions, deviceless_depth(self._gang.levels)
+        members_in: dict[GroupKey, Counter[Path]] = {}
         for standing, path in self._standing:
-            for group in tier.groups:
-                number = group.number(seats[standing.pod])
-                if not number or (group.depth > of_all and not standing.has_devices):
+            for level in levels.of_groups:
+                number = level.group_of(positions[standing.pod])
+                if not number or (level.depth > for_deviceless and not standing.has_devices):
                     continue
-                paths = found.setdefault((group.depth, number), Counter())
-                if path[group.depth - 1]:
-                    paths[path[: group.depth]] += 1
-                elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
-                    paths[("",) * group.depth] += 0
-        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}
-
-
-def _every_place(candidate: DomainCandidate) -> Sequence[int]:
-    """All places that members may be on."""
-    return candidate.places if candidate.reach is None else sorted({*candidate.places, *candidate.reach.places})
+                paths = members_in.setdefault((level.depth, number), Counter())
+                if path[level.depth - 1]:
+                    paths[path[: level.depth]] += 1
+                elif self._gang.levels[level.depth - 1].required and not self._gang.moves:
+                    # Counts for nothing beside members that are in a domain: with these, the group has one.
+                    paths[("",) * level.depth] += 0
+        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in members_in.items() if paths}

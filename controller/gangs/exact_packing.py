@@ -1,26 +1,107 @@
-"""Puts units on the places of one domain by exact search, with backtracking.
+"""Packs units into the nodes of one domain by exact search, with backtracking.
 
-Units of one shape and group are counted, not permuted: the search chooses a number of them for each place. All units of
-a place get their devices together (``Staging``), so a member never gets devices that keep another one away.
+How it works. Units of one shape and group that may equally be left out are one *batch*. They are counted, not permuted:
+the search chooses a number of them for each node. On top of one choice stands the next one:
+
+1. which sub-groups become complete (``SubGroupChoices``);
+2. which batch is next, the hardest first;
+3. for each level with groups, which domain the batch's group is in;
+4. how many units of the batch go to the first node, the second one, and so on; as many as possible are tried first;
+5. at the end of a batch, how many of its units are left out, if that leaves enough members.
+
+If nothing is left to try, the choice below it is changed. Two nodes with 4 and 3 free cards, a gang of one member with
+3 cards (A) and two with 2 cards (B, B). A is harder, since the nodes take at most 2 of it, and 3 of B:
+
+    A on the first node -> 1 and 3 cards are left, which take 1 of B: too few, without trying any node
+    A on the second one -> 4 and 0 cards are left
+        2 of B on the first node -> all are placed: done
+
+What bounds it. A branch ends as soon as the units that the further nodes can take (``RemainingUnits``) are too few for
+the batch; a ``StepBudget`` counts the placements that fail or are undone. Choices are generators on a stack of the
+search's own, so any depth is possible, and a search that ran out of steps goes on later where it ended.
+
+Why it is exact. Every choice is tried unless another one that is tried succeeds if it does: units of a batch are alike,
+bounds are never too low, units of a node get their devices together (``Staging``), and the last batch takes greedily
+only where nothing else could need what it takes. ``test_laws``, ``test_laws_of_groups``, ``test_laws_of_sub_groups``,
+``test_laws_of_launchers``, ``test_laws_of_parts`` and ``test_laws_of_shared_devices`` compare the answers with trying
+every assignment; ``test_worked_example`` follows the example.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from controller.gangs.budget import OutOfSteps, Owed, Slack, StepBudget
-from controller.gangs.fitting import best_fit
-from controller.gangs.free_units import FreeUnits
-from controller.gangs.levels import Anchors, GroupLevel, GroupNumber
-from controller.gangs.search_context import PackingRules, SearchContext
+from controller.allocation import NodeDeviceCounts
+from controller.gangs.bounds import RemainingUnits, UnitBounds, best_fit
+from controller.gangs.levels import EnforcedLevels, GroupDomains, GroupKey, GroupLevel, GroupNumber, WiderDomain
 from controller.gangs.staging import Staging
-from controller.gangs.topology import DomainNode, Path, by_path
-from controller.gangs.units import CoLocatedMembers, Seat, UnitShape
-from controller.gangs.wholes import SubGroupCandidate, Wholes
+from controller.gangs.sub_groups import MayLeaveOut, RequiredGroups, SubGroupCandidate, SubGroupChoices
+from controller.gangs.topology import DomainNode, DomainNodes, Path, by_path
+from controller.gangs.units import CoLocatedMembers, MemberPosition, UnitShape
 
-_Steps = Iterator["_Steps | None"]
+_Choices = Iterator["_Choices | None"]
+"""One choice after another; each is what has to be chosen on top of it, None if everything is chosen."""
+
+
+class OutOfSteps(Exception):
+    """The budget of the search ran out."""
+
+
+class StepBudget:
+    """A limit on the placements of a search that fail or are undone."""
+
+    def __init__(self, steps: int):
+        self.left = steps
+
+    def part(self, divisor: int) -> "StepBudget":
+        """Split off a part of the steps that are left: one in ``divisor``."""
+        steps = self.left // divisor
+        self.left -= steps
+        return StepBudget(steps)
+
+    def spend(self) -> None:
+        """Count a step."""
+        self.left -= 1
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether more steps were counted than there were."""
+        return self.left < 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """The levels that hold in one attempt, and the nodes, their bounds and devices: the same for all domains.
+
+    Attributes:
+        devices: devices of each node, if units of several shapes compete for them; else None.
+    """
+
+    levels: EnforcedLevels
+    domain_nodes: DomainNodes
+    bounds: UnitBounds
+    devices: Sequence[NodeDeviceCounts] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PackingRules:
+    """Rules of one search.
+
+    Attributes:
+        most_sub_domains: most sub-domains that may be used; None for any number.
+        group_domains: the domains of groups with members that have a place.
+        wider: where members without devices may be; None if that is where the others are.
+        pair: the leader and rank 0, to be placed close to each other if that is easy.
+        leader_first: whether the leader is placed before the others, so that more is free close to it.
+    """
+
+    most_sub_domains: int | None
+    group_domains: Mapping[GroupKey, Path]
+    wider: WiderDomain | None = None
+    pair: tuple[CoLocatedMembers, CoLocatedMembers] | None = None
+    leader_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,80 +110,89 @@ class _Batch:
 
     Attributes:
         groups: for each level with groups, the groups of a unit: mostly one; none if the level does not hold for it.
-        owed: the sub-groups that need the units.
+        required_groups: the sub-groups that need the units.
     """
 
     shape: UnitShape
     groups: tuple[tuple[GroupNumber, ...], ...]
-    owed: Owed
+    required_groups: RequiredGroups
     units: tuple[CoLocatedMembers, ...]
 
 
 class _Order(NamedTuple):
-    """Places in an order, and the most units on the places from each position on."""
+    """Nodes in an order, and the most units on the nodes from each position on."""
 
-    places: Sequence[int]
-    rooms: Sequence[int]
+    nodes: Sequence[int]
+    most_units: Sequence[int]
 
 
 class Packing:
-    """Puts units on places of a domain.
+    """Packs units into the nodes of a domain.
 
     Args:
-        wholes: chooses sub-groups, and with them the members that may be left out.
-        inside: the places of the domain.
+        sub_groups: chooses sub-groups, and with them the members that may be left out.
+        inside: the nodes of the domain.
     """
 
     def __init__(
         self,
         units: Sequence[CoLocatedMembers],
-        wholes: Wholes,
+        sub_groups: SubGroupChoices,
         context: SearchContext,
         inside: Sequence[int],
         staging: Staging,
         rules: PackingRules,
     ):
-        places, groups, reach, close = context.places, context.tier.groups, rules.reach, rules.close
-        self._places = places
+        domain_nodes, levels, wider, pair = context.domain_nodes, context.levels.of_groups, rules.wider, rules.pair
+        self._domain_nodes = domain_nodes
         self._inside = inside
-        self._counts = context.counts
-        self._groups = groups
+        self._bounds = context.bounds
+        self._levels = levels
         self._staging = staging
         self._budget = StepBudget(0)
-        self._wholes = wholes
-        self._slack = Slack(0, {}, {})
-        self._anchors: Anchors = dict(rules.anchors)
-        self._reach = reach
-        self._within = frozenset(inside) if reach else frozenset[int]()
-        self._close = close
-        self._first = close[0] if close and rules.leader_first else None
-        self._child_depth = context.tier.depth + 1
-        self._most_children = rules.most_children
-        self._children: dict[Path, int] = {}
+        self._sub_groups = sub_groups
+        self._may_leave_out = MayLeaveOut(0, {}, {})
+        self._group_domains: GroupDomains = dict(rules.group_domains)
+        self._wider = wider
+        self._in_domain = frozenset(inside) if wider else frozenset[int]()
+        self._pair = pair
+        self._first = pair[0] if pair and rules.leader_first else None
+        self._sub_domain_depth = context.levels.depth + 1
+        self._most_sub_domains = rules.most_sub_domains
+        # Counted, not a set: a sub-domain is in use until the last addition to it is taken back.
+        self._units_in: dict[Path, int] = {}
+        """Number of additions in each sub-domain that is in use."""
         self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
-        self._independent = not self._depends_on_members and not (staging.shares_devices and any(map(_combines, units)))
-        """Whether as many of the last units as possible on one place never keeps one of them from another place."""
+        self._greedy_at_end = not self._depends_on_members and not (
+            staging.shares_devices and any(map(_combines, units))
+        )
+        """Whether as many of the last units as possible on one node never keeps one of them from another node."""
         self._ordered = any(unit.shape.ordered for unit in units)
-        self._free = FreeUnits(context)
-        self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
+        self._remaining = RemainingUnits(context.bounds, context.devices)
+        self._domains_at = {
+            depth: by_path([domain_nodes[node] for node in inside], depth)
+            for depth in {level.depth for level in levels}
+        }
         self._units = units
-        self._in_group: Counter[tuple[int, GroupNumber]] | None = None
+        self._units_of_group: Counter[GroupKey] | None = None
         """Number of units of each group of a level; None until it is needed."""
-        self._choices: list[_Steps] = [self._choose()]
+        self._choices: list[_Choices] = [self._choose_sub_groups()]
 
     def run(self, budget: StepBudget) -> bool:
-        """Put enough units on places; False, with none on places, if there is no way.
+        """Add enough units to nodes; False, with none on nodes, if there is no way.
 
         A search that ran out of steps continues where it ended. The budget is checked between two choices only, so each
         run makes progress.
 
         Raises:
-            OutOfSteps: the budget ran out; units may be on places.
+            OutOfSteps: the budget ran out; units may be on nodes.
         """
         self._budget = budget
         while self._choices:
             if budget.is_overdrawn:
                 raise OutOfSteps
+            # A generator that goes on after a ``yield`` takes back what it did before it. So each is asked again only
+            # when all that stood on top of it has ended, and has taken back its own.
             try:
                 following = next(self._choices[-1])
             except StopIteration:
@@ -115,272 +205,301 @@ class Packing:
 
     def _batched(self, units: Sequence[CoLocatedMembers]) -> tuple[_Batch, ...]:
         """Batch the units, hard ones first. Units whose order matters stay single, in the order of ranks."""
-        found: dict[object, list[CoLocatedMembers]] = {}
+        alike: dict[object, list[CoLocatedMembers]] = {}
         for unit in units:
-            key = unit if self._ordered else (unit.shape, self._groups_of(unit), self._slack.owed(unit))
-            found.setdefault(key, []).append(unit)
+            required = self._may_leave_out.required_groups(unit)
+            key = unit if self._ordered else (unit.shape, self._groups_of(unit), required)
+            alike.setdefault(key, []).append(unit)
         batches = [
-            _Batch(some[0].shape, self._groups_of(some[0]), self._slack.owed(some[0]), tuple(some))
-            for some in found.values()
+            _Batch(
+                batch[0].shape, self._groups_of(batch[0]), self._may_leave_out.required_groups(batch[0]), tuple(batch)
+            )
+            for batch in alike.values()
         ]
         if not self._ordered:
             shapes = {unit.shape: None for unit in units}
-            rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
+            # A shape of which only few fit comes first, before others have taken what it needs, and because a search
+            # that has no way finds that out sooner so.
+            most = {shape: self._bounds.most_units(shape, self._nodes_for(shape)) for shape in shapes}
 
             def difficulty(batch: _Batch) -> tuple[Any, ...]:
                 is_later = self._first not in batch.units
-                return is_later, rooms[batch.shape], batch.shape.number, batch.groups, batch.owed
+                return is_later, most[batch.shape], batch.shape.number, batch.groups, batch.required_groups
 
             batches.sort(key=difficulty)
         return tuple(batches)
 
     def _groups_of(self, unit: CoLocatedMembers) -> tuple[tuple[GroupNumber, ...], ...]:
         return tuple(
-            [tuple(sorted({level.number(seat) for seat in self._held(level, unit)} - {()})) for level in self._groups]
+            [
+                tuple(sorted({level.group_of(position) for position in self._bound_by(level, unit)} - {()}))
+                for level in self._levels
+            ]
         )
 
-    def _held(self, level: GroupLevel, unit: CoLocatedMembers) -> Sequence[Seat]:
-        """The seats of a unit's members; none if the level does not hold for the unit."""
-        holds = self._reach is None or unit.shape.has_devices or level.depth <= self._reach.depth
-        return unit.seats if holds else ()
+    def _bound_by(self, level: GroupLevel, unit: CoLocatedMembers) -> Sequence[MemberPosition]:
+        """The positions of a unit's members; none if the level does not hold for the unit."""
+        holds = self._wider is None or unit.shape.has_devices or level.depth <= self._wider.depth
+        return unit.positions if holds else ()
 
-    def _keys_of(self, unit: CoLocatedMembers) -> Iterator[tuple[int, GroupNumber]]:
+    def _keys_of(self, unit: CoLocatedMembers) -> Iterator[GroupKey]:
         """The groups of the unit, each as the depth of the level and a number."""
-        for level, groups in zip(self._groups, self._groups_of(unit), strict=True):
+        for level, groups in zip(self._levels, self._groups_of(unit), strict=True):
             yield from [(level.depth, group) for group in groups]
 
-    def _reaches_out(self, shape: UnitShape) -> bool:
+    def _may_be_outside(self, shape: UnitShape) -> bool:
         """Whether units of the shape may be outside the domain."""
-        return self._reach is not None and not shape.has_devices
+        return self._wider is not None and not shape.has_devices
 
-    def _places_of(self, shape: UnitShape) -> Sequence[int]:
-        """The places for units of the shape."""
-        return self._reach.places if self._reach is not None and not shape.has_devices else self._inside
+    def _nodes_for(self, shape: UnitShape) -> Sequence[int]:
+        """The nodes for units of the shape."""
+        return self._wider.inside if self._wider is not None and not shape.has_devices else self._inside
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
-    def _choose(self) -> _Steps:
-        """Choose the sub-groups that become whole."""
-        # All sub-groups are asked about before a unit is on a place, so the room of a shape stays the same.
-        room = cache(lambda shape: self._counts.room(shape, self._places_of(shape)))
-        for choice in self._wholes.choices(
-            self._alike, lambda one: _may_fit(one, room), lambda unit: (unit.shape, self._groups_of(unit))
+    def _choose_sub_groups(self) -> _Choices:
+        """Choose the sub-groups that become complete."""
+        # All sub-groups are asked about before a unit is on a node, so what there is for a shape stays the same.
+        most_units = cache(lambda shape: self._bounds.most_units(shape, self._nodes_for(shape)))
+        for choice in self._sub_groups.choices(
+            self._alike,
+            lambda candidate: _may_fit(candidate, most_units),
+            lambda unit: (unit.shape, self._groups_of(unit)),
         ):
             if choice is None:
                 # Lets ``run`` check the budget.
                 yield iter(())
             else:
-                self._slack = choice.slack
-                yield self._next(self._batched(choice.units))
+                self._may_leave_out = choice.may_leave_out
+                yield self._choose_batch(self._batched(choice.units))
             self._budget.spend()
 
-    def _alike(self, one: SubGroupCandidate) -> Hashable:
-        """A key that is equal for sub-groups of which either can take the place of the other.
+    def _alike(self, candidate: SubGroupCandidate) -> Hashable:
+        """A key that is equal for sub-groups of which either can stand in for the other.
 
         They ask for the same, and share groups only among their own members, in the same pattern.
         """
-        if self._in_group is None:
-            self._in_group = Counter(key for unit in self._units for key in self._keys_of(unit))
-        in_group = self._in_group
-        own = Counter(key for unit in one.units for key in self._keys_of(unit))
-        if any(in_group[key] > count or key in self._anchors for key, count in own.items()):
-            return one
+        if self._units_of_group is None:
+            self._units_of_group = Counter(key for unit in self._units for key in self._keys_of(unit))
+        units_of_group = self._units_of_group
+        own = Counter(key for unit in candidate.units for key in self._keys_of(unit))
+        # A group with members of others, or with a domain already, makes a sub-group alike to none but itself.
+        if any(units_of_group[key] > count or key in self._group_domains for key, count in own.items()):
+            return candidate
+        # Groups are numbered in the order in which they come up: 7, 7, 9 and 3, 3, 4 are one pattern, 0, 0, 1.
         numbers: dict[object, int] = {}
         pattern = [
             (unit.shape.number, *(numbers.setdefault(key, len(numbers)) for key in self._keys_of(unit)))
-            for unit in sorted(one.units, key=lambda unit: (unit.shape.number, unit.order))
+            for unit in sorted(candidate.units, key=lambda unit: (unit.shape.number, unit.order))
         ]
-        return one.name[0], one.lack, tuple(pattern)
+        return candidate.name[0], candidate.missing, tuple(pattern)
 
-    def _next(self, left: tuple[_Batch, ...]) -> _Steps:
-        """Choose the next batch; yields None if all units are on places."""
+    def _choose_batch(self, left: tuple[_Batch, ...]) -> _Choices:
+        """Choose the next batch; yields None if all units are on nodes."""
         if not left:
             yield None
             return
+        # What is on the nodes does not depend on the order of batches, so one order is enough. With affinity or spread
+        # among the members it does: who comes first decides where the others may go.
         tried: set[object] = set()
         for number, batch in enumerate(left if self._ordered else left[:1]):
-            if (key := (batch.shape, batch.groups, batch.owed)) not in tried:
+            if (key := (batch.shape, batch.groups, batch.required_groups)) not in tried:
                 tried.add(key)
-                yield self._open(batch, (*left[:number], *left[number + 1 :]), 0, ())
+                yield self._choose_domains(batch, (*left[:number], *left[number + 1 :]), 0, ())
+        # Only the first one: those that are left out at all may just as well be left out after the others are placed,
+        # and then each of them is the first one in its turn.
         batch = left[0]
         yield from self._leave_out(batch, len(batch.units), left[1:])
 
-    def _open(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Steps:
+    def _choose_domains(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Choices:
         """Choose the domains for the groups of the batch."""
-        if level == len(self._groups):
-            inside = self._below[len(path)][path] if path else self._places_of(batch.shape)
-            order = self._in_order(batch, inside)
-            yield self._fill(batch, rest, _Order(order, self._free.rooms_from(batch.shape, order)), 0, 0)
+        if level == len(self._levels):
+            inside = self._domains_at[len(path)][path] if path else self._nodes_for(batch.shape)
+            nodes = self._ordered_nodes(batch, inside)
+            order = _Order(nodes, self._remaining.most_from_each(batch.shape, nodes))
+            yield self._choose_nodes(batch, rest, order, 0, 0)
             return
         if not batch.groups[level]:
-            yield self._open(batch, rest, level + 1, path)
+            yield self._choose_domains(batch, rest, level + 1, path)
             return
-        depth = self._groups[level].depth
+        depth = self._levels[level].depth
         keys = [(depth, group) for group in batch.groups[level]]
-        anchors = {self._anchors[key] for key in keys if key in self._anchors}
+        domains = {self._group_domains[key] for key in keys if key in self._group_domains}
         # Who shares a claim is on one node, and with that the groups of all who share it.
-        new = [key for key in keys if key not in self._anchors]
-        options = self._options(batch, rest, path, depth) if not anchors else anchors if len(anchors) == 1 else ()
+        new = [key for key in keys if key not in self._group_domains]
+        options = (
+            self._ordered_domains(batch, rest, path, depth) if not domains else domains if len(domains) == 1 else ()
+        )
         for option in options:
-            if option[: len(path)] == path and option in self._below[depth]:
-                self._anchors.update(dict.fromkeys(new, option))
-                yield self._open(batch, rest, level + 1, option)
+            # A domain that was chosen earlier may not be part of this one, or may have no node: a path of "" stands
+            # for members that are in no domain (``Searches._find_group_domains``).
+            if option[: len(path)] == path and option in self._domains_at[depth]:
+                self._group_domains.update(dict.fromkeys(new, option))
+                yield self._choose_domains(batch, rest, level + 1, option)
                 for key in new:
-                    del self._anchors[key]
+                    del self._group_domains[key]
 
-    def _options(self, batch: _Batch, rest: tuple[_Batch, ...], path: Path, depth: int) -> Sequence[Path]:
-        """Order the domains of a level for a group: the tightest with enough room, then the others.
+    def _ordered_domains(self, batch: _Batch, rest: tuple[_Batch, ...], path: Path, depth: int) -> Sequence[Path]:
+        """Order the domains of a level for a group: the tightest with enough capacity, then the others.
 
         If the number of sub-domains is limited, those in use come first, and then, unless this is the last batch, the
         largest.
         """
-        least, want = len(batch.units) - self._slack.units(batch.shape, batch.owed), len(batch.units)
-        rooms = {
-            option: self._free.room(batch.shape, places)
-            for option, places in self._below[depth].items()
+        wanted = len(batch.units)
+        least = wanted - self._may_leave_out.most_units(batch.shape, batch.required_groups)
+        capacities = {
+            option: self._remaining.most_units(batch.shape, inside)
+            for option, inside in self._domains_at[depth].items()
             if option[: len(path)] == path
         }
-        possible = [option for option, room in rooms.items() if room >= max(least, 1)]
-        possible.sort(key=lambda option: (rooms[option] < want, rooms[option], option))
-        if self._most_children is not None:
-            of_children = Counter[Path]()
+        # At least one unit: to place none of the batch is ``_choose_batch``'s choice, so it is tried only once.
+        possible = [option for option, capacity in capacities.items() if capacity >= max(least, 1)]
+        possible.sort(key=lambda option: (capacities[option] < wanted, capacities[option], option))
+        if self._most_sub_domains is not None:
+            in_sub_domain = Counter[Path]()
             for option in possible if rest else ():
-                of_children[option[: self._child_depth]] += rooms[option]
-            children = {option: option[: self._child_depth] for option in possible}
-            possible.sort(key=lambda option: (children[option] not in self._children, -of_children[children[option]]))
+                in_sub_domain[option[: self._sub_domain_depth]] += capacities[option]
+            sub_domains = {option: option[: self._sub_domain_depth] for option in possible}
+            possible.sort(
+                key=lambda option: (sub_domains[option] not in self._units_in, -in_sub_domain[sub_domains[option]])
+            )
         return possible
 
-    def _fill(self, batch: _Batch, rest: tuple[_Batch, ...], order: _Order, start: int, done: int) -> _Steps:
-        """Choose places for the units from number ``done`` on, from position ``start`` of the order on."""
+    def _choose_nodes(self, batch: _Batch, rest: tuple[_Batch, ...], order: _Order, start: int, done: int) -> _Choices:
+        """Choose nodes for the units from number ``done`` on, from position ``start`` of the order on."""
         left = len(batch.units) - done
         if not left:
-            yield self._next(rest)
+            yield self._choose_batch(rest)
             return
-        at, places = start, order.places
-        while at < len(places) and order.rooms[at] >= left - self._slack.units(batch.shape, batch.owed):
-            place = places[at]
+        at, nodes = start, order.nodes
+        # Only nodes from here on are tried: 2 units on the first node and 1 on the third is found once, not again as 1
+        # on the third and 2 on the first.
+        while at < len(nodes) and order.most_units[at] >= left - self._may_leave_out.most_units(
+            batch.shape, batch.required_groups
+        ):
+            node = nodes[at]
             at += 1
-            child = self._counted_child(batch, place)
-            fresh = child is not None and child not in self._children
-            if fresh and self._most_children is not None and len(self._children) >= self._most_children:
+            sub_domain = self._counted_sub_domain(batch, node)
+            is_new = sub_domain is not None and sub_domain not in self._units_in
+            if is_new and self._most_sub_domains is not None and len(self._units_in) >= self._most_sub_domains:
                 continue
-            put = self._put_most(batch, place, done)
-            if not put:
+            added = self._add_most(batch, node, done)
+            if not added:
                 continue
-            self._count(child)
-            for count in range(put, 0, -1):
-                if count < put and not self._put(batch, place, done, count):
+            self._count(sub_domain)
+            # Then one less, and so on: the node may have what another batch can have nowhere else.
+            for count in range(added, 0, -1):
+                if count < added and not self._add(batch, node, done, count):
                     continue
-                yield self._fill(batch, rest, order, at, done + count)
-                self._staging.take(place)
-                self._free.put(batch.shape, place, -count)
+                yield self._choose_nodes(batch, rest, order, at, done + count)
+                # Asked again: all that was possible on top of this has failed, and is undone.
+                self._staging.remove_last(node)
+                self._remaining.add(batch.shape, node, -count)
                 self._budget.spend()
-                if not rest and self._independent:
+                if not rest and self._greedy_at_end:
                     break
-            self._uncount(child)
-            if not rest and self._independent:
-                # Nothing else needs the place, so to use it less cannot help; to use another child can.
-                if not fresh or self._most_children is None:
+            self._uncount(sub_domain)
+            if not rest and self._greedy_at_end:
+                # Nothing else needs the node, so to use it less cannot help; to use another sub-domain can.
+                if not is_new or self._most_sub_domains is None:
                     break
-                while at < len(places) and self._child(places[at]) == child:
+                while at < len(nodes) and self._sub_domain(nodes[at]) == sub_domain:
                     at += 1
         if done:
             yield from self._leave_out(batch, left, rest)
 
-    def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
+    def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Choices:
         """Continue without ``count`` units of the batch, if that leaves enough members."""
-        if count <= self._slack.units(batch.shape, batch.owed):
-            self._slack.use(batch.shape, batch.owed, count)
-            yield self._next(rest)
-            self._slack.use(batch.shape, batch.owed, -count)
+        if count <= self._may_leave_out.most_units(batch.shape, batch.required_groups):
+            self._may_leave_out.leave_out(batch.shape, batch.required_groups, count)
+            yield self._choose_batch(rest)
+            self._may_leave_out.leave_out(batch.shape, batch.required_groups, -count)
 
-    def _put_most(self, batch: _Batch, place: int, done: int) -> int:
-        """Put as many units as the place takes; returns how many."""
-        for count in range(min(self._free.of(batch.shape)[place], len(batch.units) - done), 0, -1):
-            if self._put(batch, place, done, count):
+    def _add_most(self, batch: _Batch, node: int, done: int) -> int:
+        """Add as many units as the node takes; returns how many."""
+        for count in range(min(self._remaining.by_node(batch.shape)[node], len(batch.units) - done), 0, -1):
+            if self._add(batch, node, done, count):
                 return count
-            if not self._depends_on_members and self._staging.is_alone(place):
-                # Whatever else is where, the place does not take so many.
-                self._counts.learn(batch.shape, place, count - 1)
-                self._free.limit(batch.shape, place, count - 1)
+            if not self._depends_on_members and self._staging.is_alone(node):
+                # Whatever else is where, the node does not take so many. The search knows it from now on, and so do
+                # the searches after it, and the verdict.
+                self._bounds.lower(batch.shape, node, count - 1)
+                self._remaining.lower(batch.shape, node, count - 1)
         return 0
 
-    def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
-        if self._staging.put(place, batch.units[done : done + count]):
-            self._free.put(batch.shape, place, count)
+    def _add(self, batch: _Batch, node: int, done: int, count: int) -> bool:
+        if self._staging.add(node, batch.units[done : done + count]):
+            self._remaining.add(batch.shape, node, count)
             return True
         self._budget.spend()
         return False
 
     @property
-    def children(self) -> int:
+    def sub_domains(self) -> int:
         """Number of sub-domains in use."""
-        return len(self._children)
+        return len(self._units_in)
 
-    def _child(self, place: int) -> Path:
-        return self._places[place].below[: self._child_depth]
+    def _sub_domain(self, node: int) -> Path:
+        return self._domain_nodes[node].below[: self._sub_domain_depth]
 
-    def _counted_child(self, batch: _Batch, place: int) -> Path | None:
+    def _counted_sub_domain(self, batch: _Batch, node: int) -> Path | None:
         """The sub-domain that counts as used; None for units that may be outside the domain."""
-        return None if self._reaches_out(batch.shape) else self._child(place)
+        return None if self._may_be_outside(batch.shape) else self._sub_domain(node)
 
-    def _count(self, child: Path | None) -> None:
-        if child is not None:
-            self._children[child] = self._children.get(child, 0) + 1
+    def _count(self, sub_domain: Path | None) -> None:
+        if sub_domain is not None:
+            self._units_in[sub_domain] = self._units_in.get(sub_domain, 0) + 1
 
-    def _uncount(self, child: Path | None) -> None:
-        if child is not None:
-            self._children[child] -= 1
-            if not self._children[child]:
-                del self._children[child]
+    def _uncount(self, sub_domain: Path | None) -> None:
+        if sub_domain is not None:
+            self._units_in[sub_domain] -= 1
+            if not self._units_in[sub_domain]:
+                del self._units_in[sub_domain]
 
-    # Bounds and order
+    # The order of nodes: it never changes what is possible, only what is found first.
 
-    def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
-        """Best-fit order of the places, grouped by sub-domain. Nodes to try last are at the end."""
-        free = self._free.of(batch.shape)
+    def _ordered_nodes(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
+        """Best-fit order of the nodes, grouped by sub-domain. Nodes to try last are at the end."""
+        remaining = self._remaining.by_node(batch.shape)
         last = {name: number for pod in batch.shape.pods for number, name in enumerate(pod.last, 1)}
-        usable = [place for place in inside if free[place]]
-        children: dict[Path, list[int]] = {}
-        for place in usable:
-            children.setdefault(self._child(place), []).append(place)
-        rooms = {child: self._free.room(batch.shape, places) for child, places in children.items()}
-        found: list[int] = []
+        usable = [node for node in inside if remaining[node]]
+        by_sub_domain: dict[Path, list[int]] = {}
+        for node in usable:
+            by_sub_domain.setdefault(self._sub_domain(node), []).append(node)
+        capacities = {path: self._remaining.most_units(batch.shape, nodes) for path, nodes in by_sub_domain.items()}
+        ordered: list[int] = []
         left = len(batch.units)
-        for child in best_fit(rooms, left):
-            found += best_fit({place: free[place] for place in children[child]}, left)
-            left = max(0, left - rooms[child])
-        if self._reaches_out(batch.shape):
-            found.sort(key=lambda place: place not in self._within)
-        if near := self._near(batch):
-            found.sort(key=lambda place: self._distance(self._places[place], near))
+        for path in best_fit(capacities, left):
+            ordered += best_fit({node: remaining[node] for node in by_sub_domain[path]}, left)
+            left = max(0, left - capacities[path])
+        # Each sort keeps the order of equals, so the last one weighs most.
+        if self._may_be_outside(batch.shape):
+            ordered.sort(key=lambda node: node not in self._in_domain)
+        if partner := self._node_of_partner(batch):
+            ordered.sort(key=lambda node: self._distance(self._domain_nodes[node], partner))
         if any(pod.needs.spread for pod in batch.shape.pods):
-            found.sort(key=lambda place: len(self._staging.units(place)))
+            ordered.sort(key=lambda node: len(self._staging.units_on(node)))
         if last:
-            found.sort(key=lambda place: last.get(self._places[place].node, 0))
-        return found
+            ordered.sort(key=lambda node: last.get(self._domain_nodes[node].name, 0))
+        return ordered
 
-    def _near(self, batch: _Batch) -> DomainNode | None:
-        """The place that a unit of the batch should be close to: of rank 0 for the leader, and vice versa."""
-        for one, other in (self._close, self._close[::-1]) if self._close else ():
-            if one in batch.units:
-                return self._staging.place_of(other)
+    def _node_of_partner(self, batch: _Batch) -> DomainNode | None:
+        """The node that a unit of the batch should be close to: of rank 0 for the leader, and vice versa."""
+        for unit, partner in (self._pair, self._pair[::-1]) if self._pair else ():
+            if unit in batch.units:
+                return self._staging.node_of(partner)
         return None
 
-    def _distance(self, place: DomainNode, other: DomainNode) -> int:
-        """Distance of two places: 0 on one node, and the smaller, the smaller the domain that both share."""
-        same = [one == another for one, another in zip(place.below, other.below, strict=False)]
-        return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
+    def _distance(self, node: DomainNode, other: DomainNode) -> int:
+        """Distance of two nodes: 0 for the same, and the smaller, the smaller the domain that both share."""
+        same = [value == of_other for value, of_other in zip(node.below, other.below, strict=False)]
+        return 0 if node.name == other.name else 1 + len(same) - (same.index(False) if False in same else len(same))
 
 
-def _may_fit(one: SubGroupCandidate, room: Callable[[UnitShape], int]) -> bool:
-    """Whether there is room for the sub-group, shape by shape, if nothing else is placed.
-
-    Args:
-        room: most units of a shape.
-    """
-    shapes, spare = Counter(unit.shape for unit in one.units), one.spare
-    return all(room(shape) >= units - spare for shape, units in shapes.items())
+def _may_fit(candidate: SubGroupCandidate, most_units: Callable[[UnitShape], int]) -> bool:
+    """Whether there may be enough free for the sub-group, shape by shape, if nothing else is placed."""
+    shapes, spare = Counter(unit.shape for unit in candidate.units), candidate.spare
+    return all(most_units(shape) >= units - spare for shape, units in shapes.items())
 
 
 def _combines(unit: CoLocatedMembers) -> bool:

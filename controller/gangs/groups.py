@@ -117,6 +117,7 @@ class GroupObjects:
 
     def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
         """Add or replace a workload. Returns uids of the owners whose pods are affected."""
+        # An object of this name may have been made anew: then pods of the one before are affected, too.
         changed = self.remove_workload(kind, key) if self._workloads.get(workload.uid) != workload else ()
         self._uids[kind, key] = workload.uid
         before = self._workloads.get(workload.uid)

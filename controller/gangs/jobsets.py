@@ -268,6 +268,7 @@ def _part(raw: Json, label: str) -> Part:
         name=text(raw["name"]),
         jobs=1 if jobs is None else integer(jobs),
         size=size,
+        # Pods that succeed are followed by others with the next indexes, up to the completions.
         goal=max(size, integer(job.get("completions"))),
         joins=can_join(job["template"], label),
     )

@@ -1,16 +1,23 @@
-"""Levels that have to hold: all of them at first, then fewer and fewer preferred ones, the innermost left out first."""
+"""Levels that have to hold in one attempt, and the groups of members that each of them keeps in one domain.
+
+A decision makes one attempt after another: with all levels, then without the innermost preferred one, and so on
+outwards. A level holds for the whole gang, or for each group of it: ranks 0 to 3, 4 to 7, ... (``Level.group_size``),
+or each sub-group (``Level.per_sub_group``).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.gangs.gang import Gang, Level
 from controller.gangs.topology import Path
-from controller.gangs.units import Seat
+from controller.gangs.units import MemberPosition
 
 GroupNumber = tuple[int, ...]
 """Number of a group: equal for all of its members; () for a member in no group."""
-Anchors = dict[tuple[int, GroupNumber], Path]
-"""The domain of each group, by the depth of the level and the number of the group."""
+GroupKey = tuple[int, GroupNumber]
+"""A group of one level: the depth of the level, and the number of the group."""
+GroupDomains = dict[GroupKey, Path]
+"""The domain of each group that has one already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class GroupLevel:
     per_sub_group: bool = False
 
     @property
-    def is_of_all(self) -> bool:
+    def is_of_gang(self) -> bool:
         """Whether the whole gang stays in one domain."""
         return not (self.size or self.per_sub_group)
 
@@ -38,32 +45,33 @@ class GroupLevel:
         """Whether each sub-group stays in one domain."""
         return self.per_sub_group and not self.size
 
-    def number(self, seat: Seat) -> GroupNumber:
+    def group_of(self, member: MemberPosition) -> GroupNumber:
         """The number of a member's group."""
-        if self.per_sub_group and seat.sub_group is None:
+        if self.per_sub_group and member.sub_group is None:
             return ()
-        base = () if seat.sub_group is None or not self.per_sub_group else (seat.sub_group,)
-        position = seat.within if self.per_sub_group else seat.position
+        base = () if member.sub_group is None or not self.per_sub_group else (member.sub_group,)
+        position = member.in_sub_group if self.per_sub_group else member.in_gang
         if self.outer:
-            around, inner = divmod(position, self.outer)
-            return (*base, around, inner // self.size)
+            # Counted anew in each outer group: groups of 4 in groups of 6 are 4 and 2 members, then 4 and 2 again.
+            outer, inside = divmod(position, self.outer)
+            return (*base, outer, inside // self.size)
         return (*base, position // self.size) if self.size else base
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """The places for members without devices, if these may be outside the domain of the others.
+class WiderDomain:
+    """Where members without devices may be, if that is more than the domain of the others (``deviceless_depth``).
 
     Attributes:
-        depth: depth of the innermost level that holds for them (``levels_of_all``).
-        places: indexes of places, in order.
+        depth: depth of the innermost level that holds for them.
+        inside: indexes of the nodes, in order.
     """
 
     depth: int
-    places: Sequence[int]
+    inside: Sequence[int]
 
 
-def levels_of_all(levels: Sequence[Level]) -> int:
+def deviceless_depth(levels: Sequence[Level]) -> int:
     """Number of levels, from the outermost on, that hold for members without devices, too: those outside any attribute.
 
     A domain of an attribute is a set of devices. A member without devices need not be close to them.
@@ -72,60 +80,62 @@ def levels_of_all(levels: Sequence[Level]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class EnforcedLevels:
     """The levels that have to hold in one attempt.
 
     Attributes:
-        of_all: depths of the levels that keep the whole gang in one domain, outermost first.
-        groups: levels that keep each group in one domain, outermost first.
+        of_gang: depths of the levels that keep the whole gang in one domain, outermost first.
+        of_groups: levels that keep each group in one domain, outermost first.
     """
 
-    of_all: tuple[int, ...]
-    groups: tuple[GroupLevel, ...]
+    of_gang: tuple[int, ...]
+    of_groups: tuple[GroupLevel, ...]
 
     @classmethod
-    def of(cls, levels: Sequence[GroupLevel]) -> "Tier":
-        """The tier of these levels."""
-        of_all = tuple([level.depth for level in levels if level.is_of_all])
-        return cls(of_all, tuple([level for level in levels if not level.is_of_all]))
+    def from_levels(cls, levels: Sequence[GroupLevel]) -> "EnforcedLevels":
+        """Divide levels into those of the gang and those of groups."""
+        of_gang = tuple([level.depth for level in levels if level.is_of_gang])
+        return cls(of_gang, tuple([level for level in levels if not level.is_of_gang]))
 
     @property
     def depth(self) -> int:
         """Depth of the innermost level that keeps the whole gang in one domain."""
-        return max(self.of_all, default=0)
+        return max(self.of_gang, default=0)
 
-    def down_to(self, depth: int) -> "Tier":
+    def down_to(self, depth: int) -> "EnforcedLevels":
         """The same without the levels below ``depth``."""
-        groups = tuple([level for level in self.groups if level.depth <= depth])
-        return Tier(tuple([level for level in self.of_all if level <= depth]), groups)
+        of_groups = tuple([level for level in self.of_groups if level.depth <= depth])
+        return EnforcedLevels(tuple([level for level in self.of_gang if level <= depth]), of_groups)
 
     @property
     def deepest(self) -> int:
         """Depth of the innermost level that has to hold."""
-        return max([self.depth, *(group.depth for group in self.groups)])
+        return max([self.depth, *(level.depth for level in self.of_groups)])
 
 
-def tiers_of(gang: Gang) -> Iterator[Tier]:
-    """The tiers to try: with every level first, then without the innermost preferred one, and so on outwards."""
-    kept = _grouped(gang.levels)
-    yield Tier.of(kept)
+def levels_to_try(gang: Gang) -> Iterator[EnforcedLevels]:
+    """The levels of each attempt: all of them first, then without the innermost preferred one, and so on outwards."""
+    kept = _group_levels(gang.levels)
+    yield EnforcedLevels.from_levels(kept)
     for level, entry in reversed([*zip(gang.levels, kept, strict=True)]):
         if not level.required and not is_awaited(level, gang):
             kept.remove(entry)
-            yield Tier.of(kept)
+            yield EnforcedLevels.from_levels(kept)
 
 
-def _grouped(levels: Sequence[Level]) -> list[GroupLevel]:
+def _group_levels(levels: Sequence[Level]) -> list[GroupLevel]:
     """Groups of each level. Inside a level with groups, a level holds for each of them, even if that is given up."""
-    found, outer, per_sub_group = list[GroupLevel](), 0, False
+    # The groups are those of all levels, not of the enforced ones: that an outer level is given up must not make the
+    # groups of an inner one larger. ``test_laws_of_groups`` says the same for itself (``exhaustive.levels_of``).
+    grouped, outer, per_sub_group = list[GroupLevel](), 0, False
     for depth, level in enumerate(levels, start=1):
         if level.per_sub_group and not per_sub_group:
             # A sub-group stays together, whatever groups of ranks its members are in.
             outer, per_sub_group = 0, True
         size = min(level.group_size or outer, outer) if outer else level.group_size
-        found.append(GroupLevel(depth, size, outer, per_sub_group))
+        grouped.append(GroupLevel(depth, size, outer, per_sub_group))
         outer = size or outer
-    return found
+    return grouped
 
 
 def is_awaited(level: Level, gang: Gang) -> bool:

@@ -1,4 +1,8 @@
-"""Results about places from earlier decisions. They save time and change no answer."""
+"""Results about nodes from earlier decisions. They save time and change no answer (``test_memory``).
+
+A node here is a part of one (``DomainNode``). A result is valid as long as the stamp of its node and what all nodes
+share are the same. A question on trial has stamps of its own, which never come again.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
@@ -18,24 +22,24 @@ NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
 _FEW: Final = 64
 """Most nodes that a pod names for which results are not worth remembering."""
 _MOST: Final = 1_000
-"""Greatest bound for the units of a shape on one place."""
+"""Greatest bound for the units of a shape on one node."""
 _TOPOLOGIES: Final = 8
 _KINDS: Final = 32
 
 Bound = tuple[int, str]
-"""Most units on a place, and the reason why there are no more."""
+"""Most units on a node, and the reason why there are no more."""
 
 
 class Memory:
-    """Topologies, and bounds of places by shape. Results are renewed where nodes, pods or devices have changed.
+    """Topologies, and bounds of nodes by shape. Results are renewed where nodes, pods or devices have changed.
 
     A memory belongs to one fleet and its nodes.
     """
 
     def __init__(self) -> None:
         self._topologies: BoundedCache[Hashable, tuple[Hashable, Topology]] = BoundedCache(_TOPOLOGIES)
-        self._bounds: BoundedCache[Hashable, _PerPlace[Bound]] = BoundedCache(_KINDS)
-        self._devices: BoundedCache[Hashable, _PerPlace[NodeDeviceCounts]] = BoundedCache(_TOPOLOGIES)
+        self._bounds: BoundedCache[Hashable, _PerNode[Bound]] = BoundedCache(_KINDS)
+        self._devices: BoundedCache[Hashable, _PerNode[NodeDeviceCounts]] = BoundedCache(_TOPOLOGIES)
 
     def topology(
         self, levels: Sequence[Level], fleet: Fleet, nodes: Nodes, requests: Sequence[CompiledRequest]
@@ -44,112 +48,128 @@ class Memory:
         filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
         key = tuple((level.key, level.kind) for level in levels), filters
         version = nodes.topology, fleet.published
-        known = self._topologies.get(key)
-        if known is None:
-            found = Topology(levels, fleet, nodes, requests)
-        elif known[0] == version and not known[1].divided:
-            return known[1]
+        remembered = self._topologies.get(key)
+        if remembered is None:
+            topology = Topology(levels, fleet, nodes, requests)
+        elif remembered[0] == version and not remembered[1].divided:
+            return remembered[1]
         else:
-            found = known[1]
-            found.update()
-        self._topologies[key] = version, found
-        return found
+            # Parts of divided nodes do not follow what is used of their nodes (``Topology.update``).
+            topology = remembered[1]
+            topology.update()
+        self._topologies[key] = version, topology
+        return topology
 
     def bounds(
-        self, shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[Stamp]
+        self, shape: UnitShape, domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[Stamp]
     ) -> Sequence[Bound]:
-        """Most units of the shape on each place.
+        """Most units of the shape on each node.
 
         Args:
-            stamps: stamps of the places (``DomainNodes.stamps``).
+            stamps: stamps of the nodes (``DomainNodes.stamps``).
         """
-        rooms = _rooms(shape, nodes)
-        bound = _bounding(shape, fleet, nodes, rooms)
-        versions = tuple(room.version for room in rooms)
+        capacities = _pod_capacities(shape, nodes)
+        bound = _bound_finder(shape, fleet, nodes, capacities)
+        versions = tuple(capacity.version for capacity in capacities)
+        # Affinity, spread and volumes depend on pods of all nodes. On trial their versions are new each time, so there
+        # is nothing to find, and what would be remembered would push out what is used again.
         if nodes.on_trial and any(any(version) for version in versions):
-            return [bound(place) for place in places]
-        key = places, shape.key, versions
+            return [bound(node) for node in domain_nodes]
+        # The key of a shape is that of like shapes in other gangs: the second gang of a kind finds all bounds here.
+        key = domain_nodes, shape.key, versions
         remembered = self._bounds.get(key)
         if remembered is None:
-            remembered = self._bounds[key] = _PerPlace()
-        return list(remembered.of(places, fleet, nodes, bound, stamps))
+            remembered = self._bounds[key] = _PerNode()
+        return list(remembered.renewed(domain_nodes, fleet, nodes, bound, stamps))
 
     def devices(
-        self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes
+        self, topology: Topology, domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes
     ) -> Sequence[NodeDeviceCounts]:
-        """The devices of each place that the requests of the topology select."""
-        key = topology, places
-        known = self._devices.get(key)
-        if known is None:
-            known = self._devices[key] = _PerPlace()
-        return known.of(places, fleet, nodes, topology.devices, places.stamps())
+        """The devices of each node that the requests of the topology select."""
+        key = topology, domain_nodes
+        remembered = self._devices.get(key)
+        if remembered is None:
+            remembered = self._devices[key] = _PerNode()
+        return remembered.renewed(domain_nodes, fleet, nodes, topology.devices, domain_nodes.stamps())
 
 
-class _PerPlace(Generic[V]):
-    """A value for each place, renewed where something has changed."""
+class _PerNode(Generic[V]):
+    """A value for each node, renewed where something has changed."""
 
     def __init__(self) -> None:
         self._common: Hashable = None
         self._stamps: Sequence[Stamp] = ()
         self._values: list[V] = []
 
-    def of(
-        self, places: DomainNodes, fleet: Fleet, nodes: Nodes, find: Callable[[DomainNode], V], stamps: Sequence[Stamp]
+    def renewed(
+        self,
+        domain_nodes: DomainNodes,
+        fleet: Fleet,
+        nodes: Nodes,
+        find: Callable[[DomainNode], V],
+        stamps: Sequence[Stamp],
     ) -> list[V]:
         common = nodes.common_version, fleet.shared_usage
         if self._common != common:
-            self._values = [find(place) for place in places]
+            self._values = [find(node) for node in domain_nodes]
         else:
-            for at, (before, after) in enumerate(zip(self._stamps, stamps, strict=True)):
+            for index, (before, after) in enumerate(zip(self._stamps, stamps, strict=True)):
                 if before != after:
-                    self._values[at] = find(places[at])
+                    self._values[index] = find(domain_nodes[index])
         self._common, self._stamps = common, stamps
         return self._values
 
 
-def bounds_of_named(shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound] | None:
+def bounds_of_named(
+    shape: UnitShape, domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes
+) -> Mapping[int, Bound] | None:
     """The same for a shape whose pods name a few nodes; None for other shapes."""
     named = shape.named(nodes)
     if named is None or len(named) > _FEW:
         return None
-    return bounds_inside(shape, places, sorted(at for name in named for at in places.on(name)), fleet, nodes)
+    return bounds_inside(
+        shape, domain_nodes, sorted(index for name in named for index in domain_nodes.named(name)), fleet, nodes
+    )
 
 
 def bounds_inside(
-    shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
+    shape: UnitShape, domain_nodes: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
 ) -> Mapping[int, Bound]:
-    """Most units of the shape on some of the places. Nothing is remembered."""
-    bound = _bounding(shape, fleet, nodes, _rooms(shape, nodes))
-    return {at: bound(places[at]) for at in inside}
+    """Most units of the shape on some of the nodes. Nothing is remembered."""
+    bound = _bound_finder(shape, fleet, nodes, _pod_capacities(shape, nodes))
+    return {index: bound(domain_nodes[index]) for index in inside}
 
 
-def _rooms(shape: UnitShape, nodes: Nodes) -> Sequence[PodCapacity]:
-    rooms = [PodCapacity(pod.key, needs, nodes) for pod, needs in zip(shape.pods, shape.counted, strict=True)]
+def _pod_capacities(shape: UnitShape, nodes: Nodes) -> Sequence[PodCapacity]:
+    capacities = [PodCapacity(pod.key, needs, nodes) for pod, needs in zip(shape.pods, shape.counted, strict=True)]
+    # Each pod alone, for what the node has to be like, and all together, for the amounts that they need.
     if len(shape.pods) > 1:
-        rooms.append(PodCapacity(shape.pods[0].key, shape.needs_together, nodes))
-    return rooms
+        capacities.append(PodCapacity(shape.pods[0].key, shape.needs_together, nodes))
+    return capacities
 
 
-def _bounding(
-    shape: UnitShape, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodCapacity]
+def _bound_finder(
+    shape: UnitShape, fleet: Fleet, nodes: Nodes, capacities: Sequence[PodCapacity]
 ) -> Callable[[DomainNode], Bound]:
-    """Prepare a function that finds the most units of the shape on a place."""
+    """Prepare a function that finds the most units of the shape on a node."""
     requests = [request for request in (shape.request, shape.other_drivers_request) if request.demands]
     confined = shape.is_confined
-    rooms = [] if shape.bound_to else rooms
+    # A pod that is bound to its node counts there already, so it always fits, and must not be counted twice.
+    capacities = [] if shape.bound_to else capacities
 
-    def bound(place: DomainNode) -> Bound:
-        if confined and not shape.may_use(place.node):
+    def bound(node: DomainNode) -> Bound:
+        if confined and not shape.may_use(node.name):
             return 0, NOT_POSSIBLE
-        found, limit = _MOST, DEVICES
+        # A few different tests one after another, each for itself: the least of them is no less than what fits at once.
+        most, limit = _MOST, DEVICES
         for request in requests:
-            found = min(found, fleet.most_fits(place.slot, request, _MOST))
-        for room in rooms if found else ():
-            pods, what = room.on(place.node)
-            if pods < found:
-                found, limit = pods, what
-        if found > 1 and shape.depends_on_members and shape.keeps_apart(nodes.labels_of(place.node), nodes):
+            most = min(most, fleet.most_fits(node.slot, request, _MOST))
+        for capacity in capacities if most else ():
+            pods, what = capacity.on(node.name)
+            if pods < most:
+                most, limit = pods, what
+        if most > 1 and shape.depends_on_members and shape.keeps_apart(nodes.labels_of(node.name), nodes):
             return 1, APART
-        return found, limit
+        return most, limit
 
     return bound

@@ -1,4 +1,7 @@
-"""Puts units on places on trial, and checks them against devices, predicates, and each other."""
+"""Adds units to nodes on trial, and checks them against devices, predicates, and each other.
+
+A node here is a part of one (``DomainNode``), known by its index.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from driver.model import Allocation, Claim
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The units on a place, with their allocations on trial."""
+    """The units on a node, with their allocations on trial."""
 
     units: tuple[CoLocatedMembers, ...]
     allocations: tuple[Allocation, ...]
@@ -22,9 +25,15 @@ class _Content:
 
 
 class Staging:
-    """Units on places. All units of a place get their devices together, so that none keeps devices from another.
+    """Units on nodes. All units of a node get their devices together, so that none keeps devices from another.
 
-    It is used in a ``with`` block, as ``WhatIf`` is, and may be entered again. What was put last is taken back first.
+    A node with three cards, two of them with a fast link: a unit of one card that came first may hold one of these two.
+    When a unit of two linked cards is added, both units get their devices anew. So whether units fit on a node does not
+    depend on the order in which they are added, and the search need not try orders. Where devices of one node can be
+    used from another (a node with several parts, shared devices), all nodes concerned are allocated anew together.
+    ``test_laws_of_parts`` and ``test_laws_of_shared_devices`` compare this with trying everything.
+
+    It is used in a ``with`` block, as ``WhatIf`` is, and may be entered again. What was added last is removed first.
 
     Args:
         effort: prolongs searches for devices on a node (``Fleet.fit``).
@@ -33,17 +42,17 @@ class Staging:
         undecided: whether a search for devices ran out of steps.
     """
 
-    def __init__(self, cluster: Cluster, places: DomainNodes, effort: int = 1):
+    def __init__(self, cluster: Cluster, domain_nodes: DomainNodes, effort: int = 1):
         self._effort = effort
         self._fleet = cluster.devices
         self._nodes = cluster.nodes
         self._trial = cluster.what_if()
-        self._places = places
+        self._domain_nodes = domain_nodes
         self._contents: dict[int, list[_Content]] = {}
-        self._puts: list[tuple[int, Sequence[int]]] = []
-        """For what was put: the depth of the trial before, and the places whose content changed."""
+        self._added: list[tuple[int, Sequence[int]]] = []
+        """For each addition: the depth of the trial before, and the nodes whose content changed."""
         self._on_node: dict[str, list[int]] = {}
-        self._several = places.divided_nodes
+        self._divided = domain_nodes.divided
         self._shares = self._fleet.shares_devices
         self.undecided = False
 
@@ -56,117 +65,124 @@ class Staging:
     ) -> None:
         self._trial.__exit__(kind, error, trace)
 
-    def units(self, place: int) -> tuple[CoLocatedMembers, ...]:
-        """The units on the place."""
-        found = self._contents.get(place)
-        return found[-1].units if found else ()
+    def units_on(self, node: int) -> tuple[CoLocatedMembers, ...]:
+        """The units on the node."""
+        contents = self._contents.get(node)
+        return contents[-1].units if contents else ()
 
-    def is_alone(self, place: int) -> bool:
-        """Whether no unit is on the place, or elsewhere on devices that the place could use."""
-        return not self.units(place) and not self._others(place)
+    def is_alone(self, node: int) -> bool:
+        """Whether no unit is on the node, or elsewhere on devices that the node could use."""
+        return not self.units_on(node) and not self._others(node)
 
     @property
     def shares_devices(self) -> bool:
         """Whether nodes share devices, so that a unit can take devices from another node."""
         return self._shares
 
-    def place_of(self, unit: CoLocatedMembers) -> DomainNode | None:
-        """The place of the unit; None if it is on none."""
-        return next((self._places[place] for place in self._contents if unit in self.units(place)), None)
+    def node_of(self, unit: CoLocatedMembers) -> DomainNode | None:
+        """The node of the unit; None if it is on none."""
+        return next((self._domain_nodes[node] for node in self._contents if unit in self.units_on(node)), None)
 
     def placements(self) -> Sequence[tuple[CoLocatedMembers, Placement]]:
-        """The placement of every pod of the units on places, with its unit."""
-        return [one for place, contents in self._contents.items() for one in self._of(place, contents[-1])]
+        """The placement of every pod of the units on nodes, with its unit."""
+        return [pair for node, contents in self._contents.items() for pair in self._placements_on(node, contents[-1])]
 
-    def put(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
-        """Put further units of one shape on the place. Returns False, with nothing changed, if it does not take all."""
+    def add(self, node: int, units: Sequence[CoLocatedMembers]) -> bool:
+        """Add further units of one shape. Returns False, with nothing changed, if the node does not take all."""
         before = self._trial.depth
-        if not self._admits(place, units):
+        if not self._admits(node, units):
             return False
-        self._set_free(place)
-        wanted = (*self.units(place), *units)
-        alone = self._fit(self._places[place], wanted)
-        changed = self._fit_with_others(place, wanted) if alone is None else {place: alone}
+        # The devices of the units that are there are free for the new allocation, which is for all of them.
+        self._set_free(node)
+        wanted = (*self.units_on(node), *units)
+        alone = self._content_for(self._domain_nodes[node], wanted)
+        changed = self._fit_with_others(node, wanted) if alone is None else {node: alone}
         if not changed:
             self._trial.undo(before)
             return False
-        for at, content in changed.items():
-            self._use(at, content)
-            self._contents.setdefault(at, []).append(content)
-        self._puts.append((before, tuple(changed)))
-        on_node = self._on_node.setdefault(self._places[place].node, [])
-        if place not in on_node:
-            on_node.append(place)
+        for index, content in changed.items():
+            self._use(index, content)
+            self._contents.setdefault(index, []).append(content)
+        self._added.append((before, tuple(changed)))
+        on_node = self._on_node.setdefault(self._domain_nodes[node].name, [])
+        if node not in on_node:
+            on_node.append(node)
         return True
 
-    def take(self, place: int) -> None:
-        """Take back the units that were put last, on this place."""
-        before, changed = self._puts.pop()
-        assert place == changed[-1], "what was put last is taken back first"
-        for at in changed:
-            self._contents[at].pop()
-        if not self._contents[place]:
-            del self._contents[place]
-            self._on_node[self._places[place].node].remove(place)
+    def remove_last(self, node: int) -> None:
+        """Remove the units that were added last, to this node."""
+        before, changed = self._added.pop()
+        assert node == changed[-1], "what was added last is removed first"
+        for index in changed:
+            self._contents[index].pop()
+        if not self._contents[node]:
+            del self._contents[node]
+            self._on_node[self._domain_nodes[node].name].remove(node)
         self._trial.undo(before)
 
     # Predicates
 
-    def _admits(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
+    def _admits(self, node: int, units: Sequence[CoLocatedMembers]) -> bool:
         """Whether the pods can run on the node besides those there. Counts them if they depend on members."""
-        node, shape = self._places[place].node, units[0].shape
+        name, shape = self._domain_nodes[node].name, units[0].shape
         if shape.bound_to:
-            return node == shape.bound_to
-        others = [unit for other in self._on_node.get(node, ()) for unit in self.units(other)]
-        is_counted = len(others) == len(self.units(place)) and all(unit.shape is shape for unit in others)
+            return name == shape.bound_to
+        # The bounds say how many units of one shape the node takes, and the search adds no more: if all units here are
+        # of one shape and of one pod each, nothing has to be checked. That is the case of most gangs.
+        others = [unit for other in self._on_node.get(name, ()) for unit in self.units_on(other)]
+        is_counted = len(others) == len(self.units_on(node)) and all(unit.shape is shape for unit in others)
         if not shape.depends_on_members and len(shape.pods) == 1 and is_counted:
             return True
+        # Pods stay counted on nodes only if others may ask where they are. Otherwise those that are there are counted
+        # for this one question.
         before = self._trial.depth
         if not shape.depends_on_members:
-            self._count(node, others)
-        possible = self._count(node, units, check=True)
+            self._count(name, others)
+        possible = self._count(name, units, check=True)
         if not (shape.depends_on_members and possible):
             self._trial.undo(before)
         return possible
 
-    def _count(self, node: str, units: Sequence[CoLocatedMembers], *, check: bool = False) -> bool:
+    def _count(self, name: str, units: Sequence[CoLocatedMembers], *, check: bool = False) -> bool:
         for unit in units:
             for member in unit.members:
                 pod = member.demand
-                if check and not PodCheck(pod.key, pod.needs, self._nodes).passes(node):
+                if check and not PodCheck(pod.key, pod.needs, self._nodes).passes(name):
                     return False
-                self._trial.add_pod(pod.key, pod.needs, node)
+                self._trial.add_pod(pod.key, pod.needs, name)
         return True
 
     # Devices
 
-    def _fit(self, place: DomainNode, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
-        other_drivers = self._allocate(place.slot, [claim for unit in units for claim in unit.other_drivers_claims])
+    def _content_for(self, node: DomainNode, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
+        other_drivers = self._allocate(node.slot, [claim for unit in units for claim in unit.other_drivers_claims])
         if other_drivers is None:
             return None
-        ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims])
+        ours = self._allocate(node.slot, [claim for unit in units for claim in unit.claims])
         return None if ours is None else _Content(units, ours, other_drivers)
 
-    def _others(self, place: int) -> Sequence[int]:
-        """Other places with units that may hold devices that this place could use."""
+    def _others(self, node: int) -> Sequence[int]:
+        """Other nodes with units that may hold devices that this node could use."""
         if self._shares:
-            return [other for other in self._contents if other != place]
-        node = self._places[place].node
-        return [other for other in self._on_node.get(node, ()) if other != place] if node in self._several else ()
+            return [other for other in self._contents if other != node]
+        name = self._domain_nodes[node].name
+        return [other for other in self._on_node.get(name, ()) if other != node] if name in self._divided else ()
 
-    def _fit_with_others(self, place: int, units: tuple[CoLocatedMembers, ...]) -> dict[int, _Content]:
-        """Re-allocate other units, too, to make room. Returns the new content of places, of this one last; or none."""
-        every = [*self._others(place), place]
-        if every == [place]:
+    def _fit_with_others(self, node: int, units: tuple[CoLocatedMembers, ...]) -> dict[int, _Content]:
+        """Allocate other units anew, too. Returns the new content of nodes, of this one last; or none."""
+        # A unit elsewhere may hold the only device that a unit here can have, and could do with another one. So only
+        # all of them together can say that they do not fit.
+        every = [*self._others(node), node]
+        if every == [node]:
             return {}
         for other in every[:-1]:
             self._set_free(other)
-        slots = [self._places[at].slot for at in every]
-        wanted = [*(self.units(other) for other in every[:-1]), units]
+        slots = [self._domain_nodes[index].slot for index in every]
+        wanted = [*(self.units_on(other) for other in every[:-1]), units]
         other_drivers = self._allocate_all(
-            slots, [[claim for unit in some for claim in unit.other_drivers_claims] for some in wanted]
+            slots, [[claim for unit in units for claim in unit.other_drivers_claims] for units in wanted]
         )
-        ours = self._allocate_all(slots, [[claim for unit in some for claim in unit.claims] for some in wanted])
+        ours = self._allocate_all(slots, [[claim for unit in units for claim in unit.claims] for units in wanted])
         if other_drivers is None or ours is None:
             return {}
         contents = map(_Content, wanted, ours, other_drivers)
@@ -187,30 +203,31 @@ class Staging:
             return ()
         request = self._fleet.compile(claims)
         assert isinstance(request, CompiledRequest)
-        found = self._fleet.fit(slot, request, claims, self._effort)
-        if found is None and self._fleet.is_undecided(slot, request):
+        allocations = self._fleet.fit(slot, request, claims, self._effort)
+        if allocations is None and self._fleet.is_undecided(slot, request):
             self.undecided = True
-        return found
+        return allocations
 
-    def _use(self, place: int, content: _Content) -> None:
-        """Count the devices of the units in the fleet, if other places could use them."""
-        if self._places[place].node in self._several or self._shares:
+    def _use(self, node: int, content: _Content) -> None:
+        """Count the devices of the units in the fleet, if other nodes could use them."""
+        # Else nobody looks: all units of the node get their devices together, on what is free without any of them.
+        if self._domain_nodes[node].name in self._divided or self._shares:
             for uid, allocation in _by_claim(content).items():
                 self._trial.use(uid, allocation)
 
-    def _set_free(self, place: int) -> None:
-        """Count the devices of the units on the place no longer."""
-        if place in self._contents and (self._places[place].node in self._several or self._shares):
-            for uid, allocation in _by_claim(self._contents[place][-1]).items():
+    def _set_free(self, node: int) -> None:
+        """Count the devices of the units on the node no longer."""
+        if node in self._contents and (self._domain_nodes[node].name in self._divided or self._shares):
+            for uid, allocation in _by_claim(self._contents[node][-1]).items():
                 self._trial.stop_using(uid, allocation)
 
-    def _of(self, place: int, content: _Content) -> Sequence[tuple[CoLocatedMembers, Placement]]:
-        node, allocations = self._places[place].node, _by_claim(content)
+    def _placements_on(self, node: int, content: _Content) -> Sequence[tuple[CoLocatedMembers, Placement]]:
+        name, allocations = self._domain_nodes[node].name, _by_claim(content)
         return [
             (
                 unit,
                 Placement(
-                    node,
+                    name,
                     tuple(allocations[claim.uid] for claim in member.demand.claims),
                     member.demand.key,
                     other_drivers_allocations=tuple(

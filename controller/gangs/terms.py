@@ -243,12 +243,14 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     size, minimum = _value(said, lambda terms: terms.size), _value(said, lambda terms: terms.minimum)
     sub_groups: tuple[SubGroupPolicy, ...] = _value(said, lambda terms: terms.sub_groups) or ()
     in_sub_groups = sum(policy.members for policy in sub_groups)
+    # Sub-groups that have to start together are so many members that have to; a higher minimum still counts.
     if in_sub_groups:
         minimum = max(minimum or 0, in_sub_groups)
     levels: tuple[Level, ...] = _value(said, lambda terms: terms.levels) or ()
     problems = [
         problem for terms in said for problem in (*terms.problems, *(terms.needs_minimum if minimum is None else ()))
     ]
+    # Like members have equal terms, and with them equal faults: each is told once.
     faults = [*_contradictions(said), *dict.fromkeys(problems)]
     if not sub_groups:
         remedy = "say gang.subGroup in a claim, or leave it out"
@@ -256,6 +258,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         faults += [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
     if faults:
         return tuple(faults)
+    # Once a minimum is known, the gang does not wait to hear its size.
     awaited = "" if minimum is not None else next((terms.awaited for terms in said if terms.awaited), "")
     if size is None and minimum is None and not awaited:
         origins = " and ".join(sorted({terms.origin or terms.source.value for terms in said}))

@@ -1,4 +1,10 @@
-"""Domains as paths of values, and the devices of nodes in each of them."""
+"""Domains as paths of values, and the devices of nodes in each of them.
+
+A node is in the domain that its labels and the attributes of its devices name. If its devices are in several domains of
+an attribute (two InfiniBand fabrics in one machine), the node counts as several: one ``DomainNode`` for its devices in
+each domain. Everywhere else in this package, "node" means such a part, and it is known by its index in ``DomainNodes``.
+Mostly every node is whole, and its part is all of it.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +17,7 @@ from controller.placement import NodeFacts, Nodes, Placement
 from driver.bounded import BoundedCache
 
 Stamp = tuple[int, int]
-"""The version of a place's devices, and that of its node."""
+"""The version of the devices in a domain, and that of their node."""
 Path = tuple[str, ...]
 """Values of the levels, outermost first; "" from the first level without a value on."""
 _NO_VALUES: Final = frozenset[tuple[str, ...]]()
@@ -21,74 +27,75 @@ _COMBINED: Final = 4_096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainNode:
-    """A place: the devices of a node in one domain, which are mostly all of the node.
+    """The devices of a node in one domain, which are mostly all of the node.
 
     Attributes:
+        name: of the node.
         path: path of the domain, at least as deep as was asked for.
         below: the same with the next level; the first domain of that level if there are several.
     """
 
     index: int
-    node: str
+    name: str
     slot: NodeSlot
     path: Path
     below: Path
 
 
 class DomainNodes:
-    """Places by index and by domain. Equal only to itself.
+    """Parts of nodes by index and by domain. Equal only to itself.
 
     Attributes:
-        divided_nodes: nodes with several places.
+        divided: names of nodes with several parts.
     """
 
-    def __init__(self, places: Sequence[DomainNode], nodes: Nodes):
-        self._places = places
-        self._views = [nodes.view(place.node) for place in places]
-        counted = Counter(place.node for place in places)
-        self.divided_nodes = frozenset(node for node, count in counted.items() if count > 1)
+    def __init__(self, parts: Sequence[DomainNode], nodes: Nodes):
+        self._parts = parts
+        self._views = [nodes.view(part.name) for part in parts]
+        counted = Counter(part.name for part in parts)
+        self.divided = frozenset(name for name, count in counted.items() if count > 1)
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
-        self._by_node: dict[str, list[int]] = {}
+        self._by_name: dict[str, list[int]] = {}
 
     def __getitem__(self, index: int) -> DomainNode:
-        return self._places[index]
+        return self._parts[index]
 
     def __iter__(self) -> Iterator[DomainNode]:
-        return iter(self._places)
+        return iter(self._parts)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._parts)
 
     def stamps(self) -> list[Stamp]:
-        """The versions of each place: of its devices, and of its node with the pods there.
+        """The versions of each part: of its devices, and of its node with the pods there.
 
         If a change on trial is undone, they are as before (``NodeSlot.clock``).
         """
-        return [(place.slot.clock, view.version) for place, view in zip(self._places, self._views, strict=True)]
+        return [(part.slot.clock, view.version) for part, view in zip(self._parts, self._views, strict=True)]
 
-    def on(self, node: str) -> Sequence[int]:
-        """The places on the node."""
-        if not self._by_node:
-            for place in self._places:
-                self._by_node.setdefault(place.node, []).append(place.index)
-        return self._by_node.get(node, ())
+    def named(self, name: str) -> Sequence[int]:
+        """Indexes of the parts of the node with this name."""
+        if not self._by_name:
+            for part in self._parts:
+                self._by_name.setdefault(part.name, []).append(part.index)
+        return self._by_name.get(name, ())
 
     def domains(self, depth: int) -> Mapping[Path, Sequence[int]]:
-        """The places in each domain of ``depth`` levels, by path. Places in no domain are left out."""
-        found = self._by_path.get(depth)
-        if found is None:
-            found = self._by_path[depth] = by_path(self._places, depth)
-        return found
+        """The indexes in each domain of ``depth`` levels, by path. What is in no domain is left out."""
+        domains = self._by_path.get(depth)
+        if domains is None:
+            domains = self._by_path[depth] = by_path(self._parts, depth)
+        return domains
 
 
-def by_path(places: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
-    """Group places by their domain of ``depth`` levels. Places in no domain are left out."""
-    found: dict[Path, list[int]] = {}
-    for place in places:
-        path = place.path[:depth]
+def by_path(parts: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
+    """Group indexes by their domain of ``depth`` levels. What is in no domain is left out."""
+    indexes: dict[Path, list[int]] = {}
+    for part in parts:
+        path = part.path[:depth]
         if not depth or path[-1]:
-            found.setdefault(path, []).append(place.index)
-    return found
+            indexes.setdefault(path, []).append(part.index)
+    return indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,7 @@ class Topology:
         self._devices: dict[str, NodeDeviceCounts] = {}
         """The devices of nodes, as of the last update."""
         self._paths: dict[str, tuple[Path, ...]] = {}
-        self._places: dict[int, DomainNodes] = {}
+        self._domain_nodes: dict[int, DomainNodes] = {}
         self.divided = False
         self.update()
 
@@ -135,16 +142,16 @@ class Topology:
         return [self._conflicts[name] for name in self._slots if name in self._conflicts]
 
     def update(self) -> None:
-        """Renew the paths of nodes that have changed. Places stay valid if no domain has changed."""
+        """Renew the paths of nodes that have changed. ``DomainNodes`` stay valid if no domain has changed."""
         paths, slots, before = self._paths, self._slots, self._seen
         # Whether these reach a node is not seen at the node.
         everything = self._fleet.shares_devices
         self._paths, self._slots, self._seen = {}, {}, {}
-        known = {} if everything else self._fleet.node_slots
+        slots_by_name = {} if everything else self._fleet.node_slots
         for name in self._nodes:
             facts = self._nodes[name].facts
             assert facts is not None
-            slot = known.get(name) or self._fleet.slot(name, facts.labels)
+            slot = slots_by_name.get(name) or self._fleet.slot(name, facts.labels)
             self._slots[name], self._seen[name] = slot, (slot, slot.clock, facts)
             if not everything and before.get(name) == self._seen[name]:
                 self._paths[name] = paths[name]
@@ -153,47 +160,49 @@ class Topology:
                 self._paths[name] = self._paths_of(name, slot, facts.labels)
         for name in before.keys() - self._seen.keys():
             self._devices.pop(name, None)
-        self.divided = any(len(found) > 1 for found in self._paths.values())
-        # Parts of nodes do not follow what is used of the nodes.
+        self.divided = any(len(of_node) > 1 for of_node in self._paths.values())
+        # Parts of nodes do not follow what is used of the nodes. New ``DomainNodes`` are equal to none before, so what
+        # is remembered by them (``Memory``, ``Unfinished``) is not used any more.
         if everything or self.divided or (self._paths, self._slots) != (paths, slots):
-            self._places.clear()
+            self._domain_nodes.clear()
 
-    def devices(self, place: DomainNode) -> NodeDeviceCounts:
-        """The devices of the place that the requests select."""
-        found = self._devices.get(place.node)
-        if found is None or self._seen[place.node][:2] != (place.slot, place.slot.clock):
-            return self._fleet.node_devices(place.slot, self._filters)
-        return found
+    def devices(self, part: DomainNode) -> NodeDeviceCounts:
+        """The devices of the part that the requests select."""
+        counts = self._devices.get(part.name)
+        if counts is None or self._seen[part.name][:2] != (part.slot, part.slot.clock):
+            return self._fleet.node_devices(part.slot, self._filters)
+        return counts
 
-    def places(self, depth: int) -> DomainNodes:
-        """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
-        # A node in one domain of every level is one place, at whatever depth.
+    def domain_nodes(self, depth: int) -> DomainNodes:
+        """The parts of all nodes in domains of ``depth`` levels, in the order of nodes."""
+        # A node in one domain of every level is one part, at whatever depth.
         depth = depth if self.divided else 0
-        found = self._places.get(depth)
-        if found is None:
-            found = self._places[depth] = DomainNodes(
-                self._divided(depth) if self.divided else self._whole(), self._nodes
-            )
-        return found
+        cached = self._domain_nodes.get(depth)
+        if cached is None:
+            parts = self._parts_of_nodes(depth) if self.divided else self._whole_nodes()
+            cached = self._domain_nodes[depth] = DomainNodes(parts, self._nodes)
+        return cached
 
-    def _whole(self) -> list[DomainNode]:
+    def _whole_nodes(self) -> list[DomainNode]:
         paths = [paths[0] for paths in self._paths.values()]
         return [
             DomainNode(index, name, slot, path, path)
             for index, ((name, slot), path) in enumerate(zip(self._slots.items(), paths, strict=True))
         ]
 
-    def _divided(self, depth: int) -> list[DomainNode]:
-        found: list[DomainNode] = []
+    def _parts_of_nodes(self, depth: int) -> list[DomainNode]:
+        parts: list[DomainNode] = []
         for name, paths in self._paths.items():
-            parts: dict[Path, Path] = {}
+            below: dict[Path, Path] = {}
             for path in paths:
-                parts.setdefault(path[:depth], path[: depth + 1])
+                below.setdefault(path[:depth], path[: depth + 1])
             labels = self._nodes.labels_of(name)
-            for path, below in parts.items():
-                slot = self._fleet.slot(name, labels, self._within(path)) if len(parts) > 1 else self._slots[name]
-                found.append(DomainNode(len(found), name, slot, path, below))
-        return found
+            # The slot of a whole node is shared by all gangs and pods, and with it what is known about its devices. So
+            # a narrower one is made only where it is needed.
+            for path, next_path in below.items():
+                slot = self._fleet.slot(name, labels, self._within(path)) if len(below) > 1 else self._slots[name]
+                parts.append(DomainNode(len(parts), name, slot, path, next_path))
+        return parts
 
     def outside(self, depth: int) -> int:
         """Number of nodes in no domain of ``depth`` levels."""
@@ -214,20 +223,22 @@ class Topology:
         """The path of a member with a place; "" from the first level on with no domain, or with several."""
         devices = [result.device for allocation in standing.placed.allocations for result in allocation.results]
         labels = self._nodes.labels_of(standing.placed.node)
-        own = self._paths.get(standing.placed.node, ())
-        found: list[str] = []
+        of_node = self._paths.get(standing.placed.node, ())
+        values_so_far: list[str] = []
         for number, level in enumerate(self.levels):
             if level.kind == "nodeLabel":
                 values = {labels.get(level.key, "")}
             elif devices:
+                # A device may be in several domains of an attribute. The member is in those that all of its devices are
+                # in; with none, or with several, its path ends here.
                 each = [self._fleet.values_of(device, level.key) or frozenset() for device in devices]
                 values = set(frozenset.intersection(*each))
             else:
-                values = {path[number] for path in own if path[:number] == tuple(found)}
+                values = {path[number] for path in of_node if path[:number] == tuple(values_so_far)}
             if len(values) != 1 or values == {""}:
                 break
-            found += values
-        return (*found, *[""] * (len(self.levels) - len(found)))
+            values_so_far += values
+        return (*values_so_far, *[""] * (len(self.levels) - len(values_so_far)))
 
     def _within(self, path: Path) -> tuple[tuple[str, str], ...]:
         pairs = zip(self.levels, path, strict=False)
@@ -241,21 +252,23 @@ class Topology:
             devices = self._devices[name] = self._fleet.node_devices(slot, self._filters, self._attributes)
             of_devices = devices.values
         of_node = tuple([labels.get(label, "") for label in self._labels])
-        found = self._combined.get((of_devices, of_node))
-        if found is None:
-            found = self._combined[of_devices, of_node] = self._combine(of_devices, of_node)
-        return found if len(found) == 1 else self._without_conflicts(name, set(found))
+        paths = self._combined.get((of_devices, of_node))
+        if paths is None:
+            paths = self._combined[of_devices, of_node] = self._combine(of_devices, of_node)
+        return paths if len(paths) == 1 else self._without_conflicts(name, set(paths))
 
     def _combine(self, of_devices: frozenset[tuple[str, ...]], of_node: tuple[str, ...]) -> tuple[Path, ...]:
         """Paths of devices with these attribute values on a node with these label values."""
-        found = set()
+        paths = set()
         for values in of_devices or {("",) * len(self._attributes)}:
             attributes, labels = iter(values), iter(of_node)
-            found.add(_cut([next(attributes if level.kind == "attribute" else labels) for level in self.levels]))
-        return tuple(sorted(found))
+            paths.add(_cut([next(attributes if level.kind == "attribute" else labels) for level in self.levels]))
+        return tuple(sorted(paths))
 
     def _without_conflicts(self, name: str, paths: set[Path]) -> tuple[Path, ...]:
         """Cut paths at a node label that is in several domains of an outer level, and record the conflict."""
+        # A domain of an inner level lies in one domain of the outer one. A node whose devices are in two fabrics says
+        # with its one label "rack" that the rack is in both, so it counts for the fabrics and for no rack.
         for number, level in enumerate(self.levels):
             outer = {path[:number] for path in paths if path[number]}
             if level.kind == "nodeLabel" and len(outer) > 1:
@@ -273,7 +286,7 @@ def _cut(values: list[str]) -> Path:
     return (*values[:end], *[""] * (len(values) - end))
 
 
-def common(paths: Sequence[Path]) -> Path:
+def common_path(paths: Sequence[Path]) -> Path:
     """Path of the smallest domain with all of these."""
     if not paths:
         return ()

@@ -1,4 +1,9 @@
-"""Groups members into units that must share a node, and like units into shapes. Pure."""
+"""Groups members into units that must share a node, and like units into shapes. Pure.
+
+Members that share a claim share its devices, so they are on one node: they are one unit. Most units are one member.
+Units that ask for the same are of one shape, and then only their number matters: a node takes 3 of them, whichever they
+are. What is found out about a shape holds for all of its units, so 1,000 like members are one question for each node.
+"""
 
 import re
 from collections import Counter
@@ -25,7 +30,8 @@ class UnitShape:
     Attributes:
         key: equal for like shapes of other gangs.
         pods: pods of one such unit.
-        counted: needs of each pod, without affinity and spread terms that select other members.
+        counted: needs of each pod, without affinity and spread terms that select other members. Bounds are found with
+            these: such a term may be met by a member that has no place yet, so no node may be ruled out for it.
         request: request of the claims.
         other_drivers_request: request of the claims of other drivers.
         tasks: task of each pod if it has a minimum, else "".
@@ -87,18 +93,18 @@ class UnitShape:
         )
 
 
-class Seat(NamedTuple):
+class MemberPosition(NamedTuple):
     """The position of a member, which determines its groups.
 
     Attributes:
-        position: position in the gang, from 0 (``Level.group_size``).
+        in_gang: position in the gang, from 0 (``Level.group_size``).
         sub_group: number of the sub-group; None if the member is in none.
-        within: position in the sub-group, from 0.
+        in_sub_group: position in the sub-group, from 0.
     """
 
-    position: int
+    in_gang: int
     sub_group: int | None = None
-    within: int = 0
+    in_sub_group: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +116,7 @@ class CoLocatedMembers:
         claims: their claims, each once.
         other_drivers_claims: their claims of other drivers, each once.
         order: position of the unit in the order of ranks, the leader first.
-        seats: seat of each member.
+        positions: position of each member.
     """
 
     shape: UnitShape
@@ -118,7 +124,7 @@ class CoLocatedMembers:
     claims: tuple[Claim, ...]
     other_drivers_claims: tuple[Claim, ...]
     order: int
-    seats: tuple[Seat, ...]
+    positions: tuple[MemberPosition, ...]
 
     @property
     def sub_groups(self) -> tuple[SubGroup, ...]:
@@ -131,14 +137,14 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
 
     Members must be in the order of ranks (``in_order``). The units are in the same order.
     """
-    seats = seats_of(gang)
+    positions = positions_of(gang)
     every = [member.demand.needs for member in gang.members]
     ordered = any(needs.pod_affinity or needs.spread for needs in every)
     depends_on_members = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
     keys = _Keys(nodes, depends_on_members)
     wanted_tasks = {task for task, _ in gang.task_minimums}
     shapes: dict[Hashable, UnitShape] = {}
-    found: list[CoLocatedMembers] = []
+    units: list[CoLocatedMembers] = []
     faults: dict[ClaimFault, None] = {}
     for order, members in enumerate(_sharing(gang.members)):
         claims = _once(claim for member in members for claim in member.demand.claims)
@@ -149,7 +155,8 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
             faults.update(dict.fromkeys(wrong))
             continue
         tasks = tuple([member.task if member.task in wanted_tasks else "" for member in members])
-        key = ours, others, tuple([keys.of(member.demand) for member in members])
+        # Tasks are not in the key of the shape: what a node takes does not depend on them, and other gangs have others.
+        key = ours, others, tuple([keys.key_of(member.demand) for member in members])
         shape = shapes.get((key, tasks))
         if shape is None:
             pods = tuple(member.demand for member in members)
@@ -167,13 +174,14 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
                 ordered=ordered,
             )
             shapes[key, tasks] = shape
-        placed = tuple([seats[member.demand.key] for member in members])
-        found.append(CoLocatedMembers(shape, members, claims, other_claims, order=order, seats=placed))
-    return tuple(faults) or found
+        of_members = tuple([positions[member.demand.key] for member in members])
+        units.append(CoLocatedMembers(shape, members, claims, other_claims, order=order, positions=of_members))
+    return tuple(faults) or units
 
 
 def leader_and_first(units: Sequence[CoLocatedMembers]) -> tuple[CoLocatedMembers, CoLocatedMembers] | None:
     """The units of leader and rank 0, if both are to be placed and neither has other members."""
+    # Units are in the order of ranks with the leader first, so the first one that is no leader's is that of rank 0.
     leader = next((unit for unit in units if unit.members[0].leader), None)
     first = next((unit for unit in units if not unit.members[0].leader), None)
     if leader is None or first is None or len(leader.members) + len(first.members) > 2:
@@ -186,9 +194,11 @@ def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) ->
     claims = _once((*one.claims, *other.claims))
     other_claims = _once((*one.other_drivers_claims, *other.other_drivers_claims))
     ours, others = fleet.compile(claims), fleet.compile(other_claims)
+    # Each compiled alone (``units_of``), so both together do.
     assert isinstance(ours, CompiledRequest)
     assert isinstance(others, CompiledRequest)
     shapes = one.shape, other.shape
+    # No shape of the gang has this number: the merged unit is part of one search only (``Searches._with_leader``).
     shape = UnitShape(
         number=-1,
         key=tuple(shape.key for shape in shapes),
@@ -200,8 +210,10 @@ def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) ->
         depends_on_members=one.shape.depends_on_members,
         ordered=one.shape.ordered,
     )
-    members, seats = (*one.members, *other.members), (*one.seats, *other.seats)
-    return CoLocatedMembers(shape, members, claims, other_claims, order=min(one.order, other.order), seats=seats)
+    members, positions = (*one.members, *other.members), (*one.positions, *other.positions)
+    return CoLocatedMembers(
+        shape, members, claims, other_claims, order=min(one.order, other.order), positions=positions
+    )
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
@@ -209,30 +221,34 @@ def in_order(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda member: (not member.leader, member.rank, natural_sort_key(member.demand.key)))
 
 
-def seats_of(gang: Gang) -> Mapping[str, Seat]:
-    """The seat of each pod, with a place or without."""
-    every = [(one.pod, one.leader, one.rank, one.sub_group) for one in gang.standing]
-    every += [(one.demand.key, one.leader, one.rank, one.sub_group) for one in gang.members]
-    positions = _positions_of(gang)
+def positions_of(gang: Gang) -> Mapping[str, MemberPosition]:
+    """The position of each pod, with a place or without."""
+    every = [(standing.pod, standing.leader, standing.rank, standing.sub_group) for standing in gang.standing]
+    every += [(member.demand.key, member.leader, member.rank, member.sub_group) for member in gang.members]
+    in_gang = _ranks_or_order(gang)
     if not gang.sub_groups:
-        return {pod: Seat(positions[pod]) for pod, *_ in every}
-    inside: dict[SubGroup | None, list[tuple[bool, int, object, str]]] = {}
+        return {pod: MemberPosition(in_gang[pod]) for pod, *_ in every}
+    pods_of: dict[SubGroup | None, list[tuple[bool, int, object, str]]] = {}
     for pod, leader, rank, sub_group in every:
-        inside.setdefault(sub_group, []).append((not leader, rank, natural_sort_key(pod), pod))
-    found = {}
-    named = sorted((one for one in inside if one is not None), key=lambda one: (one[0], natural_sort_key(one[1])))
-    numbers = {sub_group: number for number, sub_group in enumerate(named)}
-    for sub_group, pods in inside.items():
+        pods_of.setdefault(sub_group, []).append((not leader, rank, natural_sort_key(pod), pod))
+    names = [name for name in pods_of if name is not None]
+    names.sort(key=lambda name: (name[0], natural_sort_key(name[1])))
+    numbers = {name: number for number, name in enumerate(names)}
+    positions = {}
+    for sub_group, pods in pods_of.items():
         number = numbers.get(sub_group) if sub_group is not None else None
-        found.update({pod: Seat(positions[pod], number, at) for at, (*_, pod) in enumerate(sorted(pods))})
-    return found
+        for in_sub_group, (*_, pod) in enumerate(sorted(pods)):
+            positions[pod] = MemberPosition(in_gang[pod], number, in_sub_group)
+    return positions
 
 
-def _positions_of(gang: Gang) -> Mapping[str, int]:
+def _ranks_or_order(gang: Gang) -> Mapping[str, int]:
     """Position of each pod for forming groups: the rank if ranks are unique, else the order by rank and name.
 
     The leader has position 0, and takes no position from others.
     """
+    # Ranks may have gaps: if ranks 2 and 3 have ended, ranks 4 and 5 are still the third group of two. So ranks are
+    # positions as they are. They are no use if pods share one, such as the Jobs of a set whose pods all begin at 0.
     ranks = {standing.pod: standing.rank for standing in gang.standing if not standing.leader}
     ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
     if len(set(ranks.values())) < len(ranks):
@@ -256,13 +272,14 @@ def _sharing(members: Sequence[Member]) -> list[tuple[Member, ...]]:
     for member in members:
         group = [member]
         for claim in _claims_of(member):
+            # The union of two groups goes into one list, and the other is forgotten, so each claim leads to one group.
             other = group_of.get(claim.uid)
             if other is not None and other is not group:
                 groups.pop(id(group), None)
                 other += group
                 group = other
             group_of[claim.uid] = group
-        for uid in [claim.uid for one in group for claim in _claims_of(one)]:
+        for uid in [claim.uid for sharer in group for claim in _claims_of(sharer)]:
             group_of[uid] = group
         groups[id(group)] = group
     return [tuple(group) for group in groups.values()]
@@ -278,6 +295,8 @@ def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 
 def _without_terms_members_satisfy(needs: Needs, members: Sequence[Needs], nodes: Nodes) -> Needs:
     """Drop affinity and spread terms that select other members."""
+    # All terms of a kind are dropped, not only the one that selects a member: a bound may be too high, not too low. The
+    # search checks all of them when units are added (``Staging``), with what is on the nodes by then.
     affinity = tuple(term.pods for term in needs.pod_affinity)
     spread = [(constraint.pods,) for constraint in needs.spread]
     if affinity and any(nodes.pods.selects(affinity, other.pod) for other in members):
@@ -300,17 +319,19 @@ class _Keys:
         """Keys by the identity of the needs. Members keep these alive."""
         self._among: dict[int, frozenset[str]] = {}
 
-    def of(self, demand: PodDemand) -> Hashable:
+    def key_of(self, demand: PodDemand) -> Hashable:
         needs, among = demand.needs, demand.among
-        known = self._needs.get(id(needs))
-        if known is None:
-            known = self._needs[id(needs)] = self._of_needs(needs)
+        of_needs = self._needs.get(id(needs))
+        if of_needs is None:
+            of_needs = self._needs[id(needs)] = self._of_needs(needs)
         if among is not None and id(among) not in self._among:
             self._among[id(among)] = frozenset(among)
         nodes = None if among is None else self._among[id(among)]
-        return known, nodes, demand.avoid, demand.last, demand.bound_to, self._nodes.node_of(demand.key)
+        return of_needs, nodes, demand.avoid, demand.last, demand.bound_to, self._nodes.node_of(demand.key)
 
     def _of_needs(self, needs: Needs) -> Hashable:
+        # Labels matter only to terms that select them: of pods that run, and of other members. Else each member of a
+        # StatefulSet, which has a label with its own name, would be of a shape of its own.
         against = frozenset(term for term, _ in self._nodes.pods.terms_against(needs.pod))
         seen = needs.pod if self._depends_on_members else _NO_LABELS
         return tuple(sorted(needs.requests.items())), seen, _SEEN(needs), against

@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.cluster import Cluster, WhatIf
 from controller.gangs import Gang, Level, Member, SubGroup, natural_sort_key
-from controller.gangs.budget import StepBudget
+from controller.gangs.exact_packing import StepBudget
 from controller.placement import Placement, find_place
 
 MOST_MEMBERS: Final = 6

@@ -92,12 +92,12 @@ def test_a_decision_is_the_same_with_and_without_what_is_remembered(
         assert remembered == choose(asked, Cluster.unlimited(world.fleet, world.nodes))
 
 
-def test_a_change_that_moves_no_node_leaves_the_places_what_they_are() -> None:
+def test_a_change_that_moves_no_node_leaves_the_domains_what_they_are() -> None:
     world, memory = ChangingCluster(), Memory()
     world.publish("n4", ["x", "x"], {"ib": "x", "leaf": "x"})
     level = (Level("ib", "nodeLabel"),)
-    before = memory.topology(level, world.fleet, world.nodes, ()).places(1)
+    before = memory.topology(level, world.fleet, world.nodes, ()).domain_nodes(1)
     world.publish("n4", ["x"], {"ib": "x", "leaf": "y"})
-    assert memory.topology(level, world.fleet, world.nodes, ()).places(1) is before
+    assert memory.topology(level, world.fleet, world.nodes, ()).domain_nodes(1) is before
     world.publish("n4", ["x"], {"ib": "y", "leaf": "y"})
-    assert memory.topology(level, world.fleet, world.nodes, ()).places(1) is not before
+    assert memory.topology(level, world.fleet, world.nodes, ()).domain_nodes(1) is not before
