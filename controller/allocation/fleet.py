@@ -264,9 +264,9 @@ class Fleet:
         return fit_together(parts, effort * self._step_limit)
 
     def likeness(self, node: str, labels: Mapping[str, str], request: CompiledRequest) -> Hashable:
-        """A key of the node. Nodes with equal keys fit the request alike, also after equal places are freed.
+        """A key of the node. Nodes with equal keys fit the request alike, also after equal positions are freed.
 
-        A place may be held twice: by a pod, and by the room that is kept there for another one.
+        A device may be held twice: by a pod, and by what is kept of it for another one.
         """
         order = self._index.order(self._index.slot(node, labels))
         return fingerprint(order, request, self._index), crowding(order)

@@ -71,7 +71,7 @@ class RequestChoice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """One request of one claim (by its place among the pod's claims), with the ways to satisfy it in order."""
+    """One request of one claim (by its position among the pod's claims), with the ways to satisfy it in order."""
 
     claim: int
     request: Request

@@ -23,7 +23,7 @@ class DescribedCard:
     Attributes:
         memory: bytes; 0 if nothing says it.
         devices: the bits of its devices in sets of devices of its pool.
-        place: the labels ``node`` and ``card``, as Prometheus reads them.
+        labels: the labels ``node`` and ``card``, as Prometheus reads them.
         facts: all its other labels.
     """
 
@@ -35,7 +35,7 @@ class DescribedCard:
     index: int
     memory: int
     devices: int
-    place: str
+    labels: str
     facts: str
 
 
@@ -71,9 +71,9 @@ class KnownCards:
         counters = {one.name: one.counters for part in pool.slices for one in part.counter_sets}
         bits: dict[str, int] = {}
         of_card: dict[str, list[Device]] = {}
-        for place, device in enumerate(devices):
+        for position, device in enumerate(devices):
             name = card_of(device.name)
-            bits[name] = bits.get(name, 0) | 1 << place
+            bits[name] = bits.get(name, 0) | 1 << position
             of_card.setdefault(name, []).append(device)
         cards = {}
         for name, parts in of_card.items():
@@ -106,7 +106,7 @@ class KnownCards:
             index=index if isinstance(index, int) else -1,
             memory=max(0, memory),
             devices=bits,
-            place=labels(node=node, card=name),
+            labels=labels(node=node, card=name),
             facts=labels(**facts),
         )
 
@@ -209,14 +209,14 @@ def _hold(census: Census, holding: CountedHolding) -> None:
     for held in holding.devices:
         census.held_memory[holding.namespace, held.type] += held.memory
         census.held_parts[holding.namespace, held.type, held.kind] += held.parts
-        place = (held.pool, card_of(held.device))
-        counted = census.cards.get(place)
+        key = (held.pool, card_of(held.device))
+        counted = census.cards.get(key)
         if counted is not None:
             counted.memory += held.memory
             counted.cores += held.cores
-            counted.tenants += place not in seen
+            counted.tenants += key not in seen
             counted.use = _use_of(held)
-            seen.add(place)
+            seen.add(key)
 
 
 def _use_of(held: HeldDevice) -> CardUse:

@@ -157,12 +157,12 @@ class Holdings:
 
     def _held(self, result: Result, known: Mapping[tuple[str, str, str], HeldDevice]) -> HeldDevice:
         device, parts = self._find(result)
-        place = (result.request, result.device.pool, result.device.device)
-        if device is None and place in known:
+        key = (result.request, result.device.pool, result.device.device)
+        if device is None and key in known:
             # It is published no longer. What was taken of it is still taken.
-            return known[place]
+            return known[key]
         return HeldDevice(
-            *place,
+            *key,
             kind=_text(device, self._kind) or UNKNOWN_KIND,
             type=_text(device, self._type),
             memory=taken(result, device, "memory") // NANO,

@@ -89,9 +89,9 @@ def _pods(census: Census) -> Iterator[PodPart]:
     for holding in census.snapshot.holdings.values():
         for held in holding.devices:
             for pod in holding.pods:
-                place = (holding.namespace, pod, held.pool, card_of(held.device))
-                memory, cores = found[place]
-                found[place] = memory + held.memory, cores + held.cores
+                key = (holding.namespace, pod, held.pool, card_of(held.device))
+                memory, cores = found[key]
+                found[key] = memory + held.memory, cores + held.cores
     for (namespace, pod, pool, name), (memory, cores) in found.items():
         if (card := census.cards.get((pool, name))) is not None:
             yield PodPart(namespace, pod, card, memory, cores)
@@ -115,15 +115,15 @@ def _volcano_pod(part: PodPart) -> Iterator[Sample]:
 
 def _hami_card(counted: CountedCard) -> Iterator[Sample]:
     card, cores = counted.card, label(f"{_percent(counted.cores):g}")
-    place = labels(node=card.node, device_uuid=card.uuid, device_index=str(card.index))
-    named = f"{place},device_type={label(card.type)}"
+    card_labels = labels(node=card.node, device_uuid=card.uuid, device_index=str(card.index))
+    named = f"{card_labels},device_type={label(card.type)}"
     yield "hami_gpu_memory_limit_bytes", named, card.memory
     yield "hami_gpu_memory_allocated_bytes", f"{named},device_cores={cores}", counted.memory
     yield "hami_gpu_core_limit_ratio", named, 100
     yield "hami_gpu_core_allocated_ratio", named, _percent(counted.cores)
     yield "hami_gpu_shared_count", named, counted.tenants
     if card.memory:
-        yield "hami_node_gpu_memory_allocated_ratio", place, counted.memory / card.memory
+        yield "hami_node_gpu_memory_allocated_ratio", card_labels, counted.memory / card.memory
     limit = label(str(card.memory // MIB))
     yield "hami_node_gpu_overview", f"{named},device_cores={cores},device_memory_limit={limit}", counted.memory
 
@@ -140,8 +140,8 @@ def _hami_quotas(uses: Iterable[QuotaUse]) -> Iterator[Sample]:
     """HAMi knows one limit of a name in a namespace. Of several, the lowest one stops a pod first."""
     lowest: dict[tuple[str, str], QuotaUse] = {}
     for use in uses:
-        place = (use.quota.partition("/")[0], use.name)
-        lowest[place] = min(use, lowest.get(place, use), key=lambda one: one.limit)
+        key = (use.quota.partition("/")[0], use.name)
+        lowest[key] = min(use, lowest.get(key, use), key=lambda one: one.limit)
     for (namespace, name), use in sorted(lowest.items()):
         unit = NANO * (MIB if name.rpartition("/")[2].partition(".")[0] == "memory" else 1)
         named, limit = labels(namespace=namespace, quota_name=name), min(use.limit, _MOST) / unit

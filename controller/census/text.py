@@ -156,13 +156,13 @@ def _write_cards(lines: Lines, cards: Iterable[CountedCard], pause: Callable[[],
     tenants, state = lines["lode_card_tenants"], lines["lode_card_state"]
     for number, counted in enumerate(cards):
         card = counted.card
-        place = card.place
-        info.append(f"lode_card_info{{{place},{card.facts}}} 1\n")
-        memory.append(f"lode_card_memory_bytes{{{place}}} {card.memory}\n")
-        held.append(f"lode_card_memory_allocated_bytes{{{place}}} {counted.memory}\n")
-        cores.append(f"lode_card_cores_allocated_ratio{{{place}}} {counted.cores:.4g}\n")
-        tenants.append(f"lode_card_tenants{{{place}}} {counted.tenants}\n")
-        state.append(f'lode_card_state{{{place},state="{counted.state}"}} 1\n')
+        named = card.labels
+        info.append(f"lode_card_info{{{named},{card.facts}}} 1\n")
+        memory.append(f"lode_card_memory_bytes{{{named}}} {card.memory}\n")
+        held.append(f"lode_card_memory_allocated_bytes{{{named}}} {counted.memory}\n")
+        cores.append(f"lode_card_cores_allocated_ratio{{{named}}} {counted.cores:.4g}\n")
+        tenants.append(f"lode_card_tenants{{{named}}} {counted.tenants}\n")
+        state.append(f'lode_card_state{{{named},state="{counted.state}"}} 1\n')
         if number % PAUSE_EVERY == 0:
             pause()
 
@@ -176,12 +176,12 @@ def _write_claims(lines: Lines, census: Census, pause: Callable[[], None]) -> No
             card = card_of(held.device)
             counted = census.cards.get((held.pool, card))
             node, uuid = (counted.card.node, counted.card.uuid) if counted else (holding.node, "")
-            place = f"{claim}request={label(held.request)},node={label(node)},device={label(held.device)}"
-            where = f"{place},card={label(card)},uuid={label(uuid)},kind={label(held.kind)}"
+            device = f"{claim}request={label(held.request)},node={label(node)},device={label(held.device)}"
+            where = f"{device},card={label(card)},uuid={label(uuid)},kind={label(held.kind)}"
             for pod in holding.pods or ("",):
                 info.append(f"lode_allocation_info{{{whose}pod={label(pod)},{where}}} 1\n")
-            memory.append(f"lode_allocation_memory_bytes{{{whose}{place}}} {held.memory}\n")
-            cores.append(f"lode_allocation_cores_ratio{{{whose}{place}}} {held.cores:.4g}\n")
+            memory.append(f"lode_allocation_memory_bytes{{{whose}{device}}} {held.memory}\n")
+            cores.append(f"lode_allocation_cores_ratio{{{whose}{device}}} {held.cores:.4g}\n")
         if number % PAUSE_EVERY == 0:
             pause()
 
@@ -190,8 +190,8 @@ def _each_once(devices: Sequence[HeldDevice]) -> Iterable[HeldDevice]:
     """The devices, with the sum of what is held of one that a request has more than once, as several shares."""
     found: dict[tuple[str, str, str], HeldDevice] = {}
     for held in devices:
-        place = (held.request, held.pool, held.device)
-        if (before := found.get(place)) is not None:
+        key = (held.request, held.pool, held.device)
+        if (before := found.get(key)) is not None:
             held = replace(held, memory=before.memory + held.memory, cores=before.cores + held.cores)
-        found[place] = held
+        found[key] = held
     return found.values()

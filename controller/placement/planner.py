@@ -167,13 +167,13 @@ def _sorted(slots: Iterable[NodeSlot], preferred: Preferred, is_eligible: IsElig
 
 def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]:
     """Move results on the nodes ``last`` to the end, in the order of ``last``."""
-    place, deferred = {name: position for position, name in enumerate(last)}, []
+    positions, deferred = {name: position for position, name in enumerate(last)}, list[Placed]()
     for one in found:
-        if one.node in place:
+        if one.node in positions:
             deferred.append(one)
         else:
             yield one
-    yield from sorted(deferred, key=lambda one: place[one.node])
+    yield from sorted(deferred, key=lambda one: positions[one.node])
 
 
 def place_on(node: str, pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | None:

@@ -32,7 +32,7 @@ class PodIndex:
     """The pods that count on nodes.
 
     Changes on trial do not move the clock: they are undone before a result is remembered. What has no pods on trial
-    keeps its place and its counts, so that these are as before when a pod is there again.
+    keeps its position and its counts, so that these are as before when a pod is there again.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from controller.allocation import Fleet
 from controller.state import State
 from driver.kube.reflector import Upserted
 from driver.names import Names
-from tests.unit.controller.allocation.small_fleets import room
+from tests.unit.controller.allocation.small_fleets import most_placed
 
 SMALL = [replace(size, nodes=3, claims=6, pods=9) for size in SIZES[:2]]
 
@@ -42,7 +42,7 @@ def test_the_objects_are_as_many_as_the_table_says_and_all_can_be_read(size: Siz
 def test_the_waiting_pod_can_be_placed(size: Size) -> None:
     state, _ = taken_in(size)
     claim = state.claims[f"default/{WAITING}"].claim
-    assert len(room(state.devices, [claim])) == 3
+    assert len(most_placed(state.devices, [claim])) == 3
 
 
 def test_every_bar_that_is_missed_is_named() -> None:

@@ -154,7 +154,7 @@ def demand(claims: Sequence[Claim], *among: str) -> PodDemand:
     return PodDemand("ns/pod", _NO_NEEDS, tuple(claims), among or None)
 
 
-def room(built: Fleet, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
+def most_placed(built: Fleet, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
     """How many times the claims fit on each node, one after another, up to ``most``; only nodes that fit."""
     request = built.compile(claims)
     if not isinstance(request, CompiledRequest):

@@ -7,7 +7,7 @@ import pytest
 from controller.allocation import Fleet
 from controller.placement import Placed, place
 from driver.model import Claim, Constraint, Device, DeviceClass, NodeScope, Taint
-from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, memory, pool, room, want
+from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, memory, most_placed, pool, want
 
 V = f"{DRIVER}/v"
 
@@ -72,4 +72,4 @@ def test_a_node_is_not_taken_for_another_that_differs_only_in_taints() -> None:
     built = fleet(*pool(*tainted, node="n1"), *pool(*cards, node="n2"))
     for node in ("n1", "n2"):
         built.ledger.upsert_node(node, {})
-    assert room(built, [claim(want(), want(), constraints=(Constraint((), V),))]) == {"n2": 1}
+    assert most_placed(built, [claim(want(), want(), constraints=(Constraint((), V),))]) == {"n2": 1}

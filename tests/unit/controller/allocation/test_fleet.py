@@ -36,9 +36,9 @@ from tests.unit.controller.allocation.small_fleets import (
     device,
     fleet,
     memory,
+    most_placed,
     nodes,
     pool,
-    room,
     want,
 )
 
@@ -212,7 +212,7 @@ class ChangedFleet:
             case "ask":
                 self.fleet.allocate(NODES[do.which % 3], ZONE[NODES[do.which % 3]], pod)
             case "room":
-                room(self.fleet, pod, 5)
+                most_placed(self.fleet, pod, 5)
             case "trial":
                 with Cluster.unlimited(self.fleet, nodes(*self.nodes)).what_if() as trial:
                     for _ in range(do.which % 4):
@@ -301,7 +301,7 @@ def test_a_node_takes_a_pod_at_most_as_often_as_is_said(world: ChangedFleet) -> 
     for pod in world.pods:
         request = world.fleet.compile(pod)
         assert isinstance(request, CompiledRequest)
-        rooms = room(world.fleet, pod, 4)
+        rooms = most_placed(world.fleet, pod, 4)
         assert state(world.fleet) == before
         for node, labels in world.nodes.items():
             most = world.fleet.most_fits(world.fleet.slot(node, labels), request, 4)

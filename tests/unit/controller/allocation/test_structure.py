@@ -14,7 +14,7 @@ from controller.allocation.requests import CompiledRequest
 from controller.allocation.search.search import Search
 from controller.placement import Placed, place
 from driver.model import Constraint
-from tests.unit.controller.allocation.small_fleets import claim, device, fleet, pool, room, want
+from tests.unit.controller.allocation.small_fleets import claim, device, fleet, most_placed, pool, want
 
 PACKAGE = Path(controller.allocation.__file__).parent
 MOST_FILES = 11
@@ -81,7 +81,7 @@ def test_questions_leave_the_devices_and_pools_they_are_about_as_they_were() -> 
     for asking in (claim(want(count=2), constraints=same), claim(want(mode="All")), claim(want("nic"))):
         place(built, [asking])
         built.allocate("n1", {}, [asking])
-        room(built, [asking])
+        most_placed(built, [asking])
     assert repr(everything()) == before
 
 

@@ -12,7 +12,7 @@ from controller.placement import Placed, place
 from driver.model import Claim, Device, Want
 from driver.wire import claim_from, class_from, slice_from
 from tests.recorded_scores import CLASS, Case, recorded
-from tests.unit.controller.allocation.ordering.test_device_order import POLICIES, with_policy
+from tests.unit.controller.allocation.nodefit.test_device_order import POLICIES, with_policy
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, pool, want
 from tests.unit.controller.allocation.test_laws import cards, wants
 

@@ -11,7 +11,7 @@ from controller.allocation.nodefit.score import node_score
 from controller.allocation.preferences import Preference, load, node_rank
 from controller.placement import Placed, place
 from driver.model import Allocation, Claim, Device, Taint
-from tests.unit.controller.allocation.ordering.test_device_order import (
+from tests.unit.controller.allocation.nodefit.test_device_order import (
     POLICIES,
     by,
     in_use,

@@ -12,10 +12,10 @@ from tests.unit.controller.allocation.small_fleets import (
     device,
     fleet,
     hold,
+    most_placed,
     names,
     pool,
     refused,
-    room,
     want,
 )
 
@@ -87,4 +87,4 @@ def test_further_shares_of_a_device_in_use_and_admin_access_need_no_group() -> N
 def test_room_counts_only_devices_that_go_together() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), part("c", "x"), sets=SETS))
     built.ledger.upsert_node(NODE, {})
-    assert room(built, [claim(want())]) == {NODE: 2}
+    assert most_placed(built, [claim(want())]) == {NODE: 2}

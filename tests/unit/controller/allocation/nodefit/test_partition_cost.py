@@ -28,7 +28,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.controller.allocation.small_fleets import NODE, demand, names, nodes, room
+from tests.unit.controller.allocation.small_fleets import NODE, demand, most_placed, names, nodes
 
 POLICIES = ("firstFit", "binpack", "spread")
 LARGE = 40
@@ -136,7 +136,7 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
     profiles = list(dict.fromkeys(partition.profile for partition in SCHEMES[scheme].partitions))
 
     def rooms() -> dict[str, int]:
-        return {profile: sum(room(built, [asking(profile, "firstFit")]).values()) for profile in profiles}
+        return {profile: sum(most_placed(built, [asking(profile, "firstFit")]).values()) for profile in profiles}
 
     before = rooms()
     pool = _pool(built)
@@ -191,7 +191,7 @@ def test_binpack_leaves_room_for_more_large_partitions_than_first_fit(name: str)
         for policy in POLICIES:
             with Cluster.unlimited(built, nodes("n1")).what_if() as trial:
                 if isinstance(trial.schedule(demand([asking(profile, policy)])), Placed):
-                    rooms[policy] = [sum(room(built, [asking(one, "firstFit")]).values()) for one in large]
+                    rooms[policy] = [sum(most_placed(built, [asking(one, "firstFit")]).values()) for one in large]
         if rooms:
             total = {policy: total[policy] + sum(rooms[policy]) for policy in POLICIES}
             better += rooms["binpack"] > rooms["firstFit"]

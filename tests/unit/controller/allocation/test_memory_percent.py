@@ -4,7 +4,7 @@ import pytest
 
 from controller.allocation import render
 from driver.model import DeviceClass
-from tests.unit.controller.allocation.ordering.test_device_order import placement, results, share, shared_cards
+from tests.unit.controller.allocation.nodefit.test_device_order import placement, results, share, shared_cards
 from tests.unit.controller.allocation.small_fleets import (
     NODE,
     claim,
