@@ -12,7 +12,7 @@ from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang,
 from controller.reconcile.decisions import GangDecision, MakeRoom, Reason, TakeBack, Wait
 from controller.reconcile.demand import ANY_NODE
 from controller.reconcile.gangprogress import KnownGang
-from controller.reconcile.gangs import Choose, room_for_later
+from controller.reconcile.gangs import Choose, places_for_later
 from controller.state import Changes
 from controller.worker import Shared, Worker
 from controller.worker.metrics import DecisionOutcome
@@ -104,7 +104,7 @@ class GangSync(Worker):
         self._try_again(key, decision)
         runs = any(pod.node_name for pod in pods)
         if gang.later and (decision.started or (self._holds.reserves(key) and not decision.lacking)):
-            self._holds.reserve(key, pods, gang.later, lambda: self._room_for_later(gang, restrictions))
+            self._holds.reserve(key, pods, gang.later, lambda: self._places_for_later(gang, restrictions))
         elif decision.plan is None and decision.lacking and decision.decided and not runs:
             self._holds.waits(key, pods, restrictions, lambda restrictions: self._decide(gang, restrictions))
         else:
@@ -140,8 +140,8 @@ class GangSync(Worker):
             context=DecisionContext(restrictions, max_wait=self._max_wait),
         )
 
-    def _room_for_later(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangPlan | None:
-        return room_for_later(
+    def _places_for_later(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangPlan | None:
+        return places_for_later(
             self._state,
             gang,
             self._clock.monotonic(),

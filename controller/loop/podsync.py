@@ -243,7 +243,7 @@ class PodSync(Worker):
     ) -> DecisionOutcome | None:
         if isinstance(decision, PlacePod) and decision.allocations:
             self._retried_nodes.placed(pod.key, decision.shape, decision.node)
-            self._preempting.look_again([decision.node], but=pod.key)
+            self._preempting.recheck([decision.node], but=pod.key)
         if isinstance(decision, MakeRoom):
             self._preempting.keep(pod, decision, changes)
         timestamp = rfc3339(self._clock.now())

@@ -61,7 +61,7 @@ class Preempting(Worker):
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
         """Return the restrictions of a decision about these pods (keys), which leave no place for which others were
         evicted."""
-        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.of(pod)) is not None and room.evicts}
+        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.for_pod(pod)) is not None and room.evicts}
         return replace(restrictions, rooms=rooms) if rooms else restrictions
 
     def party_of(self, pod: PodView) -> tuple[Collection[str], int]:
@@ -92,7 +92,7 @@ class Preempting(Worker):
             return decision
         keys = tuple(member.demand.key for member in asked.members)
         pods = [pod for key in keys if (pod := self._state.pods.get(key)) is not None]
-        if not pods or not (decision.decided or any(map(self._state.rooms.of, keys))):
+        if not pods or not (decision.decided or any(map(self._state.rooms.for_pod, keys))):
             return decision
         own = any(answer.refused for answer in decision.lacking)
         avoided = frozenset[str]().union(*(member.demand.avoid for member in asked.members))
@@ -235,7 +235,7 @@ class Preempting(Worker):
         # (test_when_the_victim_of_a_whole_card_has_ended_others_get_what_remains_of_that_card).
         if self._state.rooms.counts_too_much(pod.key):
             changes.add(self._state.end_room(pod.key))
-        before = self._state.rooms.of(pod.key)
+        before = self._state.rooms.for_pod(pod.key)
         if before != decision.room:
             changes.add(self._state.keep_room(decision.room))
         if before is not None and before.node != decision.room.node:
@@ -256,7 +256,7 @@ class Preempting(Worker):
         Args:
             decision: about the pod, which may get what was kept; None if the pod is gone.
         """
-        room = self._state.rooms.of(pod)
+        room = self._state.rooms.for_pod(pod)
         if room is None:
             return False
         self._asked.pop(self._party(pod), None)
@@ -271,13 +271,13 @@ class Preempting(Worker):
         behind, self._behind = self._behind, {}
         self._queue.soon("pod", behind)
 
-    def look_again(self, nodes: Collection[str], but: str = "") -> None:
+    def recheck(self, nodes: Collection[str], but: str = "") -> None:
         """Have those pods decided again for which room is kept on one of these nodes, except for one."""
         self._queue.soon("pod", [pod for pod in self._state.rooms.on(nodes) if pod != but])
 
     def note(self, changes: Changes) -> None:
         """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
-        self.look_again(changes.favoured)
+        self.recheck(changes.favoured)
         if changes.favoured and (movable := self._state.rooms.movable()):
             # One for each node is enough: if it leaves its room, that is a change, too.
             known = [one for key in movable if (one := self._state.pods.get(key)) is not None]

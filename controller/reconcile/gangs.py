@@ -95,7 +95,7 @@ def decide_gang(
     return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).decide()
 
 
-def room_for_later(
+def places_for_later(
     state: State,
     gang: KnownGang,
     now: float,
@@ -108,7 +108,7 @@ def room_for_later(
 
     Arguments as of ``decide_gang``. None if there are none, or if there is no room for any.
     """
-    return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).room_for_later()
+    return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).places_for_later()
 
 
 def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
@@ -167,8 +167,8 @@ class _GangDecider:
         decision = self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
         return replace(decision, asked=question)
 
-    def room_for_later(self) -> GangPlan | None:
-        """Find places for members to come; see ``room_for_later``."""
+    def places_for_later(self) -> GangPlan | None:
+        """Find places for members to come; see ``places_for_later``."""
         terms, later = self._gang.terms, self._later()
         if not isinstance(terms, GangTerms) or not self._standing or isinstance(later, Wait):
             return None

@@ -43,6 +43,9 @@ def depends_on_other_pods(state: State, pod: PodView) -> bool:
 def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
     """Return the node to hold back for a pod that waits (rule in ``controller.waiting.held``); "" if there is none.
 
+    Nodes are tried one by one, those with the fewest pods to end first: so few have to end, and each try is quick. For
+    a gang (``start_without``), that would be one search for a domain after another, so all end at once.
+
     Args:
         without: nodes that may not be held back.
     """

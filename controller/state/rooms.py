@@ -58,7 +58,7 @@ class Rooms:
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def of(self, pod: str) -> KeptRoom | None:
+    def for_pod(self, pod: str) -> KeptRoom | None:
         """Return the room of a pod (key); None if none is kept for it."""
         kept = self._kept.get(pod)
         return kept.room if kept else None

@@ -275,7 +275,7 @@ class State:
     def keep_room(self, room: KeptRoom) -> Changes:
         """Count the room as used until ``end_room``, in place of the one that its pod had."""
         changes = Changes()
-        self._discount(self.rooms.of(room.pod), changes)
+        self._discount(self.rooms.for_pod(room.pod), changes)
         self.rooms.keep(room)
         self._counter.kept[room.pod] = room.node
         self._counter.recount(room.pod, changes)

@@ -31,6 +31,10 @@ class Rank:
 def rank_of(state: State, pod: PodView) -> Rank:
     """Return the pod's rank: by priority, then age, then key.
 
+    Each pod has one, whether it waits or runs, and whether it is a member of a gang: it says who comes after whom.
+    Those who wait together have that of ``rank_of_gang``; of a single pod that waits for all of its devices, it is the
+    same.
+
     A pod is as old as the youngest of its claims: before that, nothing could be decided about it. The same holds for
     scheduling gates of others, such as those of a queue: the pod comes after all pods that existed when the last of
     these gates was removed. So nobody keeps a place for a pod that is to be served later. A pod that lacks a claim, has

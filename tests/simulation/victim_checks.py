@@ -92,7 +92,7 @@ class VictimChecks:
 
     def _unneeded(self, state: State, pod: PodView, victim: PodView) -> Iterator[str]:
         """Why there is a place for the pod without this victim."""
-        room = state.rooms.of(pod.key)
+        room = state.rooms.for_pod(pod.key)
         if room is None:
             yield "no room is kept for it"
             return
