@@ -18,7 +18,7 @@ from controller.cluster import Cluster
 from controller.gangs import Gang, GangPlan, GangRefusal, Member, Memory, SearchOptions, choose
 from controller.placement import Nodes, PodDemand, facts_of
 from controller.state.claims import record_from
-from controller.state.podview import pod_from
+from controller.state.pods import pod_from
 from controller.state.sharing import SharedClaims, SharedPods
 from driver.wire import Json
 

@@ -10,7 +10,7 @@ from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, 
 from controller.reconcile.messages import IN_VAIN, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.refusals import NodeRefusal
 from controller.state import ClaimRecord, PodView, State
-from controller.state.podview import ClaimReference, Condition
+from controller.state.pods import ClaimReference, Condition
 from driver.model import Claim
 from driver.wire import Json, allocation_to
 

@@ -26,7 +26,7 @@ from controller.gangs import GangTerms
 from controller.reconcile import known_gang
 from controller.state import DecisionSettings, PodView
 from controller.state.kinds import VOLUME_RESOURCES
-from controller.state.podview import Condition, pod_from
+from controller.state.pods import Condition, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
 from driver.kube.api import (

@@ -8,7 +8,7 @@ from controller.allocation import Drivers, TurnEnded, Unsatisfiable, render
 from controller.reconcile.decisions import Reason, Wait
 from controller.state import ClaimRecord, PodView, State
 from controller.state.claims import is_made_for
-from controller.state.podview import ClaimReference
+from controller.state.pods import ClaimReference
 from controller.state.templates import template_from
 from driver.adoption import is_on_demand, template_spec
 from driver.cel import suggest

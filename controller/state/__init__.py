@@ -4,30 +4,27 @@ Decisions are made from ``State``; ``apply`` feeds it with the reports of reflec
 them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
 
 state          the whole state, kept up to date change by change
-kinds          the kinds of objects that are followed: how each is decoded, and who takes it in
-| decoding     decodes reports of reflectors to values; may run in their threads
+kinds          the kinds of objects that are followed: how each is decoded, which threads of reflectors may do
 handlers       updates the indexes when an object changes
 gangs          groups pods into gangs, and finds the terms on which each starts
 | knownnodes   nodes: what others change on each, and the annotations that keep autoscalers from them
 | rooms        room that is kept for pods which preempt others
-| pods         pods by key and by the claims that they refer to, and when they could be served
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet, and who names the templates that are made on demand
 claims         claims by key, and the consumer of each
-podview        the part of a pod that decisions depend on
+pods           the part of a pod that decisions depend on; pods by key and claim, and when they could be served
 | devices      what is published: device classes, the nodes of slices, and the kinds of devices
 | changes      who takes in the objects of a kind, and what has to be looked at again after that
-| times        time stamps of objects, and on the clock of this program
-versions       the known version of every object, and those that cannot be decoded; an older one replaces no newer one
+times          time stamps of objects, and on the clock of this program
+| versions     the known version of every object, and those that cannot be decoded; an older one replaces no newer one
 """
 
 from controller.state.changes import Changes, Followed, Kinds
 from controller.state.claims import ClaimRecord, Promise
-from controller.state.decoding import Decoded, StateDelta
-from controller.state.kinds import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, DecisionSettings
-from controller.state.podview import PodView
+from controller.state.kinds import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, DecisionSettings, Decoded, StateDelta
+from controller.state.pods import PodView
 from controller.state.state import State
 from controller.state.times import NEVER, epoch_seconds
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import VERSIONS, Group, GroupObjects, Source
-from controller.state.podview import PodView
+from controller.state.pods import PodView
 from driver.errors import LodeError
 from driver.kube.api import Object
 from driver.kube.codec import size_of

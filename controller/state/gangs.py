@@ -27,7 +27,7 @@ from controller.gangs import (
 )
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord
-from controller.state.podview import PodView
+from controller.state.pods import PodView
 from driver.bounded import BoundedCache
 from driver.errors import Fault, InvalidInput
 from driver.names import Names

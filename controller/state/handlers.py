@@ -16,8 +16,7 @@ from controller.state.claims import ClaimRecord, Claims, Promise, consumer_of, h
 from controller.state.devices import ClassRecord, DeviceClasses, DeviceKinds, SliceNodes
 from controller.state.gangs import Gangs
 from controller.state.knownnodes import NodeRevisions, Protections
-from controller.state.pods import Pods
-from controller.state.podview import PodView
+from controller.state.pods import Pods, PodView
 from controller.state.scheduling import PodsWithVolumes
 from controller.state.templates import ClaimTemplates, DecodedTemplate, TemplatesOnDemand
 from driver.model import Claim, Slice, TaintRule

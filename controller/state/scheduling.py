@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from controller.placement import Nodes, VolumeClaim
 from controller.state.changes import Changes
-from controller.state.podview import PodView
+from controller.state.pods import PodView
 from driver.kube.api import Object
 from driver.wire.fields import text, text_map
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from controller.gangs import GangHints
 from controller.placement import Needs
 from controller.state.claims import ClaimRecord
-from controller.state.podview import PodView
+from controller.state.pods import PodView
 from driver.cache_key import cache_key
 from driver.model import Allocation, ClaimSpec, DeviceId, NodeSelector, Result
 

@@ -15,7 +15,6 @@ from controller.quotas import QuotaLedger
 from controller.state.budgets import BudgetHandler, Budgets, budget_from
 from controller.state.changes import Changes, Followed, Kinds, Touched
 from controller.state.claims import Claims, Promise, consumer_of, holds_devices_of
-from controller.state.decoding import Decoded, Decoder, Deleted, StateDelta, number_of, version_of
 from controller.state.devices import DeviceClasses, DeviceKinds, SliceNodes
 from controller.state.gangs import Gangs
 from controller.state.handlers import (
@@ -23,10 +22,19 @@ from controller.state.handlers import (
     Indexes,
     PodCounter,
 )
-from controller.state.kinds import VOLUME_RESOURCES, DecisionSettings, kinds_of
+from controller.state.kinds import (
+    VOLUME_RESOURCES,
+    DecisionSettings,
+    Decoded,
+    Decoder,
+    Deleted,
+    StateDelta,
+    kinds_of,
+    number_of,
+    version_of,
+)
 from controller.state.knownnodes import NodeRevisions, Protections, Revision
-from controller.state.pods import Pods
-from controller.state.podview import PodView
+from controller.state.pods import Pods, PodView
 from controller.state.rooms import KeptRoom, Rooms
 from controller.state.templates import ClaimTemplates, TemplatesOnDemand
 from controller.state.times import NEVER, epoch_seconds

@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, record_from
-from controller.state.podview import PodView
+from controller.state.pods import PodView
 from driver.adoption import is_on_demand
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, Object
 from driver.names import Names

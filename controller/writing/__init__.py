@@ -4,7 +4,6 @@ threaded      the port of the running program, with many writes in flight
 port          takes sequences and returns at once; results come back as events
 lanes         orders the sequences that wait for their turn
 execution     carries out one sequence, call by call
-calls         makes the API call of each step
 | sequences   turns a decision into a sequence of writes
 steps         writes as values
 """

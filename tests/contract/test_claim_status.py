@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controller.writing.calls import carry_out
+from controller.writing.execution import carry_out
 from controller.writing.steps import PatchClaimStatus, Target
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, NotFound, Object
 from driver.model import Allocation

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controller.writing import calls
+from controller.writing import execution
 from controller.writing.steps import AddFinalizer, Target
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid, Object
 from driver.names import FINALIZER
@@ -18,7 +18,7 @@ def add_finalizer(api: Api, seen: Object) -> Object:
     metadata = seen["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"
     target = Target(RESOURCE_CLAIMS, key, metadata["uid"], metadata["resourceVersion"])
-    return calls.add_finalizer(api, AddFinalizer(target, (FINALIZER,)))
+    return execution.add_finalizer(api, AddFinalizer(target, (FINALIZER,)))
 
 
 def with_parameters(name: str, namespace: str) -> dict[str, object]:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from controller.state.podview import pod_from
+from controller.state.pods import pod_from
 from driver.kube.api import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, Api, Object
 from tests.contract.conftest import eventually
 from tests.contract.objects import pod, resource_slice

@@ -3,8 +3,8 @@
 from typing import Any
 
 from controller.reporting.events import Note, event_of
-from controller.state.podview import pod_from
-from controller.writing.calls import carry_out
+from controller.state.pods import pod_from
+from controller.writing.execution import carry_out
 from controller.writing.sequences import verdict_step
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from tests.contract.conftest import eventually

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, StateDelta
-from controller.state.decoding import Deleted
+from controller.state.kinds import Deleted
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import ReportKey
 from controller.writing.steps import PatchClaimStatus, RemoveGate, Target, at_version

@@ -115,7 +115,7 @@ def test_an_impure_call_of_a_pure_module_is_found(call: str) -> None:
 @pytest.mark.parametrize(
     ("package", "importer", "imported"),
     [
-        ("controller.state", "controller.state.podview", "controller.state.state"),
+        ("controller.state", "controller.state.pods", "controller.state.state"),
         ("kubeletplugin.hardware", "kubeletplugin.hardware.ascend.cards", "kubeletplugin.hardware.nvidia.schemes"),
         ("kubeletplugin", "kubeletplugin.prepare.plan", "kubeletplugin.publish.slices"),
     ],

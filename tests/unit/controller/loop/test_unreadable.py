@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.state import Decoded
-from controller.state.decoding import version_of
+from controller.state.kinds import version_of
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_CLAIMS, Object, Resource, Undecoded
 from driver.kube.objects import object_key
 from driver.kube.reflector import Removed, Upserted

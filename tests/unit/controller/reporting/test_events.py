@@ -1,7 +1,7 @@
 """There is one Event for an object and reason, whoever writes it and however often."""
 
 from controller.reporting.events import Note, event_of
-from controller.writing.calls import carry_out
+from controller.writing.execution import carry_out
 from driver.kube.api import EVENTS, PODS
 from driver.limits import MAX_EVENT_MESSAGE
 from memoryapi import MemoryApi

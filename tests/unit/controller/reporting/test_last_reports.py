@@ -4,7 +4,7 @@ import pytest
 
 from controller.reporting.reporter import REWORD_SECONDS, LastReports
 from controller.state import PodView
-from controller.state.podview import Condition, pod_from
+from controller.state.pods import Condition, pod_from
 
 
 def pod(uid: str = "u", reason: str = "", message: str = "", status: str = "False") -> PodView:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.writing.calls import carry_out
+from controller.writing.execution import carry_out
 from controller.writing.steps import (
     AddFinalizer,
     EvictPod,
