@@ -52,7 +52,7 @@ class Workload:
         completions: number of indexes of a Job; 0 if its pods have none.
         set_uid: uid of the JobSet that owns the Job, or "".
         part: the replicated job of that JobSet, or "".
-        index: place of the Job among those of its JobSet.
+        index: index of the Job among those of its JobSet.
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
         succeeded: number of pods of a Job that have succeeded, including deleted ones.

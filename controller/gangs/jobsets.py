@@ -105,8 +105,8 @@ class JobSet:
 
     def first_rank(self, part: str, job: int) -> int:
         """The rank of the first pod of a Job of the part; 0 if there is no such part."""
-        known = self.parts.get(part)
-        return known.first_rank + job * known.goal if known is not None else 0
+        of_job = self.parts.get(part)
+        return of_job.first_rank + job * of_job.goal if of_job is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +295,12 @@ def pod_template_from(raw: Json, namespace: str) -> PodTemplate:
             volumes=tuple(volume for volume in needs.volumes if not volume.owner),
         ),
         tuple(
-            ClaimUse(text(one["name"]), text(one.get("resourceClaimName")), text(one.get("resourceClaimTemplateName")))
-            for one in entries
-            if one.get("resourceClaimName") or one.get("resourceClaimTemplateName")
+            ClaimUse(
+                text(entry["name"]),
+                text(entry.get("resourceClaimName")),
+                text(entry.get("resourceClaimTemplateName")),
+            )
+            for entry in entries
+            if entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName")
         ),
     )

@@ -31,13 +31,13 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubGroupPolicy:
-    """Forms sub-groups of members, each of which starts whole or not at all.
+    """Forms sub-groups of members, each of which becomes complete or does not start.
 
     Attributes:
         keys: label keys. Members with the same values of all keys are one sub-group; members without one of the keys
             are in none.
-        size: number of members with which a sub-group is whole.
-        minimum: number of whole sub-groups that have to start together.
+        size: number of members with which a sub-group is complete.
+        minimum: number of complete sub-groups that have to start together.
         selector: selects the members that the policy applies to; None for all.
     """
 
@@ -126,7 +126,7 @@ class Membership:
 
     Attributes:
         gang: ``namespace/name``; "" if the pod is in none because of problems of its terms.
-        rank: place of the pod in the order of the members; 0 if only its name has one.
+        rank: position of the pod in the order of the members; 0 if only its name has one.
         leader: whether it is the leader, which goes beside rank 0.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
         task: the task of the pod in the gang; "" for none.
