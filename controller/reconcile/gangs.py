@@ -51,14 +51,14 @@ from controller.gangs import (
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Decision, GangDecision, LetGo, PlacePod, Reason, Unallocatable, Wait
-from controller.reconcile.demand import NeedsDevices, demand_of, reachable_nodes
+from controller.reconcile.demand import NeedsDevices, reachable_nodes
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
-from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place
+from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place, question_about
 from controller.reconcile.quotas import members_beyond_quota
 from controller.state import State
 from driver.model import Consumer
@@ -286,21 +286,7 @@ class _GangDecider:
         return tuple([SubGroups(1 if as_one else one.size, one.minimum if starts else 0) for one in terms.sub_groups])
 
     def _demand(self, key: str) -> PodDemand:
-        pod, history = self._found.open[key], self._history_of(key)
-        refused = pod.refused(self._state, history, self._now)
-        claims, other_claims = [
-            [record.claim for record in some] for some in (pod.unallocated, pod.other_drivers_claims(self._state))
-        ]
-        reachable = self._restrictions.limit(key, reachable_nodes(self._state, pod.records))
-        avoid = {**refused, **self._restrictions.held_from(key)}
-        return demand_of(
-            pod.pod,
-            claims,
-            reachable,
-            other_drivers_claims=other_claims,
-            avoid=avoid,
-            last=tuple(history.refused),
-        )
+        return question_about(self._state, self._found.open[key], self._now, self._history_of(key), self._restrictions)
 
     # Answers
 
