@@ -60,16 +60,27 @@ def _published(node: str) -> Sequence[Object]:
     return [action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())]  # type: ignore[union-attr]
 
 
+@cache
+def _file_of(node: str) -> str:
+    """The slices of a node as a file has them. To write it takes longer than all that is done with it."""
+    return yaml.safe_dump_all(_published(node), explicit_start=True)
+
+
+@cache
+def _shipped_classes() -> Sequence[Object]:
+    return device_classes()
+
+
 def given(text: str, nodes: Sequence[str]) -> dict[str, Given]:
     """What ``lode simulate`` gives the pods of a text, by name; a pod that waits gets nothing."""
     slices = [part for node in nodes for part in _published(node)]
     documents = Documents()
     parse(text, "f.yaml", documents)
-    parse(yaml.safe_dump_all(slices), "slices.yaml", documents)
+    parse("".join(map(_file_of, nodes)), "slices.yaml", documents)
     checked = check(documents.found, "default")
     assert not documents.faults
     assert not checked.faults
-    snapshot = snapshot_of(checked.objects, Names(), device_classes())
+    snapshot = snapshot_of(checked.objects, Names(), _shipped_classes())
     found = {}
     pods, _ = simulate_all(snapshot)
     attributes = {
