@@ -5,6 +5,7 @@ Imports are read by grimp, also those inside functions. CONTRIBUTING.md has the 
 
 import ast
 from copy import deepcopy
+from functools import cache
 
 import grimp
 import pytest
@@ -26,8 +27,13 @@ from tests.unit.docs.docstrings import (
 
 TREES = sources()
 DOCS = docstrings(TREES)
-GRAPH = grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
 INSIDE = packages_with_map(DOCS)
+
+
+@cache
+def imports() -> grimp.ImportGraph:
+    """The imports of today; not to be changed. Only a process that runs one of these tests reads them."""
+    return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
 
 
 def test_pure_is_written_in_the_way_that_is_checked() -> None:
@@ -35,7 +41,7 @@ def test_pure_is_written_in_the_way_that_is_checked() -> None:
 
 
 def test_a_pure_module_reaches_no_library_that_does_io_or_reads_a_clock() -> None:
-    assert not impure_imports(GRAPH, DOCS)
+    assert not impure_imports(imports(), DOCS)
 
 
 def test_a_pure_module_calls_nothing_that_does_io_or_reads_a_clock() -> None:
@@ -48,7 +54,7 @@ def test_a_library_has_one_home_at_most() -> None:
 
 
 def test_a_library_is_imported_in_its_only_home_alone() -> None:
-    assert not imports_outside_the_home(GRAPH, DOCS)
+    assert not imports_outside_the_home(imports(), DOCS)
 
 
 @pytest.mark.parametrize("package", sorted(INSIDE))
@@ -59,14 +65,14 @@ def test_the_map_of_a_package_has_each_of_its_modules_once(package: str) -> None
 
 @pytest.mark.parametrize("package", sorted(INSIDE))
 def test_imports_inside_a_package_go_down_its_map(package: str) -> None:
-    assert not imports_against_the_map(GRAPH, DOCS, package)
+    assert not imports_against_the_map(imports(), DOCS, package)
 
 
 # Each check finds what it is for: the imports of today and one more.
 
 
 def with_import(importer: str, imported: str) -> grimp.ImportGraph:
-    graph = deepcopy(GRAPH)
+    graph = deepcopy(imports())
     if imported not in graph.modules:
         graph.add_module(imported, is_squashed=True)
     graph.add_import(importer=importer, imported=imported)
