@@ -8,6 +8,7 @@ import yaml
 
 from driver.errors import Fault, InvalidInput
 from driver.names import DEFAULT_DRIVER, pattern_of, renamed
+from driver.yaml_values import LOADER
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parent / "manifests"
@@ -58,6 +59,6 @@ def _first_existing(*places: Path) -> Path:
 def _objects(path: Path, driver: str = DEFAULT_DRIVER) -> Iterator[dict[str, Any]]:
     text = renamed(path.read_text(), driver, pattern_of(driver))
     try:
-        yield from (document for document in yaml.safe_load_all(text) if document)
+        yield from (document for document in yaml.load_all(text, Loader=LOADER) if document)
     except yaml.YAMLError as error:
         raise InvalidInput(str(path), [Fault("", f"is not YAML: {error}")]) from error

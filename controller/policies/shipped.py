@@ -10,6 +10,7 @@ import yaml
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object, Resource
 from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER, PLUGIN_NAMESPACE, pattern_of, renamed
+from driver.yaml_values import LOADER
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1] / "manifests"
@@ -66,7 +67,7 @@ def _policies(folder: str, driver: str, controller: str, plugin: str) -> list[Ob
     files = next((found for place in places if (found := sorted(place.glob("*-policy.yaml")))), None)
     if files is None:
         raise InvalidInput("manifests", [Fault(str(places[0]), "missing files *-policy.yaml; reinstall lode-dra")])
-    documents = [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+    documents = [document for file in files for document in yaml.load_all(file.read_text(), Loader=LOADER) if document]
     text = json.dumps([document for document in documents if "AdmissionPolicy" in document["kind"]])
     text = renamed(text, driver, pattern_of(driver))
     namespaces = {CONTROLLER_NAMESPACE: controller, PLUGIN_NAMESPACE: plugin}
