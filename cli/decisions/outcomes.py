@@ -7,7 +7,14 @@ from typing import Any, Final, Literal
 from cli.decisions import evictions
 from controller.allocation import Drivers, Summary, render
 from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
-from controller.reconcile.messages import IN_VAIN, explanation_of, refusal_summary, rests_on_memory
+from controller.reconcile.messages import (
+    IN_VAIN,
+    Explanation,
+    explanation_of,
+    refusal_summary,
+    rests_on_memory,
+    with_member,
+)
 from controller.reconcile.refusals import NodeRefusal
 from controller.state import ClaimRecord, PodView, State
 from controller.state.pods import ClaimReference, Condition
@@ -37,12 +44,16 @@ class Verdict:
 
     Attributes:
         reason: of the controller's condition.
-        summary: why each group of nodes refuses the pod, if nodes were tried.
+        summary: why each group of nodes refuses the pod, or a member of its gang, if nodes were tried.
+        domains: what the domains of its gang take, if it has one that no domain takes.
+        member: the member that ``summary`` is about; "" for the pod itself.
     """
 
     reason: str = ""
     message: str = ""
     summary: Summary | None = None
+    domains: str = ""
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +156,10 @@ class Outcome:
         last = f"{_INDENT}{said}" if said else ""
         if nodes is None:
             return f"{head}{_INDENT}{self.verdict.message}{last}"
-        counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
+        who = f"pod {self.verdict.member}" if self.verdict.member else "the pod"
+        counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take {who}."
+        if self.verdict.domains:
+            counted = f"{self.verdict.domains}{_INDENT}{counted}"
         if self.verdict.reason == Reason.IMPOSSIBLE:
             counted += f"{_INDENT}{IN_VAIN}"
         return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}{last}"
@@ -171,12 +185,14 @@ def verdict(
         no_nodes: whether the cluster has no nodes at all.
     """
     match decision:
-        case Wait(reason, message):
+        case Wait(reason, message, nowhere=None):
             return Verdict(reason, message)
-        case Unallocatable(_, claims, bound_to=bound_to):
-            refusals = refusals or {}
-            summary = refusal_summary(refusals, claims) if refusals else None
-            explanation = explanation_of(refusals, claims, bound_to=bound_to, impossible=in_vain, no_nodes=no_nodes)
+        case Wait(_, message, nowhere=Unallocatable() as member):
+            summary, explanation = _explained(member, refusals or {}, in_vain, no_nodes)
+            said = with_member(decision, member, explanation)
+            return Verdict(said.reason, said.message, summary, domains=message, member=member.pod)
+        case Unallocatable(_, claims):
+            summary, explanation = _explained(decision, refusals or {}, in_vain, no_nodes)
             return Verdict(explanation.reason, explanation.message(claims), summary)
         case Release(_, node):
             return Verdict(
@@ -185,6 +201,15 @@ def verdict(
         case TakeBack(_, node, message):
             return Verdict("TakenBack", f"the devices on node {node} will be taken back: {message}")
     return Verdict()
+
+
+def _explained(
+    refused: Unallocatable, refusals: Mapping[str, NodeRefusal], in_vain: bool, no_nodes: bool
+) -> tuple[Summary | None, Explanation]:
+    summary = refusal_summary(refusals, refused.claims) if refusals else None
+    return summary, explanation_of(
+        refusals, refused.claims, bound_to=refused.bound_to, impossible=in_vain, no_nodes=no_nodes
+    )
 
 
 ClaimObjects = Mapping[str, Json]

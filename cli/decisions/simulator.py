@@ -44,6 +44,7 @@ from controller.reconcile.decisions import (
     Release,
     TakeBack,
     Unallocatable,
+    Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS
 from controller.reconcile.refusals import ask_all
@@ -269,10 +270,11 @@ class Simulator:
         return bool(updates)
 
     def _verdict(self, decision: Decision) -> Verdict:
-        if not isinstance(decision, Unallocatable):
+        refused = decision.nowhere if isinstance(decision, Wait) else decision
+        if not isinstance(refused, Unallocatable):
             return verdict(decision)
-        asked = ask_all(self._state, decision, self._memory)
-        self._memory.remember_refusals(decision.shape, asked.refusals)
+        asked = ask_all(self._state, refused, self._memory)
+        self._memory.remember_refusals(refused.shape, asked.refusals)
         return verdict(decision, asked.refusals, asked.impossible, no_nodes=not self._state.nodes)
 
 

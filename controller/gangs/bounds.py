@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 from controller.allocation import Fleet, NodeDeviceCounts
-from controller.gangs.memory import NOT_POSSIBLE, Bound, Memory, bounds_inside, bounds_of_named
+from controller.gangs.memory import DEVICES, NOT_POSSIBLE, Bound, Memory, bounds_inside, bounds_of_named
 from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers, UnitShape
 from controller.placement import Nodes
@@ -49,7 +49,7 @@ class UnitBounds:
     ):
         self.wanted: Mapping[UnitShape, int] = Counter(unit.shape for unit in units)
         self.by_shape: dict[UnitShape, list[int]] = {}
-        self._limits: dict[UnitShape, Sequence[str]] = {}
+        self._limits: dict[UnitShape, list[str]] = {}
         self._named: dict[UnitShape, Mapping[int, Bound]] = {}
         """The only nodes of shapes whose pods name them. With 1,000 members that name a node each, there are 1,000
         shapes: what is asked about all of them must not look at all nodes for each."""
@@ -118,9 +118,25 @@ class UnitBounds:
             if count
         )
 
-    def lower(self, shape: UnitShape, node: int, most: int) -> None:
-        """Lower the bound of a node: it takes no more units of the shape, even without other units there."""
-        self.by_shape[shape][node] = min(self.by_shape[shape][node], most)
+    def lower(self, shape: UnitShape, node: int, most: int, *, for_devices: bool) -> None:
+        """Lower the bound of a node: it takes no more units of the shape, even without other units there.
+
+        Args:
+            for_devices: whether the pods could run there. Then devices limit the node, and no longer what did before.
+        """
+        if most >= self.by_shape[shape][node]:
+            return
+        self.by_shape[shape][node] = most
+        if not for_devices:
+            return
+        if (named := self._named.get(shape)) is not None:
+            self._named[shape] = {**named, node: (most, DEVICES)}
+        elif shape in self._limits:
+            self._limits[shape][node] = DEVICES
+
+    def nowhere(self) -> UnitShape | None:
+        """A shape of single pods of which no node takes any, even without other units there; None if there is none."""
+        return next((shape for shape in self.wanted if len(shape.pods) == 1 and not any(self.by_shape[shape])), None)
 
     def fewest_sub_domains(
         self, wanted: Mapping[UnitShape, int], may_leave_out: int, sub_domains: Mapping[Path, Sequence[int]]

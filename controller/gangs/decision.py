@@ -180,7 +180,16 @@ class _Decision:
             limits = bounds.limits(inside, wider.inside if wider else None)
             self._verdicts.note(path, bound, limits or NOT_TOGETHER)
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
-        return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside())
+        return GangRefusal(
+            self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside(), nowhere=self._nowhere()
+        )
+
+    def _nowhere(self) -> str:
+        """A member that no node takes, as far as counting and the searches found out; "" if there is none."""
+        found = [bounds.nowhere() for bounds in self._bounds.values()]
+        shapes = [shape for shape in found if shape is not None]
+        # Another tier has other nodes: only what no tier takes is taken nowhere.
+        return shapes[0].pods[0].key if shapes and len(shapes) == len(found) and len({*shapes}) == 1 else ""
 
     def _outside(self) -> tuple[int, str]:
         """Number of nodes in no domain of the widest level that was tried, and the key of the level."""

@@ -174,12 +174,15 @@ class GangRefusal:
         wait: seconds until the gang gives up a preferred level, so that the answer may change; None if only a change
             of the cluster can help.
         outside: number of nodes in no domain of the widest level that was tried, and the key of the level.
+        nowhere: key of a member that no node takes, even without the others; "" if each of them could be placed alone,
+            or if that is not known.
     """
 
     verdicts: tuple[DomainVerdict, ...] = ()
     faults: tuple[ClaimFault, ...] = ()
     wait: float | None = None
     outside: tuple[int, str] = (0, "")
+    nowhere: str = ""
 
     @property
     def decided(self) -> bool:

@@ -40,6 +40,7 @@ class Staging:
 
     Attributes:
         undecided: whether a search for devices ran out of steps.
+        lacked_devices: whether the pods of the last ``add`` could run there, and it failed for lack of devices.
     """
 
     def __init__(self, cluster: Cluster, domain_nodes: DomainNodes, effort: int = 1):
@@ -55,6 +56,7 @@ class Staging:
         self._divided = domain_nodes.divided
         self._shares = self._fleet.shares_devices
         self.undecided = False
+        self.lacked_devices = False
 
     def __enter__(self) -> "Staging":
         self._trial.__enter__()
@@ -90,6 +92,7 @@ class Staging:
     def add(self, node: int, units: Sequence[CoLocatedMembers]) -> bool:
         """Add further units of one shape. Returns False, with nothing changed, if the node does not take all."""
         before = self._trial.depth
+        self.lacked_devices = False
         if not self._admits(node, units):
             return False
         # The devices of the units that are there are free for the new allocation, which is for all of them.
@@ -99,6 +102,7 @@ class Staging:
         changed = self._fit_with_others(node, wanted) if alone is None else {node: alone}
         if not changed:
             self._trial.undo(before)
+            self.lacked_devices = True
             return False
         for index, content in changed.items():
             self._use(index, content)

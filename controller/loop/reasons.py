@@ -1,6 +1,7 @@
 """The reasons why pods wait: which are found, and when they are said."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -9,6 +10,7 @@ from controller.loop.holds import Holds
 from controller.loop.waiting import WaitingPods
 from controller.quotas import Quota
 from controller.reconcile.decisions import Reason, Unallocatable, Wait
+from controller.reconcile.messages import with_member
 from controller.reporting import Explanations, Reporter
 from controller.state import Changes, PodView
 from controller.state.versions import UnreadableObject
@@ -20,6 +22,15 @@ _REPORT_AGAIN_SECONDS: Final = 10.0
 _CHANGED_SECONDS: Final = 1.0  # by then, the watch has most likely told of the change that a report met
 _MOST_REPORTED: Final = 100
 """Most unreadable objects, or quotas, that are reported on the object at once; metrics count all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a member of a gang is told, as of ``WaitReports.report``."""
+
+    wait: Wait
+    event: bool
+    wish: str
 
 
 class WaitReports(Worker):
@@ -46,8 +57,9 @@ class WaitReports(Worker):
         self._wishes_as_of: object = None
         """``_version_of_wishes`` then."""
         self._explanations = Explanations()
-        self._unexplained: dict[str, dict[str, None]] = {}
-        """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn."""
+        self._unexplained: dict[str, dict[str, _Told | None]] = {}
+        """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn. With
+        what is told to a pod besides, if its gang waits for a member that no node takes."""
         self._reported_at: dict[str, int] = {}
         """``Nodes.generation`` for which the words were found, by pod."""
 
@@ -90,7 +102,16 @@ class WaitReports(Worker):
     # What is said
 
     def report(self, pod: PodView, wait: Wait, *, event: bool, wish: str) -> None:
-        """Report why the pod waits; arguments as of ``Reporter.report_wait``."""
+        """Report why the pod waits; arguments as of ``Reporter.report_wait``.
+
+        If no node takes a member of its gang, it is reported when nothing is to be decided.
+        """
+        if wait.nowhere is None:
+            self._say(pod, wait, event=event, wish=wish)
+        else:
+            self._unexplained.setdefault(pod.namespace, {})[pod.key] = _Told(wait, event, wish)
+
+    def _say(self, pod: PodView, wait: Wait, *, event: bool, wish: str) -> None:
         reword = self.reporter.report_wait(pod, wait, event=event, wish=wish)
         if reword is not None:
             self._queue.add(("pod", pod.key), reword)
@@ -123,12 +144,30 @@ class WaitReports(Worker):
         if not self._unexplained:
             return False
         namespace, key = next((name, next(iter(pods))) for name, pods in self._unexplained.items())
-        answer, pod = self._waiting.answer(key), self._state.pods.get(key)
-        if pod is None or answer is None or self._explain(pod, answer, self._clock.monotonic()):
+        if self._tell(key, self._unexplained[namespace][key]):
             others = self._unexplained.pop(namespace)
             del others[key]
             if others:
                 self._unexplained[namespace] = others
+        return True
+
+    def _tell(self, key: str, told: "_Told | None") -> bool:
+        """Report why the pod waits; return False if finding that takes further turns."""
+        answer, pod, now = self._waiting.answer(key), self._state.pods.get(key), self._clock.monotonic()
+        if pod is None:
+            return True
+        if told is None:
+            return answer is None or self._explain(pod, answer, now)
+        assert told.wait.nowhere is not None
+        member = told.wait.nowhere
+        if member.pod not in self._state.pods or any(claim not in self._state.claims for claim in member.claims):
+            # The gang is decided anew, because of that.
+            return True
+        found = self._explanations.find(self._state, member, self._memory, now)
+        if found is None:
+            return False
+        wait = with_member(told.wait, member, found[0])
+        self._say(pod, wait, event=told.event, wish=told.wish)
         return True
 
     @property
@@ -158,10 +197,11 @@ class WaitReports(Worker):
             if reported_at != generation:
                 self._queue.add(("pod", pod.key), reword)
             return True
-        found = self._explanations.wait(self._state, answer, self._memory, now)
+        found = self._explanations.find(self._state, answer, self._memory, now)
         if found is None:
             return False
-        wait, self._reported_at[pod.key] = found
+        explanation, self._reported_at[pod.key] = found
+        wait = Wait(explanation.reason, explanation.message(answer.claims))
         self.reporter.report_wait(pod, wait, wish=self._wish_of(pod, answer))
         if found[1] != generation and (reword := self.reporter.reword_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), reword)

@@ -58,30 +58,6 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """The pod cannot be placed now. It is tried again when capacity is freed, and after a back-off."""
-
-    reason: Reason
-    message: str
-    claims: tuple[str, ...] = ()
-    """Keys of claims that have the fault themselves; each gets an Event, too."""
-    report: bool = True
-    """True if the pod gets a condition and an Event. False if the wait passes without anybody acting."""
-    after: float | None = None
-    """Seconds after which to try again; None leaves it to the back-off."""
-    group: Hashable = None
-    """Equal for pods of a namespace that wait for its quotas together: if the first in the order is refused, so are
-    the others."""
-    unschedulable: str = ""
-    """kube-scheduler's words, if the pod may be another driver's alone, so that it is said to be Unschedulable as if it
-    had no gate of ours; "" if it is not."""
-
-    def __post_init__(self) -> None:
-        # Users write parts of it, and each pod of a claim gets it in its condition, its Event and the log.
-        object.__setattr__(self, "message", bounded(self.message))
-
-
-@dataclass(frozen=True, slots=True)
 class Unallocatable:
     """No node takes the pod now. ``ask_all`` finds the reasons; it is costly, so it is called to report them."""
 
@@ -115,6 +91,32 @@ class Unallocatable:
     def group(self) -> Hashable:
         """Equal for pods that wait together: if the first one in the order is refused, so are the others."""
         return (self.shape, self.pod) if self.own else self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The pod cannot be placed now. It is tried again when capacity is freed, and after a back-off."""
+
+    reason: Reason
+    message: str
+    claims: tuple[str, ...] = ()
+    """Keys of claims that have the fault themselves; each gets an Event, too."""
+    report: bool = True
+    """True if the pod gets a condition and an Event. False if the wait passes without anybody acting."""
+    after: float | None = None
+    """Seconds after which to try again; None leaves it to the back-off."""
+    group: Hashable = None
+    """Equal for pods of a namespace that wait for its quotas together: if the first in the order is refused, so are
+    the others."""
+    unschedulable: str = ""
+    """kube-scheduler's words, if the pod may be another driver's alone, so that it is said to be Unschedulable as if it
+    had no gate of ours; "" if it is not."""
+    nowhere: Unallocatable | None = None
+    """A member of the pod's gang that no node takes, even without the others. Why, is told as to a single pod."""
+
+    def __post_init__(self) -> None:
+        # Users write parts of it, and each pod of a claim gets it in its condition, its Event and the log.
+        object.__setattr__(self, "message", bounded(self.message))
 
 
 @dataclass(frozen=True, slots=True)

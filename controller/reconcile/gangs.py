@@ -331,7 +331,9 @@ class _GangDecider:
         if refusal.faults:
             faulty = tuple(dict.fromkeys(fault.claim for fault in refusal.faults))
             return self._give_up(Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(refusal.faults)), faulty))
-        wait = Wait(Reason.UNALLOCATABLE, refusal_text(terms, refusal, self._now) + self._in_use())
+        text = refusal_text(terms, refusal, self._now) + self._in_use()
+        nowhere = self._lacking(refusal.nowhere) if refusal.decided and refusal.nowhere in found.open else None
+        wait = Wait(Reason.UNALLOCATABLE, text, nowhere=nowhere)
         left = list(found.open)
         if found.running or self._stands(terms):
             decisions: dict[str, Decision] = dict.fromkeys(left, wait)

@@ -7,17 +7,19 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
-from controller.reconcile.decisions import Reason
+from controller.reconcile.decisions import Reason, Unallocatable, Wait
 from controller.reconcile.othernames import named_within
 from controller.reconcile.refusals import HELD_BACK, NodeRefusal
 from controller.state import State
-from driver.limits import MAX_EVENT_MESSAGE
+from driver.limits import MAX_EVENT_MESSAGE, bounded
 from driver.model import Claim
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
 IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 _NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
 _MOST_HOLDERS: Final = 3
+_MOST_OF_DOMAINS: Final = MAX_EVENT_MESSAGE // 2
+"""Most characters about the domains of a gang in a message that also says why no node takes a member."""
 _MOST_CLAUSES: Final = 3
 """Most clauses of kube-scheduler in one message."""
 
@@ -48,8 +50,8 @@ class Explanation:
             return Reason.BOUND_WITHOUT_DEVICES
         return Reason.IMPOSSIBLE if self.impossible else Reason.UNALLOCATABLE
 
-    def message(self, claims: Sequence[str]) -> str:
-        """Return the text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
+    def message(self, claims: Sequence[str], limit: int = MAX_EVENT_MESSAGE) -> str:
+        """Return the text in at most ``limit`` characters, for everybody who may read the pod.
 
         The clauses of kube-scheduler come first. Nodes with equal reasons are grouped. Claims of other namespaces are
         counted, not named, because a reader of the pod may not be allowed to list them.
@@ -64,7 +66,7 @@ class Explanation:
             return head.strip()
         namespaces = {key.partition("/")[0] for key in claims}
         summary = _with_names(self.others, dict(zip(self.claims, claims, strict=True)), namespaces)
-        return head + render(summary, MAX_EVENT_MESSAGE - len(head))
+        return head + render(summary, max(0, limit - len(head)))
 
     def _verdict(self) -> str:
         if self.bound_to:
@@ -74,6 +76,23 @@ class Explanation:
             )
         verdict = f"0 of {_nodes(self.nodes)} can take the pod."
         return f"{verdict} {IN_VAIN}" if self.impossible else verdict
+
+
+def with_member(wait: Wait, member: Unallocatable, explanation: Explanation) -> Wait:
+    """Return what a gang is told that waits for ``member``, which no node takes: the same as a single pod, besides.
+
+    If waiting is in vain, what its domains take does not matter.
+    """
+    in_vain = explanation.reason is Reason.IMPOSSIBLE
+    gang, colon, _ = wait.message.partition(": ")
+    head = f"{gang}{colon}" if in_vain else f"{bounded(wait.message, _MOST_OF_DOMAINS)}; "
+    head += f"pod {member.pod}: "
+    return replace(
+        wait,
+        reason=explanation.reason,
+        message=head + explanation.message(member.claims, MAX_EVENT_MESSAGE - len(head)),
+        nowhere=None,
+    )
 
 
 def explanation_of(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.reconcile import RefusalMemory
-from controller.reconcile.decisions import Unallocatable, Wait
+from controller.reconcile.decisions import Unallocatable
 from controller.reconcile.messages import Explanation, explanation_of
 from controller.reconcile.refusals import Questions
 from controller.state import State
@@ -52,8 +52,10 @@ class Explanations:
         self._found: BoundedCache[Hashable, _Found] = BoundedCache(_MOST_SHAPES)
         self._begun: _Begun | None = None
 
-    def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int] | None:
-        """Return the wait to report, and the generation of the nodes (``Nodes.generation``) that it is about.
+    def find(
+        self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float
+    ) -> tuple[Explanation, int] | None:
+        """Return why no node takes the pod, and the generation of the nodes (``Nodes.generation``) that it is about.
 
         None if that takes further turns. Ask again then, and about no other shape before.
 
@@ -65,9 +67,7 @@ class Explanations:
         known = self._found.get(shape)
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
             known = self._find(state, decision, memory, now, shape)
-        if known is None:
-            return None
-        return Wait(known.explanation.reason, known.explanation.message(decision.claims)), known.generation
+        return (known.explanation, known.generation) if known else None
 
     def _find(
         self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float, shape: Hashable

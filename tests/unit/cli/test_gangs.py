@@ -76,6 +76,21 @@ def test_of_a_gang_that_fits_nowhere_no_member_is_placed_and_each_says_why(simul
         assert "gang default/train: 1 of 2 members fit in a" in str(one)
 
 
+def test_of_a_gang_with_members_that_no_node_can_take_the_reasons_are_those_of_a_single_pod(
+    simulated: Simulate,
+) -> None:
+    wanted, *pods = gang(2, minimum=2)
+    wanted["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 3
+    answer = simulated(*cluster(a1="a", a2="a", b1="b"), wanted, *pods)
+    ((reason, message),) = {answer.reason(f"train-{number}") for number in range(2)}
+    assert reason == "Impossible"
+    assert message.startswith(
+        "gang default/train: pod default/train-0: 0 of 3 nodes can take the pod. Waiting does not"
+    )
+    (reasons, *_) = [one["reasons"] for one in answer.json["pods"]]
+    assert (reasons["nodes"], reasons["groups"][0]["devices"]["requests"][0]["wanted"]) == (3, 3)
+
+
 def test_a_pod_that_comes_later_gets_what_the_gang_leaves(simulated: Simulate) -> None:
     single = pod("alone", of="single")
     answer = simulated(*cluster(a1="a", a2="a"), *gang(2, 2), template("single"), single)
