@@ -114,6 +114,8 @@ class Taint:
     value: str = ""
     effect: str = "NoSchedule"
     time_added: str = ""
+    rule: str = field(default="", compare=False)
+    """The DeviceTaintRule that taints the device; "" if its slice does."""
 
     def __str__(self) -> str:
         return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"

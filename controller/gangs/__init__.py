@@ -47,12 +47,12 @@ decision       decides about a gang: bounds domains, searches those that may do,
 domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
 domain_score   compares the domains that can take a gang
 | exact_packing  exact search for nodes in one domain
+verdicts       a verdict on each domain that does not take the gang
 bounds         most units and members that domains take
 | sub_groups   sub-groups that become complete, one choice after another
 | levels       levels that have to hold, and groups of members that each holds for
 | staging      units on nodes on trial
 memory         results about nodes from earlier decisions, to save time
-| verdicts     a verdict on each domain that does not take the gang
 topology       domains, and the devices of nodes in each of them
 | units        members that must share a node, and units of one shape
 membership     the gang of a pod: what the pod says about it, and the first source that is found counts

@@ -17,7 +17,7 @@ from controller.gangs.memory import Memory
 from controller.gangs.sub_groups import FurtherAttempts, SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
-from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
+from controller.gangs.verdicts import NOT_TOGETHER, Verdicts, apart
 from controller.placement import Placement
 from driver.model import Allocation
 
@@ -151,7 +151,7 @@ class _Decision:
         self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
         self._devices: dict[DomainNodes, Sequence[NodeDeviceCounts]] = {}
         self._joint_bounds: dict[DomainNodes, JointBounds] = {}
-        self._too_few: dict[Path, tuple[int, Sequence[int], WiderDomain | None, UnitBounds]] = {}
+        self._too_few: dict[Path, tuple[int, Sequence[int], WiderDomain | None, SearchContext]] = {}
         """Domains that were ruled out without a search."""
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
         members = OpenMembers(gang, units, self._standing, self._sub_groups)
@@ -176,9 +176,9 @@ class _Decision:
                 placements = self._with_all_inside(levels) or self._with_some_outside(levels)
                 if placements is not None:
                     return placements
-        for path, (bound, inside, wider, bounds) in self._too_few.items():
-            limits = bounds.limits(inside, wider.inside if wider else None)
-            self._verdicts.note(path, bound, limits or NOT_TOGETHER)
+        for path, (bound, inside, wider, context) in self._too_few.items():
+            limits = context.bounds.limits(inside, wider.inside if wider else None)
+            self._verdicts.note(path, bound, limits or apart(NOT_TOGETHER, gang, context.levels.of_groups))
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
         return GangRefusal(
             self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside(), nowhere=self._nowhere()
@@ -252,7 +252,7 @@ class _Decision:
         self, context: SearchContext, domains: Mapping[Path, Sequence[int]], wider_depth: int | None, part: int
     ) -> Sequence[Placement] | None:
         """Placements in the best of these domains. Those without nodes take members without devices only."""
-        domain_nodes, bounds = context.domain_nodes, context.bounds
+        domain_nodes = context.domain_nodes
         possible = []
         for path, inside in domains.items():
             wider = None
@@ -264,7 +264,7 @@ class _Decision:
                 self._too_few.pop(path, None)
                 possible.append((path, inside, wider))
             elif inside:
-                self._too_few[path] = bound, inside, wider, bounds
+                self._too_few[path] = bound, inside, wider, context
         compared = len(possible) > 1 and all(inside for _, inside, _ in possible)
         candidates = [
             self._candidate(context, path, inside, wider, compared=compared) for path, inside, wider in possible

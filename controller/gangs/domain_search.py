@@ -38,7 +38,7 @@ from controller.gangs.staging import Staging
 from controller.gangs.sub_groups import SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers, MemberPosition, leader_and_first, merged_unit, positions_of
-from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
+from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts, apart
 from controller.placement import Placement
 
 STEPS: Final = 2_000
@@ -355,7 +355,8 @@ class Searches:
             most = context.bounds.most_members(candidate.inside, candidate.inside_wider)
             limits = context.bounds.limits(candidate.inside, candidate.inside_wider)
             enough_apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
-            reason = enough_apart if most >= self._needed else limits
+            in_groups = apart(enough_apart, self._gang, context.levels.of_groups)
+            reason = in_groups if most >= self._needed else limits
             decided = not (isinstance(search, UnfinishedSearch) and search.staging.undecided)
             self._verdicts.note(candidate.path, min(self._needed - 1, most), reason, decided=decided)
         return None

@@ -42,6 +42,7 @@ _RANKS: Final = (
 """Labels or annotations with the rank of a member, in the order in which they count."""
 _LAYERS: Final = f"{_KUEUE}podset-slice-required-topology-constraints"
 _SLICE_SIZE: Final = f"{_KUEUE}podset-slice-size"
+_SLICE_TOPOLOGY: Final = f"{_KUEUE}podset-slice-required-topology"
 _EXCLUSIVE: Final = (
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
     "leaderworkerset.sigs.k8s.io/exclusive-topology",
@@ -217,7 +218,7 @@ def _kueue_levels(pod: Json) -> tuple[tuple[Level, ...] | None, tuple[Fault, ...
 
 def _slices(annotations: Json) -> tuple[tuple[Level, ...], tuple[Fault, ...]]:
     """The levels that keep groups of members together, which Kueue calls slices."""
-    layers, key = annotations.get(_LAYERS), annotations.get(f"{_KUEUE}podset-slice-required-topology")
+    layers, key = annotations.get(_LAYERS), annotations.get(_SLICE_TOPOLOGY)
     if layers is None and key is None:
         return (), ()
     name, written = (_LAYERS, layers) if layers is not None else (_SLICE_SIZE, annotations.get(_SLICE_SIZE))
@@ -228,6 +229,8 @@ def _slices(annotations: Json) -> tuple[tuple[Level, ...], tuple[Fault, ...]]:
     except (KeyError, RecursionError, TypeError, ValueError):
         remedy = "correct it, or ask for topology in the PlacementConfig of a claim"
         message = f"{str(written)[:_LONGEST]}: not what Kueue reads; {remedy}"
+        if written is None:
+            message = f"is missing, beside {_SLICE_TOPOLOGY}; add the size, or ask for topology in the PlacementConfig"
         return (), (Fault(f"metadata.annotations[{name}]", message),)
 
 

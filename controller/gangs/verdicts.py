@@ -1,12 +1,23 @@
 """Records a verdict on each domain that does not take a gang."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from controller.gangs.gang import Domain, DomainVerdict
+from controller.gangs.gang import Domain, DomainVerdict, Gang
+from controller.gangs.levels import GroupLevel
 from controller.gangs.topology import Path, Topology
 
 NOT_TOGETHER: Final = "they do not fit together"
 NOT_WHOLE: Final = "too few sub-groups fit as a whole"
+
+
+def apart(why: str, gang: Gang, groups: Sequence[GroupLevel]) -> str:
+    """Say why members do not fit in a domain that has room for as many, with the levels that keep groups together."""
+    kept = [
+        f"each {f'{group.size} members' if group.size else 'sub-group'} in one {gang.levels[group.depth - 1].key}"
+        for group in groups
+    ]
+    return ", ".join([why, *kept])
 
 
 class Verdicts:

@@ -1,5 +1,7 @@
 """Taints and tolerations of devices."""
 
+from dataclasses import replace
+
 from driver.model import Taint, TaintRule, Toleration
 from driver.wire.fields import Json, integer, sparse, text
 
@@ -14,9 +16,10 @@ def taint_rule_from(raw: Json) -> TaintRule:
     spec = raw["spec"]
     selector = spec.get("deviceSelector")
     named = selector or {}
+    name = text(raw["metadata"]["name"])
     return TaintRule(
-        name=text(raw["metadata"]["name"]),
-        taint=taint_from(spec["taint"]),
+        name=name,
+        taint=replace(taint_from(spec["taint"]), rule=name),
         selects=selector is not None,
         driver=text(named.get("driver")),
         pool=text(named.get("pool")),

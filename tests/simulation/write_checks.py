@@ -4,7 +4,7 @@ The other invariants see the cluster between two steps. A wrong write may be gon
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from driver.clock import Clock
@@ -47,6 +47,13 @@ _COMPARED: Final = (RESOURCE_CLAIMS, NODES, RESOURCE_CLAIM_TEMPLATES)
 """The kinds whose objects are read before a write."""
 _CLAIM_OF_POD: Final = re.compile(r"\bclaim (\S+), request ")
 """How a message names a claim of the pod that it is about."""
+_MEMBER: Final = re.compile(r"\bgang .*\bpod [^/\s]+/(\S+): 0 of ")
+"""How the message of a gang names a member that no node takes."""
+
+
+def _entries(pod: Object) -> Sequence[Object]:
+    entries: Sequence[Object] = pod["spec"].get("resourceClaims") or []
+    return entries
 
 
 class WriteChecks(ApiDecorator):
@@ -146,16 +153,25 @@ class WriteChecks(ApiDecorator):
         if any(condition.get("reason") == "Unschedulable" for condition in status.get("conditions") or []):
             yield from self._wish_problems(pod)
         namespace, name = name_key(pod)
-        own = {f"{namespace}/{claim_name(pod, entry)}" for entry in pod["spec"].get("resourceClaims") or []}
         for condition in status.get("conditions") or []:
             message = condition.get("message") or ""
+            # All members of a gang are told the same of one that no node takes.
+            told_of = [pod, *self._members_in(message, namespace)]
+            own = {f"{namespace}/{claim_name(it, entry)}" for it in told_of for entry in _entries(it)}
             yield from said_problems(message, namespace, self._namespaces())
             if len(message) > MAX_CONDITION_MESSAGE:
                 yield f"a message has {len(message)} characters"
             # A claim that was deleted, and created from the template again, had such a name before.
-            named = {key for key in _CLAIM_OF_POD.findall(message) if not key.startswith(f"{namespace}/{name}-")}
+            before = tuple(f"{namespace}/{it}-" for it in (name, *_MEMBER.findall(message)))
+            named = {key for key in _CLAIM_OF_POD.findall(message) if not key.startswith(before)}
             if strangers := sorted(named - own):
                 yield f"the message names claims that are not the pod's: {strangers}: {message}"
+
+    def _members_in(self, message: str, namespace: str) -> Iterator[Object]:
+        """The pods whose own reasons a message tells."""
+        for name in _MEMBER.findall(message):
+            if pod := self._read(PODS, namespace, name):
+                yield pod
 
     def _wish_problems(self, pod: Object) -> Iterator[str]:
         """A pod that asks autoscalers for a node waits at our gate alone, and holds nothing."""

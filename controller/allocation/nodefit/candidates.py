@@ -47,7 +47,8 @@ def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:
 def obstacle(device: PoolDevice, criteria: Criteria, consumes: Quantities | None) -> Cause | None:
     """The reason why the device is not available now, or None. Admin access needs nothing but tolerated taints."""
     if device.taints and (taint := untolerated(device.taints, criteria.tolerations)) is not None:
-        return "taint", f"{taint.key}={taint.value}:{taint.effect}"
+        by = f" by DeviceTaintRule {taint.rule}" if taint.rule else ""
+        return "taint", f"{taint.key}={taint.value}:{taint.effect}{by}"
     if criteria.admin_access:
         return None
     if is_exhausted(device, criteria):

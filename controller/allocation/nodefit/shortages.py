@@ -79,6 +79,7 @@ class Refusals:
             lost = exclusions(_conflicts(losses))
             decided = deepest >= 0 and not failure.undecided
             short = tuple(self._shortages(node, claims, wanted[deepest])) if decided else ()
+            for_good = decided and not any(map(_may_get_better, node.pools))
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in node.pools if pool.problem]
         return Unsatisfiable(
             (),
@@ -259,6 +260,12 @@ class _Count:
             if len(holders) == 1 and (card := _card(pool, index)) not in available:
                 for uid in holders:
                     freed.setdefault((uid, card), 1)
+
+
+def _may_get_better(found: tuple[Pool, Sequence[PoolDevice]]) -> bool:
+    """True if devices of the pool are in use, tainted or not known, so that a search may find more another time."""
+    pool, _ = found
+    return bool(pool.used or pool.tainted or pool.problem)
 
 
 def _card(pool: Pool, index: int) -> tuple[bool, int]:

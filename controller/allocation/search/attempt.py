@@ -16,6 +16,8 @@ from driver.wire import only_node
 
 UNLIMITED: Final = 1 << 20
 """The number of shares of a device without a capacity that they use up."""
+NO_CAPACITY: Final = "capacity taken by other requests"
+"""The conflict of a share with shares of the same attempt (``Attempt.beside`` has the amounts)."""
 _SHARE_IDS: Final = uuid.UUID("5f0c3fb4-6b9b-4c1c-9c3c-0d1d5b2a7e10")
 """Namespace of share ids: the same decision for the same claim gives the same ids."""
 
@@ -188,6 +190,17 @@ class Attempt:
             return device.use.consumed
         return Counter(device.use.consumed) + Counter(used.consumed)
 
+    def beside(self, device: PoolDevice, consumes: Quantities) -> str:
+        """What a share of the device lacks beside the picks so far, with the amounts; "" if it lacks no capacity."""
+        picked = self.used[device].consumed if device in self.used else {}
+        for name, amount in consumes.items():
+            there, held = device.spec.capacity[name].value, device.use.consumed.get(name, 0)
+            together = replace(amount, nanos=amount.nanos + picked.get(name, 0))
+            if held + together.nanos > there.nanos:
+                used = f", {replace(there, nanos=held)} in use" if held else ""
+                return f"with too little {name} for these requests together ({together} wanted, {there} there{used})"
+        return ""
+
     def _lacks_counters(self, device: PoolDevice) -> bool:
         free = self._free.get(device.pool, device.pool.free)
         return any(free[index] < amount for index, amount in device.draws)
@@ -230,7 +243,7 @@ def _conflict(claim: int, choice: RequestChoice, candidate: Candidate, used: Att
     if used.shares and used.sharing != choice.criteria.sharing:
         return f"shared with {used.sharing} by other requests"
     if candidate.consumes is not None and not _fits(candidate.device, used, candidate.consumes):
-        return "capacity taken by other requests"
+        return NO_CAPACITY
     return ""
 
 

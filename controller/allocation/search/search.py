@@ -16,7 +16,15 @@ from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.requests import RESULTS_LIMIT, Demand
-from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Option, Pick, Task
+from controller.allocation.search.attempt import (
+    NO_CAPACITY,
+    Attempt,
+    Candidate,
+    FaultyDevice,
+    Option,
+    Pick,
+    Task,
+)
 from controller.allocation.search.bounds import Bounds
 from controller.allocation.search.cells import RequestProgress
 from controller.allocation.search.symmetry import Likeness, Symmetry
@@ -269,9 +277,15 @@ class Search:
                 # The picks stay, so that the other candidates are asked as they were when the request got too few.
                 own = {pick.candidate.device for pick in attempt.picks[before:]}
                 others = (one for one in option.candidates if one.fault is None and one.device not in own)
-                reasons = (attempt.conflict(claim, option.choice, candidate) for candidate in others)
+                reasons = (_conflict(attempt, claim, option, candidate) for candidate in others)
                 return index, Counter(reason for reason in reasons if reason)
         return -1, {}
+
+
+def _conflict(attempt: Attempt, claim: int, option: Option, candidate: Candidate) -> str:
+    """The reason why a candidate cannot be picked, with the amounts of a capacity that is taken."""
+    reason = attempt.conflict(claim, option.choice, candidate)
+    return attempt.beside(candidate.device, candidate.consumes or {}) or reason if reason == NO_CAPACITY else reason
 
 
 def _fills(attempt: Attempt, claim: int, option: Option, *, keep: bool = False) -> bool:

@@ -174,6 +174,11 @@ def test_the_best_version_of_a_group_counts() -> None:
             "metadata.annotations[kueue.x-k8s.io/podset-slice-size]: x: not what Kueue reads; correct it, or ask for t",
         ),
         (
+            a_pod({}, {"kueue.x-k8s.io/podset-slice-required-topology": "rack"}),
+            NAMED,
+            "podset-slice-size]: is missing, beside kueue.x-k8s.io/podset-slice-required-topology; add the size, or",
+        ),
+        (
             a_pod({}, {"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[{}]"}),
             NAMED,
             "podset-slice-required-topology-constraints]: [{}]: not what Kueue reads",

@@ -19,7 +19,7 @@ def asks(count: int = 1, selector: str = "true", **spec: Any) -> Object:
 def told(world: GangWorld, wants: Object, **gang: Any) -> tuple[str, str]:
     """The reason and the message of a gang of two whose members want this; both get the same, in one Event."""
     for member in ("j-0", "j-1"):
-        config = [*wants.get("config", []), gang_config("j", 2, **gang)]
+        config = [gang_config("j", 2, **gang)]
         spec = {"devices": {**wants, "config": config}}
         world.api.create(RESOURCE_CLAIMS, {"metadata": {"name": member, "namespace": "default"}, "spec": spec})
         world.add_pod(member, member)
@@ -96,3 +96,9 @@ def test_a_predicate_that_passes_is_never_named() -> None:
     assert "matchAttribute" in message
     assert "insufficient" not in message
     assert "too many pods" not in message
+
+
+def test_groups_that_find_no_domain_are_told_their_size_and_the_level() -> None:
+    topology = [{"nodeLabel": "fabric", "groupSize": 2}]
+    _, message = told(GangWorld(cards=1, a=1, b=1), asks(), topology=topology)
+    assert "fit in the cluster (they do not fit together, each 2 members in one fabric)" in message

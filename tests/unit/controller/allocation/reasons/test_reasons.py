@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import NodeReasons, render, summarise
 from driver.model import Capacity, Claim, Constraint, Device, DeviceClass, RequestPolicy, Slice, Taint, Want
+from driver.wire import taint_rule_from
 from tests.unit.controller.allocation.small_fleets import (
     NODE,
     claim,
@@ -144,6 +145,36 @@ def test_a_quantity_in_a_reason_is_never_a_reason_to_fail() -> None:
     built = fleet(*pool(device("s", {"kind": "share"}, capacity={"memory": "1Gi"}, shared=True)))
     answer = refused(built.allocate(NODE, {}, [claim(want("share", capacity={"memory": str(q("4Gi"))}))]))
     assert "too small (memory: at most 1Gi)" in render(answer)
+
+
+@pytest.mark.parametrize(
+    ("asked", "lacks", "for_good"),
+    [
+        ("48Gi", "(96Gi wanted, 80Gi there)", True),
+        ("30Gi", "(60Gi wanted, 80Gi there, 30Gi in use)", False),
+    ],
+    ids=["more than there ever is", "more than others leave"],
+)
+def test_shares_of_one_card_that_do_not_fit_together_are_told_the_amounts(
+    asked: str, lacks: str, for_good: bool
+) -> None:
+    built = fleet(*pool(device("s", {"kind": "share"}, capacity={"memory": "80Gi"}, shared=True)))
+    if not for_good:
+        hold(built, claim(want("share", capacity={"memory": "30Gi"}), name="other"))
+    wants = (want("share", capacity={"memory": asked}) for _ in range(2))
+    answer = refused(built.allocate(NODE, {}, [claim(*wants)]))
+    text = f"every request fits alone, but not together: 1 with too little memory for these requests together {lacks}"
+    assert text in render(answer)
+    assert answer.for_good is for_good
+
+
+def test_a_taint_of_a_rule_is_named_with_the_rule() -> None:
+    built = fleet(*pool(*CARDS))
+    taint = {"key": "example.com/x", "value": "v", "effect": "NoExecute"}
+    spec = {"deviceSelector": {}, "taint": taint}
+    built.ledger.upsert_taint_rule(taint_rule_from({"metadata": {"name": "of-the-operator"}, "spec": spec}))
+    answer = refused(built.allocate(NODE, {}, [claim(want())]))
+    assert "4 tainted example.com/x=v:NoExecute by DeviceTaintRule of-the-operator" in render(answer)
 
 
 # What excludes a device: the fleet, the claim, and kind and name of the exclusion with its number of devices
