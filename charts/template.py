@@ -14,6 +14,7 @@ import yaml
 
 from charts.adoption import CLASSES
 from driver.adoption import PLAIN
+from driver.allocated_texts import for_drivers
 from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE, renamed
 
 Object = dict[str, Any]
@@ -56,6 +57,8 @@ _FIELDS_OF_KIND: dict[str, tuple[tuple[tuple[str | int, ...], str], ...]] = {
 }
 _EXTENDED_RESOURCES = {"gpu.lode.dev": "extendedResources.gpu", "npu.lode.dev": "extendedResources.npu"}
 """The values with the `extendedResourceName` of device classes."""
+_OF_DRIVERS = ("allocatedTest", "allocatedPattern", "allocatedDrivers")
+"""The named templates with what policies say of the drivers whose devices the controller allocates."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def _rendered(obj: Object) -> str:
         text = text.replace("/var/lib/kubelet/", "{{ .Values.kubeletRoot }}/")
     for token, (value, original) in originals.items():
         text = _with_value(text, token, value, original)
+    text = for_drivers(text, *(f'{{{{ include "lode.{name}" . }}}}' for name in _OF_DRIVERS))
     driver = ".Values.driverName"
     return renamed(text, f"{{{{ {driver} }}}}", f'{{{{ {driver} | replace "." "[.]" }}}}')
 

@@ -169,8 +169,9 @@ class ControllerProcess:
             died=partial(self._died, "writes"),
         )
         of_plugin = environment.get("PLUGIN_NAMESPACE") or PLUGIN_NAMESPACE
-        expected = expected_policies(settings.driver_name, namespace, of_plugin) if chosen.verify_policies else ()
-        self._guard = PolicyGuard(api.reading, expected, self.metrics, log)
+        also = chosen.also_allocates
+        expected = expected_policies(settings.driver_name, namespace, of_plugin, also) if chosen.verify_policies else ()
+        self._guard = PolicyGuard(api.reading, expected, self.metrics, log, from_others=bool(also))
         self._controller = Controller(
             Ports(api.reading, self._writes, clock, self.metrics, log),
             settings,

@@ -12,4 +12,5 @@ def decision_settings(settings: ControllerSettings) -> DecisionSettings:
         closing_node_conditions=tuple(settings.closing_node_conditions),
         scheduler_names=settings.scheduler_names,
         max_unbound_seconds=settings.max_unbound_seconds,
+        also_allocates=settings.also_allocates,
     )

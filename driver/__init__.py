@@ -9,6 +9,7 @@ node_selectors     matches NodeSelectors of core/v1 with nodes
 | metric_labels    labels of metrics as Prometheus reads them
 | observe          logs, metrics and health checks
 | parameters       opaque parameters of claims and classes
+| allocated_texts  the texts of admission policies for several allocated drivers
 | settings_file    the settings file of both programs
 | wire             the API's JSON to and from the model
 settings           the settings of both programs, as values

@@ -59,6 +59,17 @@ class Names:
     driver: str = DEFAULT_DRIVER
     nvidia_dra: bool = False
     """Whether the names of NVIDIA's DRA driver stand for ours, in attributes and in parameters."""
+    also_allocates: tuple[str, ...] = ()
+    """The other drivers whose devices our controller allocates, too."""
+
+    @property
+    def allocated_drivers(self) -> tuple[str, ...]:
+        """All drivers whose devices our controller allocates; ours is the first."""
+        return (self.driver, *self.also_allocates)
+
+    def allocates(self, driver: str) -> bool:
+        """Whether our controller allocates the driver's devices."""
+        return driver == self.driver or driver in self.also_allocates
 
     def reads_parameters_of(self, driver: str) -> bool:
         """Whether parameters for that driver are for our devices."""

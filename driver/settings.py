@@ -67,6 +67,7 @@ class AscendSettings(Section):
     """What single faults make of a chip, by Huawei's number (``80E01801``); these count more than ``severities``."""
 
 
+DriverName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
 TaintEffect = Literal["None", "NoSchedule", "NoExecute"]
 """``None``: no taint. ``NoExecute`` also ends the pods that use the device."""
 
@@ -231,6 +232,9 @@ class ControllerSettings(Section):
     They name the pods of every namespace to whoever may read the metrics."""
     volcano_tiers: dict[int | str, TierLevel] = Field(default_factory=dict)
     """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
+    also_allocates: tuple[DriverName, ...] = ()
+    """Other drivers whose devices the controller allocates, too, alone or together with ours in one claim. The policies
+    have to name them as well."""
     closing_node_conditions: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """Patterns of the types of node conditions that keep pods from a node while their status is ``True``."""
     debug_address: str = "127.0.0.1:8081"
@@ -247,7 +251,7 @@ class ControllerSettings(Section):
 class Settings(Section):
     """All settings."""
 
-    driver_name: str = Field(default=DEFAULT_DRIVER, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)
+    driver_name: DriverName = DEFAULT_DRIVER
     nvidia_dra_names: bool = False
     """Whether claims that were written for NVIDIA's DRA driver are served: its attributes are published beside ours,
     and its parameters are read. Both programs need it, and the DeviceClasses of ``manifests/nvidia-dra-names``."""
@@ -262,4 +266,11 @@ class Settings(Section):
     @property
     def names(self) -> Names:
         """The names derived from the driver's name."""
-        return Names(self.driver_name, self.nvidia_dra_names)
+        return Names(self.driver_name, self.nvidia_dra_names, self.controller.also_allocates)
+
+    @model_validator(mode="after")
+    def _names_each_driver_once(self) -> "Settings":
+        drivers = self.names.allocated_drivers
+        if len(set(drivers)) < len(drivers):
+            raise ValueError("controller.alsoAllocates: names a driver twice, or the driver of driverName")
+        return self

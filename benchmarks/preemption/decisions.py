@@ -130,7 +130,7 @@ def _loaded(file: Path, question: Question) -> tuple[Fleet, Nodes, Occupancy]:
         nodes.count(claim.key, Needs({}, priority=priority), where)
         holders.append(Holder(claim.key, claim.uid, where, priority, created=float(number), claims=(claim,)))
     fleet.index()
-    occupancy = Occupancy(holders, driver=DRIVER)
+    occupancy = Occupancy(holders, drivers=(DRIVER,))
     prepare(occupancy, Cluster.unlimited(fleet, nodes))
     return fleet, nodes, occupancy
 

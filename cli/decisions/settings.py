@@ -1,6 +1,7 @@
 """The part of the controller's settings that decisions depend on."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -9,8 +10,17 @@ from cli.objects.checks import DEPLOYMENTS, InputObject
 from controller.settings import decision_settings
 from controller.state import DecisionSettings
 from driver.errors import OperatorFault
-from driver.kube.api import NODES, VOLCANO_POD_GROUPS, Api, Resource
-from driver.names import CONTROLLER_NAMESPACE
+from driver.kube.api import (
+    NODES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    VOLCANO_POD_GROUPS,
+    Api,
+    Object,
+    Resource,
+)
+from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER
+from driver.settings import ControllerSettings
 from driver.settings_file import settings_from
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
@@ -40,8 +50,8 @@ def settings_in(file: str) -> DecisionSettings | None:
 def settings_of_cluster(api: Api, objects: Iterable[InputObject]) -> tuple[DecisionSettings, tuple[str, ...]]:
     """The same by the settings of the installed controller, and notes on settings that cannot be read.
 
-    They are read only if they can matter: one of the objects is a PodGroup that names a tier, or a Node with a
-    condition that is true and not of Kubernetes itself.
+    They are read only if they can matter: one of the objects is a PodGroup that names a tier, a Node with a condition
+    that is true and not of Kubernetes itself, or a claim for devices of ours and of another driver.
 
     Raises:
         OperatorFault: the API server does not answer.
@@ -51,24 +61,44 @@ def settings_of_cluster(api: Api, objects: Iterable[InputObject]) -> tuple[Decis
         return DecisionSettings(), ()
     namespace = CONTROLLER_NAMESPACE
     try:
-        deployment = get_one(api, DEPLOYMENTS, _DEPLOYMENT, namespace) or {"spec": {"template": {"spec": {}}}}
-        volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
-        names = [volume["configMap"]["name"] for volume in volumes if volume.get("configMap")]
-        maps = [found for name in names if (found := get_one(api, CONFIG_MAPS, name, namespace))]
+        installed = installed_settings(api, namespace)
     except NoRights as error:
         rights = "; ".join(map(str, error.missing))
-        unknown = "what tiers of Volcano stand for, and which conditions close nodes, is not known"
+        unknown = (
+            "what tiers of Volcano stand for, which drivers are allocated together, and which conditions close nodes, "
+            "is not known"
+        )
         return DecisionSettings(), (f"{rights}: {unknown}; give the controller's --settings",)
-    for one in maps:
-        if text := (one.get("data") or {}).get(_FILE):
-            where = f"ConfigMap {namespace}/{one['metadata']['name']}"
-            return decision_settings(settings_from(text, where).controller), ()
+    if installed is not None:
+        return decision_settings(installed), ()
     text = f"no controller is installed in namespace {namespace}, so tiers of Volcano stand for nothing"
     return DecisionSettings(), (f"{text}, and no condition closes a node; give its --settings",)
 
 
+def installed_settings(api: Api, namespace: str) -> ControllerSettings | None:
+    """The settings of the controller that is installed in the namespace; None if there is none.
+
+    Raises:
+        NoRights: they may not be read.
+        OperatorFault: the API server does not answer.
+        InvalidInput: these are no valid settings.
+    """
+    deployment = get_one(api, DEPLOYMENTS, _DEPLOYMENT, namespace) or {"spec": {"template": {"spec": {}}}}
+    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+    names = [volume["configMap"]["name"] for volume in volumes if volume.get("configMap")]
+    maps = [found for name in names if (found := get_one(api, CONFIG_MAPS, name, namespace))]
+    for one in maps:
+        if text := (one.get("data") or {}).get(_FILE):
+            return settings_from(text, f"ConfigMap {namespace}/{one['metadata']['name']}").controller
+    return None
+
+
 def _can_matter(item: InputObject) -> bool:
     """Whether the settings matter for the object; not for one that makes no sense, which is left out anyway."""
+    if item.resource in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES):
+        with suppress(AttributeError, KeyError, TypeError):
+            return _is_mixed(item.object["spec"])
+        return False
     section = {VOLCANO_POD_GROUPS: "spec", NODES: "status"}.get(item.resource, "")
     part = item.object.get(section)
     if not isinstance(part, dict):
@@ -80,3 +110,10 @@ def _can_matter(item: InputObject) -> bool:
         isinstance(one, dict) and one.get("status") == "True" and one.get("type") not in _OF_KUBERNETES
         for one in (conditions if isinstance(conditions, list) else ())
     )
+
+
+def _is_mixed(spec: Object) -> bool:
+    """Whether the spec of a claim, or of a template, asks for classes of ours and for others, as their names say."""
+    requests = (spec.get("spec") or spec)["devices"].get("requests") or ()
+    wants = [want for one in requests for want in (one.get("exactly"), *(one.get("firstAvailable") or ())) if want]
+    return len({want["deviceClassName"].endswith(f".{DEFAULT_DRIVER}") for want in wants}) > 1

@@ -165,7 +165,7 @@ def snapshot_of(
         AsksTooMuch: the simulation has no time left.
     """
     tables = _tables(inputs)
-    names = replace(names, nvidia_dra=_has_nvidia_names(tables, names))
+    names = replace(names, nvidia_dra=_has_nvidia_names(tables, names), also_allocates=settings.also_allocates)
     notes = [*_create_pods(inputs, tables)]
     nodes = [*tables.get(NODES, {}).values()]
     notes += () if assumed is None else (*_assume_classes(tables, assumed), *_assume_nodes(tables))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cli.doctor.allocated import AllocatedDriver, check_allocated
 from cli.doctor.findings import SHOWN, Finding, ok, some
 from cli.doctor.rivals import TwiceOffered, check_twice
 from driver.adoption import NAMESPACE_LABEL, SOURCES
@@ -222,6 +223,7 @@ class ClusterFacts:
     nvidia_classes: tuple[str, ...] = ()
     """The device classes with names of NVIDIA's DRA driver that select our devices."""
     migration: Migration = field(default_factory=Migration)
+    also_allocated: tuple[AllocatedDriver, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Objects that make no sense, by kind and name, with the error. They count in no check."""
 
@@ -238,6 +240,7 @@ def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
         *_rights(facts),
         *_left_behind(facts),
         *_nodes(facts),
+        *check_allocated(facts.also_allocated),
         *check_migration(facts.migration),
         *_unreadable(facts),
     )

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 from cli import live, shipped
+from cli.doctor.allocated import AllocatedDriver, changed_at, driver_of, holding, published
 from cli.doctor.cluster_checks import (
     ClusterFacts,
     ClusterNode,
@@ -227,6 +228,9 @@ MUTATING_BINDINGS = Resource(
     "MutatingAdmissionPolicyBinding",
     namespaced=False,
 )
+_VALIDATING_POLICIES: Final = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
 PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
 NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
 _NVIDIA_CLASSES: Final = (NVIDIA_DRA_DRIVER, "mig.nvidia.com")
@@ -259,7 +263,8 @@ class ClusterLook:
             OperatorFault: the API server does not answer, or does not know the user.
         """
         namespaces = self._namespaces
-        where = (self._settings.driver_name, namespaces[CONTROLLER], namespaces[PLUGIN])
+        also = self._settings.controller.also_allocates
+        where = (self._settings.driver_name, namespaces[CONTROLLER], namespaces[PLUGIN], also)
         plugin = self._reading.attempt(
             "programs", lambda: self._reading.get(DAEMON_SETS, PLUGIN, namespaces[PLUGIN]), None
         )
@@ -292,6 +297,7 @@ class ClusterLook:
             else self._reading.attempt("pods", self._holding, ()),
             nvidia_classes=self._reading.attempt("device classes", self._nvidia_classes, ()),
             migration=self._reading.attempt("adoption", self.migration, Migration()),
+            also_allocated=self._reading.attempt("other drivers", self._also_allocated, ()),
             unread=self._reading.unread,
             unreadable=self._reading.unreadable,
         )
@@ -341,6 +347,16 @@ class ClusterLook:
         found = ((name, self._reading.get(DEVICE_CLASSES, name)) for name in _NVIDIA_CLASSES)
         driver = f'"{self._settings.driver_name}"'
         return tuple(name for name, raw in found if raw and driver in str(raw["spec"].get("selectors")))
+
+    def _also_allocated(self) -> tuple[AllocatedDriver, ...]:
+        drivers = self._settings.controller.also_allocates
+        if not drivers:
+            return ()
+        name = f"single-allocator.{self._settings.driver_name}"
+        since = changed_at(self._reading.get(_VALIDATING_POLICIES, name))
+        slices = [*self._reading.each(RESOURCE_SLICES, published)]
+        holdings = [*self._reading.each(RESOURCE_CLAIMS, holding)]
+        return tuple(driver_of(driver, slices, holdings, since) for driver in drivers)
 
     def _problems(self, expected: Sequence[Object]) -> Mapping[str, str]:
         return {f"{obj['kind']} {obj['metadata']['name']}": self._problem(obj) for obj in expected}

@@ -1,6 +1,6 @@
 """The selectors of a device class and a request, compiled once, and the drivers that they can select."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -23,19 +23,18 @@ _MOST_READ: Final = 1 << 22
 
 
 class Drivers(Enum):
-    """The drivers that some selectors can select."""
+    """The drivers that some selectors can select. Ours are all those whose devices this controller allocates."""
 
-    OURS = "only our driver"
+    OURS = "only drivers of ours"
     OTHERS = "only other drivers"
-    BOTH = "our driver and others, as far as the text of the selectors tells"
+    BOTH = "drivers of ours and others, as far as the text of the selectors tells"
     NONE = "no driver"
 
 
-def drivers_of(can: Iterable[tuple[bool, bool]]) -> Drivers:
+def drivers_of(can: Iterable[Sequence[bool]]) -> Drivers:
     """The drivers that all expressions can select, from the answer of ``driver.cel.can_select`` for each."""
-    each = tuple(can)
-    ours, others = all(ours for ours, _ in each), all(others for _, others in each)
-    if ours:
+    *ours, others = map(all, zip(*can, strict=True))
+    if any(ours):
         return Drivers.BOTH if others else Drivers.OURS
     return Drivers.OTHERS if others else Drivers.NONE
 
@@ -66,18 +65,18 @@ class CompiledSelectors:
     """Compiles selectors, and keeps those that were used last.
 
     Args:
-        driver: the name of our driver.
+        drivers: the names of the drivers whose devices this controller allocates; our own is the first.
     """
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    def __init__(self, *drivers: str) -> None:
+        self._drivers = drivers
         self._compiled: SizedCache[str, Selector | SelectorError] = SizedCache(
             _MOST_SELECTORS, MOST_CHARACTERS, lambda expression, _: len(expression)
         )
         self._filters: SizedCache[tuple[tuple[str, ...], tuple[str, ...]], Filter] = SizedCache(
             _MOST_FILTERS, MOST_CHARACTERS, lambda _, found: found.characters
         )
-        self._can_select: SizedCache[str, tuple[bool, bool]] = SizedCache(
+        self._can_select: SizedCache[str, tuple[bool, ...]] = SizedCache(
             _MOST_DRIVERS, _MOST_READ, lambda expression, _: len(expression)
         )
 
@@ -104,14 +103,17 @@ class CompiledSelectors:
         expressions = tuple(expressions)
         if sum(map(len, expressions)) * CHARACTER_STEPS > CLAIM_STEPS:
             return Drivers.BOTH
-        return drivers_of(map(self._selects, expressions))
+        return drivers_of(map(self._selects, expressions)) if expressions else Drivers.BOTH
 
     def may_select(self, wanted: Filter, driver: str) -> bool:
         """True if all selectors of the filter can select a device of the driver, as far as their text tells."""
-        excluding = Drivers.OTHERS if driver == self._driver else Drivers.OURS
-        return self.drivers((*wanted.of_class, *wanted.of_request)) not in (excluding, Drivers.NONE)
+        place = self._drivers.index(driver) if driver in self._drivers else -1
+        expressions = *wanted.of_class, *wanted.of_request
+        if sum(map(len, expressions)) * CHARACTER_STEPS > CLAIM_STEPS:
+            return True
+        return all(self._selects(expression)[place] for expression in expressions)
 
-    def _selects(self, expression: str) -> tuple[bool, bool]:
+    def _selects(self, expression: str) -> tuple[bool, ...]:
         if expression not in self._can_select:
             self._add(expression)
         return self._can_select[expression]
@@ -120,10 +122,10 @@ class CompiledSelectors:
         try:
             checked = check_selector(expression)
         except SelectorError as error:
-            self._can_select[expression] = can_select(None, self._driver)
+            self._can_select[expression] = can_select(None, *self._drivers)
             self._compiled[expression] = error
             return error
-        self._can_select[expression] = can_select(checked, self._driver)
+        self._can_select[expression] = can_select(checked, *self._drivers)
         found: Selector | SelectorError
         try:
             found = compile_checked(checked)

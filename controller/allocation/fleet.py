@@ -58,7 +58,7 @@ class Fleet:
         self.ledger = DeviceLedger(names)
         self._index = self.ledger.index
         self._classes: dict[str, DeviceClass] = {}
-        selectors = selectors or CompiledSelectors(names.driver)
+        selectors = selectors or CompiledSelectors(*names.allocated_drivers)
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
         self._claim_costs = ClaimCosts(self._index, selectors, names)

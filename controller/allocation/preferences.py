@@ -12,7 +12,7 @@ domains of gangs are compared by ``gangs.domain_score``.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from driver.errors import Fault, InvalidInput
@@ -186,13 +186,14 @@ class Preferences:
         self._own, self.faults = _read(claim.spec.config, names, f"claim {claim.key}", "spec.devices.config")
 
     def preference_of(
-        self, request: str, want: Want, device_class: DeviceClass, path: str
+        self, request: str, want: Want, device_class: DeviceClass, path: str, *, ours: bool = True
     ) -> tuple[Preference, tuple[Fault, ...]]:
         """The preference of one choice of a request, and its faults.
 
         Args:
             request: the name in results, ``main`` or ``main/sub``.
             path: the field of the claim that holds the want.
+            ours: whether devices of our driver may satisfy the want. Per cent of the memory of others mean nothing.
         """
         if not self._own and not device_class.config:
             return FIRST_FIT, ()
@@ -202,6 +203,8 @@ class Preferences:
         own = [entry.parameters for entry in self._own if applies_to(entry, request)]
         asked = [name for name in want.capacity if unqualify(name, self._names.driver) == "memory"]
         preference = _merged([entry.parameters for entry in given], own, self._names, own_only=bool(asked))
+        if not ours:
+            preference = replace(preference, memory_percent=0)
         if preference.memory_percent:
             faults += tuple(_amount_faults(want, asked, preference.memory_percent, path))
         return preference, faults

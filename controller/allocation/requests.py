@@ -155,7 +155,8 @@ class _Reader:
             if _applies(constraint, (request.name, name))
         ]
         wanted = self._filter(path, want, device_class)
-        preference, faults = self._preferences.preference_of(name, want, device_class, path)
+        ours = self._selectors.may_select(wanted, self._names.driver)
+        preference, faults = self._preferences.preference_of(name, want, device_class, path, ours=ours)
         self.faults += faults
         return RequestChoice(
             name,

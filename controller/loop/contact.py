@@ -140,11 +140,14 @@ class ClaimReading(Worker):
         super().__init__(shared)
         self._again_at: float | None = None
         """When they are read anew, after a failure (monotonic seconds)."""
+        self._under_way = self._once_more = False
         self.done = False
 
     def restore(self) -> None:
-        """Begin to read."""
-        self._read("")
+        """Begin to read; once more, if they are being read."""
+        self._once_more, self._under_way, self.done = self._under_way, True, False
+        if not self._once_more:
+            self._read("")
 
     def next_due(self) -> float | None:
         """As ``Worker.next_due``."""
@@ -165,8 +168,11 @@ class ClaimReading(Worker):
             self._again_at = self._clock.monotonic() + _READ_AGAIN_SECONDS
         elif result.next_page:
             self._read(result.next_page)
+        elif self._once_more:
+            self._once_more = False
+            self._read("")
         else:
-            self.done = True
+            self._under_way, self.done = False, True
 
     def _read(self, token: str) -> None:
         step = ReadPage(Target(RESOURCE_CLAIMS, "", ""), token)

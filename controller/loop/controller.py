@@ -172,6 +172,7 @@ class Controller:
         )
         self._identity = identity
         self._unsafe = unsafe
+        self._was_unsafe = True
         self._contact = Contact(self._metrics, self._state)
         self._term: int | None = None
         self._metrics.count_unreadable(
@@ -310,6 +311,7 @@ class Controller:
         if self._reading.work():
             return True
         self._contact.check(self.reflectors, self._clock.monotonic())
+        self._read_once_safe()
         if not self.decides:
             return False
         for worker in self._workers:
@@ -317,6 +319,15 @@ class Controller:
             if worker.work():
                 return True
         return False
+
+    def _read_once_safe(self) -> None:
+        """Read the claims once more when it has become safe to allocate devices of which kube-scheduler had some.
+
+        Until then it may have allocated more, and the watch may lag behind.
+        """
+        before, self._was_unsafe = self._was_unsafe, bool(self._unsafe())
+        if before and not self._was_unsafe and self._settings.also_allocates and self._term is not None:
+            self._reading.restore()
 
     def next_due(self) -> float | None:
         """Return when ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
@@ -326,7 +337,8 @@ class Controller:
     @property
     def decides(self) -> bool:
         """True if something may be decided now."""
-        return self._deciding and not (self._contact.stale or self._unsafe() or self._contact.unreadable_rule)
+        known = self._deciding and self._reading.done
+        return known and not (self._contact.stale or self._unsafe() or self._contact.unreadable_rule)
 
     @property
     def in_doubt(self) -> bool:

@@ -1,4 +1,9 @@
-"""Checks the admission policies again and again. Without them, two programs could allocate one device."""
+"""Checks the admission policies again and again. Without them, two programs could allocate one device.
+
+API servers act on a policy a moment after it is stored. Where devices are allocated that kube-scheduler may have been
+allocating until then, the policies have to be as expected in two looks in a row, and whoever decides has to read the
+claims once more after that: what kube-scheduler wrote before is seen then, and it writes nothing more.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,13 +19,22 @@ _REMEDY: Final = "apply the manifests of this version again, or set controller.v
 
 
 class PolicyGuard:
-    """Compares the policies in the API with those that are expected. It has no threads: its owner calls ``step``."""
+    """Compares the policies in the API with those that are expected. It has no threads: its owner calls ``step``.
 
-    def __init__(self, api: Api, expected: Sequence[Object], metrics: Metrics, log: Logger):
+    Args:
+        from_others: whether the policies take drivers from kube-scheduler, which may have been allocating for them.
+    """
+
+    def __init__(
+        self, api: Api, expected: Sequence[Object], metrics: Metrics, log: Logger, *, from_others: bool = False
+    ):
         self._api = api
+        self._from_others = from_others
         self._expected = {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in expected}
         self._problems: dict[str, str | None] = dict.fromkeys(self._expected)
         """Reason why each policy is not in force, "" if it is; None while it could not be read yet."""
+        self._settled = not from_others
+        """Whether every API server acts on the policies that are in force."""
         self._log = log
         self._gauge = metrics.gauge(
             "controller_policy_in_force", "1 while the admission policy or binding is as expected.", "policy"
@@ -33,17 +47,25 @@ class PolicyGuard:
         wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem]
         if wrong:
             return f"admission policies are not in force: {'; '.join(wrong)}; {_REMEDY}"
-        return "the admission policies could not be read yet" if None in problems.values() else ""
+        if None in problems.values():
+            return "the admission policies could not be read yet"
+        return "" if self._settled else "the admission policies are new, and API servers may not act on them yet"
 
     def step(self) -> float:
         """Look at every policy; return the seconds to wait before the next step.
 
         An API that does not answer changes nothing: the last answer holds.
         """
-        for name, expected in self._expected.items():
-            problem = self._look_at(expected)
+        before = set(self._problems.values())
+        answers = {name: self._look_at(expected) for name, expected in self._expected.items()}
+        for name, problem in answers.items():
             if problem is not None and problem != self._problems[name]:
                 self._note(name, problem)
+        found = set(answers.values())
+        if found <= {""}:
+            self._settled |= before <= {""}
+        elif not found <= {"", None}:
+            self._settled = not self._from_others
         return INTERVAL_SECONDS
 
     def _look_at(self, expected: Object) -> str | None:

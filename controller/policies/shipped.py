@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
+from driver.allocated_texts import with_drivers
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object, Resource
 from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER, PLUGIN_NAMESPACE, pattern_of, renamed
@@ -31,45 +32,49 @@ def policy_resource(policy: Object) -> Resource:
 
 
 def expected_policies(
-    driver: str = DEFAULT_DRIVER, controller: str = CONTROLLER_NAMESPACE, plugin: str = PLUGIN_NAMESPACE
+    driver: str = DEFAULT_DRIVER,
+    controller: str = CONTROLLER_NAMESPACE,
+    plugin: str = PLUGIN_NAMESPACE,
+    also: Sequence[str] = (),
 ) -> Sequence[Object]:
     """Return the admission policies and bindings that must exist if the two programs run in these namespaces.
 
     Args:
         driver: the driver's name.
+        also: other drivers whose devices the controller allocates.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return [*base_policies(driver, controller, plugin), *controller_policies(driver, controller, plugin)]
+    return [*base_policies(driver, controller, plugin, also), *controller_policies(driver, controller, plugin, also)]
 
 
-def base_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
+def base_policies(driver: str, controller: str, plugin: str, also: Sequence[str] = ()) -> Sequence[Object]:
     """Return the policies of both flavors.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return _policies("base", driver, controller, plugin)
+    return _policies("base", driver, {CONTROLLER_NAMESPACE: controller, PLUGIN_NAMESPACE: plugin}, also)
 
 
-def controller_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
+def controller_policies(driver: str, controller: str, plugin: str, also: Sequence[str] = ()) -> Sequence[Object]:
     """Return the policies of the flavor in which the controller allocates.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return _policies("controller", driver, controller, plugin)
+    return _policies("controller", driver, {CONTROLLER_NAMESPACE: controller, PLUGIN_NAMESPACE: plugin}, also)
 
 
-def _policies(folder: str, driver: str, controller: str, plugin: str) -> list[Object]:
+def _policies(folder: str, driver: str, namespaces: Mapping[str, str], also: Sequence[str]) -> list[Object]:
     places = (_HERE / "manifests" / folder, _CHECKOUT / folder)
     files = next((found for place in places if (found := sorted(place.glob("*-policy.yaml")))), None)
     if files is None:
         raise InvalidInput("manifests", [Fault(str(places[0]), "missing files *-policy.yaml; reinstall lode-dra")])
-    documents = [document for file in files for document in yaml.load_all(file.read_text(), Loader=LOADER) if document]
+    texts = [with_drivers(file.read_text(), also) for file in files]
+    documents = [document for text in texts for document in yaml.load_all(text, Loader=LOADER) if document]
     text = json.dumps([document for document in documents if "AdmissionPolicy" in document["kind"]])
     text = renamed(text, driver, pattern_of(driver))
-    namespaces = {CONTROLLER_NAMESPACE: controller, PLUGIN_NAMESPACE: plugin}
     policies: list[Object] = json.loads(_ACCOUNT.sub(lambda match: f"{match[1]}{namespaces[match[2]]}:", text))
     return policies

@@ -171,7 +171,7 @@ class Bonds:
 
     def _claim_obstacle(self, claim: Claim) -> str:
         results = claim.allocation.results if claim.allocation else ()
-        if any(result.device.driver != self._occupancy.driver for result in results):
+        if any(result.device.driver not in self._occupancy.drivers for result in results):
             return "hold devices of other drivers in a claim of ours"
         if any(result.admin_access for result in results):
             return "have admin access"

@@ -110,7 +110,7 @@ class Occupancy:
     Attributes:
         gangs: the gangs of holders, by key.
         budgets: the number of disruptions that each PodDisruptionBudget allows now. One that is not here allows none.
-        driver: name of our driver.
+        drivers: the drivers whose devices we allocate.
         by_uid: the holders by UID.
         going: those that are being deleted, by UID.
         residents: what was found out about nodes. What ``add`` and ``remove`` may change is forgotten.
@@ -121,11 +121,11 @@ class Occupancy:
         holders: Iterable[Holder] = (),
         gangs: Mapping[str, RunningGang] | None = None,
         budgets: Mapping[str, int] | None = None,
-        driver: str = "lode.dev",
+        drivers: Collection[str] = ("lode.dev",),
     ):
         self.gangs: Mapping[str, RunningGang] = {} if gangs is None else gangs
         self.budgets: Mapping[str, int] = budgets or {}
-        self.driver = driver
+        self.drivers = drivers
         self.by_uid: dict[str, Holder] = {}
         self.going: dict[str, Holder] = {}
         self.residents: dict[str, Residents] = {}

@@ -54,7 +54,7 @@ class Occupants:
         self._touched = state.follow_budgets() if follow else Touched()
         self._follow = follow
         self._gangs: dict[str, RunningGang] = {}
-        self._occupancy = Occupancy(gangs=self._gangs, driver=state.names.driver)
+        self._occupancy = Occupancy(gangs=self._gangs, drivers=state.names.allocated_drivers)
         self._uids: dict[str, str] = {}
         """The UIDs of the pods that are holders, by key."""
         self._members: dict[str, dict[str, None]] = {}
@@ -176,7 +176,7 @@ def occupancy_of(state: State, now: float, limits: VictimLimits = NO_LIMITS) -> 
     behind = (holder_left_behind(*user, claims) for user, claims in left.items())
     holders = (*(holder_of(state, pod, now, limits) for pod in known.values()), *behind)
     running = {gang: running_gang(state, gang) for gang in gangs}
-    return Occupancy(holders, running, state.budgets.allowed, state.names.driver)
+    return Occupancy(holders, running, state.budgets.allowed, state.names.allocated_drivers)
 
 
 def is_overdue(state: State, pod: PodView, now: float) -> bool:

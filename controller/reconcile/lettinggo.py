@@ -109,9 +109,9 @@ def _unseen(state: State, claim: Claim) -> Iterator[DeviceId]:
 
 
 def _results(state: State, claim: Claim) -> Iterator[Result]:
-    """Yield what the claim holds of our driver."""
+    """Yield what the claim holds of the drivers that we allocate."""
     results = claim.allocation.results if claim.allocation else ()
-    return (result for result in results if result.device.driver == state.names.driver)
+    return (result for result in results if state.names.allocates(result.device.driver))
 
 
 def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:

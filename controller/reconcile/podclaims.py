@@ -119,7 +119,7 @@ def split_by_driver(
 ) -> ClaimsByDriver:
     """Group the claims by the program that allocates them.
 
-    A claim is ours if each of its requests can get only devices of our driver.
+    A claim is ours if each of its requests can get only devices of drivers that we allocate, of one or several.
 
     Args:
         costly: the refusals of claims, by key, whose selectors must not be evaluated.
@@ -158,35 +158,35 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
         message = f"ResourceClaim {claim.key}: no DeviceClass is named {', '.join(names)}"
         return Wait(Reason.UNKNOWN_CLASS, message, claims=(claim.key,))
     wants = [(request.name, want) for request in claim.spec.requests for want in request.wants]
-    found = {state.classes.drivers(want) for _, want in wants}
+    found, ours = {state.classes.drivers(want) for _, want in wants}, ", ".join(state.names.allocated_drivers)
     if Drivers.BOTH in found:
         unclear = [
             f"{name} ({want.device_class})" for name, want in wants if state.classes.drivers(want) is Drivers.BOTH
         ]
         message = (
-            f"ResourceClaim {claim.key}: requests for which devices of {state.names.driver} and of other drivers could "
+            f"ResourceClaim {claim.key}: requests for which devices of {ours} and of other drivers could "
             f'be allocated: {", ".join(unclear)}; add the selector device.driver == "{state.names.driver}", or one for '
             "another driver, to the DeviceClass or to the request"
         )
         return Wait(Reason.AMBIGUOUS_CLASS, message, claims=(claim.key,))
     if found >= {Drivers.OURS, Drivers.OTHERS}:
         message = (
-            f"ResourceClaim {claim.key}: devices of {state.names.driver} and of other drivers cannot be allocated "
-            f"together: {', '.join(classes)}; put them into separate claims"
+            f"ResourceClaim {claim.key}: devices of {ours} and of other drivers cannot be allocated together: "
+            f"{', '.join(classes)}; put them into separate claims, or have the operator of this cluster name the other "
+            "driver in the setting controller.alsoAllocates"
         )
         return Wait(Reason.MIXED_CLAIM, message, claims=(claim.key,))
     if found == {Drivers.NONE} and (excluded := _excluding(state, wants)):
         message = (
             f"ResourceClaim {claim.key}: no device can be allocated for requests whose DeviceClass selects devices of "
-            f"{state.names.driver} and whose own selectors exclude these: {', '.join(excluded)}; remove the test of "
-            "device.driver"
+            f"{ours} and whose own selectors exclude these: {', '.join(excluded)}; remove the test of device.driver"
         )
         return Wait(Reason.INVALID_CLAIM, message, claims=(claim.key,))
     return Drivers.OURS in found
 
 
 def _excluding(state: State, wants: Iterable[tuple[str, Want]]) -> Sequence[str]:
-    """Return the requests that exclude our driver, which their class selects."""
+    """Return the requests that exclude the drivers that we allocate, which their class selects."""
     ours = (it for it in wants if state.classes.drivers_of_class(it[1].device_class) is Drivers.OURS)
     return [f"{name} ({want.device_class})" for name, want in ours]
 

@@ -380,7 +380,7 @@ def _demand(
 def place(state: State, found: NeedsDevices, placed: Placed) -> PlacePod:
     """Return the decision that gives the pod the chosen node and devices."""
     chosen = [result.device.driver for one in placed.allocations for result in one.results]
-    assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {found.pod.key}: {chosen}"
+    assert all(map(state.names.allocates, chosen)), f"devices of other drivers chosen for {found.pod.key}: {chosen}"
     keys = (record.claim.key for record in found.unallocated)
     allocations = tuple(zip(keys, placed.allocations, strict=True))
     reserve = unreserved(state, found.held(state), found.pod)

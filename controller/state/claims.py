@@ -193,10 +193,10 @@ def _pools_of(record: ClaimRecord | None) -> set[tuple[str, str]]:
     return {(result.device.driver, result.device.pool) for result in allocation.results} if allocation else set()
 
 
-def holds_devices_of(claim: Claim, driver: str) -> bool:
-    """Return whether the claim's allocation contains a device of the driver."""
+def holds_devices_of(claim: Claim, drivers: Collection[str]) -> bool:
+    """Return whether the claim's allocation contains a device of one of the drivers."""
     results = claim.allocation.results if claim.allocation else ()
-    return any(result.device.driver == driver for result in results)
+    return any(result.device.driver in drivers for result in results)
 
 
 POD_GROUPS: Final = ("scheduling.k8s.io", "podgroups")

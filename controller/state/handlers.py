@@ -108,7 +108,7 @@ class PodCounter:
             if record.claim.deleting:
                 # kube-scheduler binds no pod with such a claim.
                 return ""
-            if self._is_reserved(record.claim, pod) and holds_devices_of(record.claim, self._names.driver):
+            if self._is_reserved(record.claim, pod) and holds_devices_of(record.claim, self._names.allocated_drivers):
                 return record.claim.allocation.node_name
         return ""
 
@@ -220,7 +220,7 @@ class ClaimHandler:
         self._revisions = indexes.revisions
         self._slices = indexes.slices
         self._ledger = indexes.devices.ledger
-        self._driver = indexes.names.driver
+        self._drivers = indexes.names.allocated_drivers
         self._quotas = indexes.quotas
         self._counter = counter
 
@@ -264,7 +264,7 @@ class ClaimHandler:
                 continue
             node = self._slices.affected_by(claim.allocation)
             self._nodes.mark_changed(node)
-            if not holds_devices_of(claim, self._driver):
+            if not holds_devices_of(claim, self._drivers):
                 self._revisions.advance(node)
             if claim is before:
                 changes.favour(node)

@@ -85,12 +85,14 @@ class DecisionSettings:
         closing_node_conditions: patterns of conditions that keep pods from a node while they are true.
         scheduler_names: whose pods get devices; none for any.
         max_unbound_seconds: after this time, a pod loses its devices that got them and was neither bound nor refused.
+        also_allocates: as of the ``Names`` of the state, for those who make these.
     """
 
     tiers: Tiers = field(default_factory=dict)
     closing_node_conditions: tuple[str, ...] = ()
     scheduler_names: tuple[str, ...] = ()
     max_unbound_seconds: float = 300
+    also_allocates: tuple[str, ...] = ()
 
 
 DEVICE_TAINT_RULES_BETA: Final = Resource(

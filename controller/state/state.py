@@ -337,8 +337,8 @@ class State:
         return device_statuses(allocation, self.names, self.devices.ledger.published_device)
 
     def holds_ours(self, claim: Claim) -> bool:
-        """Return whether the claim's allocation contains a device of our driver."""
-        return holds_devices_of(claim, self.names.driver)
+        """Return whether the claim's allocation contains a device of a driver that we allocate, whoever made it."""
+        return holds_devices_of(claim, self.names.allocated_drivers)
 
     def devices_in_use(self) -> dict[str, str]:
         """Return ``pool/device/shareID`` of every device of ours in use, with the key of the claim that holds it.

@@ -27,19 +27,20 @@ class _Special(Enum):
     """A value that is not known."""
 
     ANY = "anything, or a fault"
-    OTHER_NAME = "the name of any driver but ours"
+    OTHER_NAME = "the name of any driver but those that were asked for"
 
 
-def can_select(checked: CheckedExpression | None, driver: str) -> tuple[bool, bool]:
-    """Whether an expression can match devices of ``driver``, and whether those of another driver.
+def can_select(checked: CheckedExpression | None, *drivers: str) -> tuple[bool, ...]:
+    """Whether an expression can match devices of each of the ``drivers`` and, at the end, those of any other driver.
 
     Args:
         checked: the expression; None if it does not compile, so that nothing is known about it.
     """
-    return _can_match(checked, driver, driver), _can_match(checked, _Special.OTHER_NAME, driver)
+    ours = frozenset(drivers)
+    return tuple(_can_match(checked, name, ours) for name in (*drivers, _Special.OTHER_NAME))
 
 
-def _can_match(checked: CheckedExpression | None, name: Any, ours: str) -> bool:
+def _can_match(checked: CheckedExpression | None, name: Any, ours: frozenset[str]) -> bool:
     if checked is None:
         return True
     result = trampoline.run(_Evaluation(checked, name, ours).visit(checked.node, {}))
@@ -57,7 +58,7 @@ class _Evaluation:
     would not also be one with the value.
     """
 
-    def __init__(self, checked: CheckedExpression, name: Any, ours: str):
+    def __init__(self, checked: CheckedExpression, name: Any, ours: frozenset[str]):
         self._constants = checked.constants
         self._functions = functions(checked.types.release)
         self._name = name
@@ -116,13 +117,13 @@ class _Evaluation:
             return _Special.ANY
 
     def _call_with_other_name(self, function: str, values: Sequence[Any]) -> Any:
-        """A call with the name of another driver: only a comparison with our name alone is decided."""
+        """A call with the name of another driver: only a comparison with names of ours alone is decided."""
         ours = [value for value in values if value is not _Special.OTHER_NAME]
         match function, ours:
-            case ("_==_" | "_!=_", [str(name)]) if name == self._ours:
+            case ("_==_" | "_!=_", [str(name)]) if name in self._ours:
                 return function == "_!=_"
-            case ("@in", [list() as names]) if values[0] is _Special.OTHER_NAME and set(map(str, names)) <= {
-                self._ours
-            }:
+            case ("@in", [list() as names]) if values[0] is _Special.OTHER_NAME and self._ours.issuperset(
+                map(str, names)
+            ):
                 return False
         return _Special.ANY

@@ -72,7 +72,7 @@ class AdmissionApi(ApiDecorator):
 
     def _is_ours(self, allocation: Any) -> bool:
         results = ((allocation or {}).get("devices") or {}).get("results") or []
-        return any(result["driver"] == self._names.driver for result in results)
+        return any(self._names.allocates(result["driver"]) for result in results)
 
 
 def _allocation(claim: Object) -> Any:

@@ -88,6 +88,7 @@ EXTENDED = [
         (["--set=settings.controller.preemption.enabled=true"], "controller-allocated", ["preemption"]),
         (["--set=settings.controller.autoscaling.enabled=true"], "controller-allocated", ["autoscaling"]),
         (["--set=settings.controller.kueue.enabled=true"], "controller-allocated", ["kueue"]),
+        (["--set=settings.controller.alsoAllocates={dra.net}"], "controller-allocated", ["also-allocates"]),
         (["--set=ui.enabled=true"], "controller-allocated", ["ui"]),
         (["--set=adopt.sources={hami,volcano}"], "controller-allocated", ["adopt/hami", "adopt/volcano"]),
         (

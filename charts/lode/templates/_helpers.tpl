@@ -38,3 +38,20 @@ lode-settings-{{ . | sha256sum | trunc 10 }}
 {{- end -}}
 {{- $classes | toJson -}}
 {{- end -}}
+
+{{- /* The drivers whose devices the controller allocates, as policies test them, in CEL, and name them. */ -}}
+{{- define "lode.allocatedTest" -}}
+{{- $also := ((.Values.settings).controller).alsoAllocates -}}
+{{- if $also }}in {{ prepend $also .Values.driverName | toJson }}{{ else }}== {{ .Values.driverName | quote }}{{ end -}}
+{{- end -}}
+
+{{- define "lode.allocatedPattern" -}}
+{{- $also := ((.Values.settings).controller).alsoAllocates -}}
+{{- $every := prepend ($also | default list) .Values.driverName | join "|" | replace "." "[.]" -}}
+{{- if $also }}({{ $every }}){{ else }}{{ $every }}{{ end -}}
+{{- end -}}
+
+{{- define "lode.allocatedDrivers" -}}
+{{- $also := ((.Values.settings).controller).alsoAllocates -}}
+the driver{{ if $also }}s{{ end }} {{ prepend ($also | default list) .Values.driverName | join ", " }}
+{{- end -}}

@@ -76,3 +76,15 @@ def test_health_cannot_be_sent_so_rarely_that_the_kubelet_discards_it(seconds: s
 def test_what_names_the_claims_of_every_namespace_is_served_to_the_machine_itself_alone() -> None:
     host, _, _ = Settings().controller.debug_address.rpartition(":")
     assert ip_address(host).is_loopback
+
+
+def test_drivers_that_are_allocated_beside_ours_are_named_once_each_and_ours_not_at_all() -> None:
+    names = settings_from("controller: {alsoAllocates: [dra.net, dra.cpu]}").names
+    assert names.allocated_drivers == ("lode.dev", "dra.net", "dra.cpu")
+    assert [names.allocates(driver) for driver in ("lode.dev", "dra.net", "dra.ne")] == [True, True, False]
+    assert settings_from("").names.allocated_drivers == ("lode.dev",)
+    for wrong in ("[dra.net, dra.net]", "[lode.dev]"):
+        with pytest.raises(InvalidInput, match="names a driver twice"):
+            settings_from(f"controller: {{alsoAllocates: {wrong}}}")
+    with pytest.raises(InvalidInput, match="alsoAllocates"):
+        settings_from("controller: {alsoAllocates: [Dra Net]}")

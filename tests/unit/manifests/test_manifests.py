@@ -317,3 +317,22 @@ def test_the_nvidia_component_gives_the_plugin_its_cards_and_no_more_to_write() 
     assert (writable, read_only) == ({settings.nvidia.run_folder}, {settings.nvidia.host_root})
     assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {"/", settings.nvidia.run_folder}
     assert {"hostPID", "hostNetwork", "hostIPC"} & set(pod) == {"hostPID"}
+
+
+def test_the_component_for_another_driver_makes_the_policies_that_the_controller_expects_then() -> None:
+    folder = MANIFESTS / "also-allocates"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    also = yaml.safe_load((folder / "settings.yaml").read_text())["controller"]["alsoAllocates"]
+    every = [policy for policy in expected_policies() if policy["kind"] == "ValidatingAdmissionPolicy"]
+    policies = {policy["metadata"]["name"]: policy for policy in every}
+    for patch in component["patches"]:
+        for change in yaml.safe_load(patch["patch"]):
+            *steps, last = change["path"].strip("/").split("/")
+            found: Any = policies[patch["target"]["name"]]
+            for step in steps:
+                found = found[int(step) if step.isdecimal() else step]
+            found[last] = change["value"]
+    expected = [policy for policy in expected_policies(also=also) if policy["kind"] == "ValidatingAdmissionPolicy"]
+    for policy in expected:
+        changed = policies[policy["metadata"]["name"]]
+        assert " ".join(str(changed["spec"]).split()) == " ".join(str(policy["spec"]).split())

@@ -100,3 +100,36 @@ def test_a_device_that_kubernetes_found_to_match_is_of_a_driver_that_is_not_rule
             driver = case.device["driver"]
             assert CompiledSelectors(driver).drivers([case.expression]) in (OURS, BOTH), case.name
             assert ANOTHERS.drivers([case.expression]) in (OTHERS, BOTH), case.name
+
+
+WITH_NET = CompiledSelectors(US, "nic.example.com")
+
+
+@pytest.mark.parametrize(
+    ("drivers", "selectors"),
+    [
+        (OURS, ('device.driver == "lode.dev"',)),
+        (OURS, ('device.driver == "nic.example.com"',)),
+        (OURS, ('device.driver in ["lode.dev", "nic.example.com"]',)),
+        (OURS, ('device.driver == "lode.dev" || device.driver == "nic.example.com"',)),
+        (BOTH, ()),
+        (BOTH, ('device.driver in ["nic.example.com", "other.example.com"]',)),
+        (BOTH, ('device.driver != "lode.dev"',)),
+        (OTHERS, ('device.driver == "other.example.com"',)),
+        (OTHERS, ('device.driver != "lode.dev"', 'device.driver != "nic.example.com"')),
+        (NONE, ('device.driver == "lode.dev"', 'device.driver == "nic.example.com"')),
+    ],
+)
+def test_of_several_drivers_that_are_allocated_each_is_one_of_ours(
+    drivers: Drivers, selectors: tuple[str, ...]
+) -> None:
+    assert WITH_NET.drivers(selectors) is drivers
+
+
+def test_each_driver_by_itself_may_be_selected_or_not() -> None:
+    of_class, of_request = 'device.driver != "other.example.com"', 'device.driver in ["lode.dev", "other.example.com"]'
+    wanted = WITH_NET.filter((of_class,), (of_request,))
+    drivers = (US, "nic.example.com", "third.example.com")
+    assert [WITH_NET.may_select(wanted, driver) for driver in drivers] == [True, False, True]
+    only_net = WITH_NET.filter((), ('device.driver == "nic.example.com"',))
+    assert [WITH_NET.may_select(only_net, driver) for driver in drivers] == [False, True, False]

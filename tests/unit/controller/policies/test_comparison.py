@@ -102,3 +102,19 @@ def test_the_name_of_the_driver_is_everywhere_but_in_labels_of_namespaces_and_no
         text = text.replace(label, "")
     assert "lode.dev" not in text
     assert "lode[.]dev" not in text
+
+
+def test_the_policies_of_other_drivers_that_are_allocated_name_all_of_them() -> None:
+    expected = expected_policies(also=("dra.net", "dra.cpu"))
+    differing = {
+        one["metadata"]["name"] for one, other in zip(expected, expected_policies(), strict=True) if one != other
+    }
+    assert differing == {
+        f"{name}.lode.dev"
+        for name in ("claim-in-use", "controller-writes", "single-allocator", "no-extended-resource-claims")
+    }
+    text = str(expected)
+    assert 'result.driver == "lode.dev"' not in text
+    assert text.count('result.driver in ["lode.dev","dra.net","dra.cpu"]') == 5
+    assert "(lode[.]dev|dra[.]net|dra[.]cpu)" in text
+    assert 'in ["gpu.example.com","dra.net"]' in str(expected_policies("gpu.example.com", also=("dra.net",)))

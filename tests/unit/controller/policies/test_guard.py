@@ -17,12 +17,12 @@ POLICY, BINDING = f"ValidatingAdmissionPolicy {NAME}", f"ValidatingAdmissionPoli
 class Stored:
     """The policies in the API."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_others: bool = False) -> None:
         self.objects: dict[str, Object | ApiError] = {
             f"{one['kind']} {one['metadata']['name']}": copy.deepcopy(one) for one in POLICIES
         }
         self.metrics = Metrics()
-        self.guard = PolicyGuard(self._api(), POLICIES, self.metrics, logger("test"))
+        self.guard = PolicyGuard(self._api(), POLICIES, self.metrics, logger("test"), from_others=from_others)
 
     def _api(self) -> Api:
         return self  # type: ignore[return-value]
@@ -79,3 +79,25 @@ def test_an_api_that_does_not_answer_changes_nothing() -> None:
     assert "does not exist" in stored.problem()
     stored.objects = dict.fromkeys(answers, Unavailable("down"))
     assert "does not exist" in stored.problem()
+
+
+def test_policies_that_take_drivers_from_kube_scheduler_have_to_be_seen_twice_in_a_row() -> None:
+    new = "the admission policies are new, and API servers may not act on them yet"
+    stored = Stored(from_others=True)
+    assert [stored.problem(), stored.problem(), stored.problem()] == [new, "", ""]
+    kept = stored.objects.pop(BINDING)
+    assert f"{BINDING}: does not exist" in stored.problem()
+    stored.objects[BINDING] = kept
+    assert [stored.problem(), stored.problem()] == [new, ""]
+
+
+def test_what_was_seen_twice_holds_while_the_api_does_not_answer() -> None:
+    stored = Stored(from_others=True)
+    answers = dict(stored.objects)
+    stored.problem()
+    stored.objects = dict.fromkeys(answers, Unavailable("down"))
+    assert stored.problem() != ""
+    stored.objects = answers
+    assert stored.problem() == ""
+    stored.objects = dict.fromkeys(answers, Unavailable("down"))
+    assert stored.problem() == ""
