@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from cli.decisions import evictions
-from controller.allocation import Drivers, Summary, render
+from controller.allocation import Drivers, NodeReasons, Summary, render
 from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
 from controller.reconcile.messages import (
     IN_VAIN,
@@ -15,7 +15,6 @@ from controller.reconcile.messages import (
     rests_on_memory,
     with_member,
 )
-from controller.reconcile.refusals import NodeRefusal
 from controller.state import ClaimRecord, PodView, State
 from controller.state.pods import ClaimReference, Condition
 from driver.model import Claim
@@ -172,7 +171,7 @@ def knows_more(reported: Condition | None) -> bool:
 
 def verdict(
     decision: Decision,
-    refusals: Mapping[str, NodeRefusal] | None = None,
+    refusals: Mapping[str, NodeReasons] | None = None,
     in_vain: bool = False,
     *,
     no_nodes: bool = False,
@@ -204,7 +203,7 @@ def verdict(
 
 
 def _explained(
-    refused: Unallocatable, refusals: Mapping[str, NodeRefusal], in_vain: bool, no_nodes: bool
+    refused: Unallocatable, refusals: Mapping[str, NodeReasons], in_vain: bool, no_nodes: bool
 ) -> tuple[Summary | None, Explanation]:
     summary = refusal_summary(refusals, refused.claims) if refusals else None
     return summary, explanation_of(

@@ -59,7 +59,7 @@ from controller.allocation.reasons.summary import Closest, NodeReasons, Summary,
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
 from controller.allocation.requests import ClaimFault, CompiledRequest
 from controller.allocation.rules import small_amounts
-from controller.allocation.search.search import SearchEnded
+from controller.allocation.search.search import OutOfSteps
 
 __all__ = [
     "CARD",
@@ -76,8 +76,8 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
+    "OutOfSteps",
     "PublishedPool",
-    "SearchEnded",
     "Shortage",
     "Summary",
     "TurnEnded",

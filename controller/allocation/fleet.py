@@ -13,11 +13,11 @@ from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Dr
 from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
-from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, NoFit, fit_together
+from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, QuickAnswer, fit_together
 from controller.allocation.nodefit.likeness import DevicePosition, crowding, fingerprint, positions
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
-from controller.allocation.nodefit.shortages import Refusals, SearchFailure
+from controller.allocation.nodefit.shortages import Searched, WhyNot
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
 from controller.allocation.requests import ClaimFault, CompiledRequest, CompiledRequests
 from controller.allocation.rules import values_of
@@ -71,7 +71,7 @@ class Fleet:
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
-        self._refusals = Refusals(self._index, self.ledger.claim_keys, selectors)
+        self._why_not = WhyNot(self._index, self.ledger.claim_keys, selectors)
 
     # Classes
 
@@ -136,23 +136,23 @@ class Fleet:
             return Unsatisfiable(faults=request)
         slot = self._index.slot(node_name, node_labels)
         order = self._index.order(slot)
-        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
-        if isinstance(picks, NoFit):
+        picks = self._greedy.fit(order, request, claims) if request.maskable else QuickAnswer.UNKNOWN
+        if isinstance(picks, QuickAnswer):
             node = self._search.node(slot)
-            if picks is NoFit.IMPOSSIBLE:
-                refusal = self._refusals.of(node, claims, request.demands, SearchFailure())
-                if refusal.shortages:
-                    return refusal
+            if picks is QuickAnswer.IMPOSSIBLE:
+                reasons = self._why_not.reasons(node, claims, request.demands, Searched())
+                if reasons.shortages:
+                    return reasons
             found = self._search.search(node, request, claims, self._step_limit)
-            if isinstance(found, SearchFailure):
-                return self._refusals.of(node, claims, request.demands, found)
-            picks = found
+            if found.picks is None:
+                return self._why_not.reasons(node, claims, request.demands, found)
+            picks = found.picks
         return allocations(claims, picks, node_name)
 
     @property
     def looks(self) -> int:
         """The work of searches and reasons so far, in looks at a device: 3 microseconds each, at most 12."""
-        return self._refusals.looks + self._search.effort
+        return self._why_not.looks + self._search.effort
 
     def publishes(self, claim: Claim) -> bool:
         """True if each request of the claim matches a device of the cluster, in use or not. A faulty one has none."""
@@ -231,11 +231,11 @@ class Fleet:
         if memory.is_no_fit(slot, self._index.shared_usage_version, steps):
             return None
         order = self._index.order(slot)
-        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
-        if picks is NoFit.UNKNOWN:
+        picks = self._greedy.fit(order, request, claims) if request.maskable else QuickAnswer.UNKNOWN
+        if picks is QuickAnswer.UNKNOWN:
             found = self._search.remembered(slot, request, claims, memory, steps)
             return None if found is None else allocations(claims, found, slot.name)
-        if picks is NoFit.IMPOSSIBLE:
+        if picks is QuickAnswer.IMPOSSIBLE:
             memory.learn_impossible(slot)
             return None
         return allocations(claims, picks, slot.name)
@@ -253,7 +253,7 @@ class Fleet:
             effort: as of ``fit``.
 
         Raises:
-            SearchEnded: the search ran out of steps, so they may fit all the same.
+            OutOfSteps: the search ran out of steps, so they may fit all the same.
         """
         parts = []
         for slot, own in zip(slots, claims, strict=True):

@@ -28,9 +28,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from controller.allocation import OutOfSteps
 from controller.cluster import Cluster
 from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
-from controller.gangs.exact_packing import OutOfSteps, Packing, PackingRules, SearchContext, StepBudget
+from controller.gangs.exact_packing import Packing, PackingRules, SearchContext, StepBudget
 from controller.gangs.gang import Gang, Standing
 from controller.gangs.levels import EnforcedLevels, GroupKey, WiderDomain, deviceless_depth
 from controller.gangs.memory import Memory

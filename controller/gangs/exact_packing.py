@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from controller.allocation import NodeDeviceCounts
+from controller.allocation import NodeDeviceCounts, OutOfSteps
 from controller.gangs.bounds import RemainingUnits, UnitBounds, best_fit
 from controller.gangs.levels import EnforcedLevels, GroupDomains, GroupKey, GroupLevel, GroupNumber, WiderDomain
 from controller.gangs.staging import Staging
@@ -43,10 +43,6 @@ from controller.gangs.units import CoLocatedMembers, MemberPosition, UnitShape
 
 _Choices = Iterator["_Choices | None"]
 """One choice after another; each is what has to be chosen on top of it, None if everything is chosen."""
-
-
-class OutOfSteps(Exception):
-    """The budget of the search ran out."""
 
 
 class StepBudget:

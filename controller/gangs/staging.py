@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from controller.allocation import CompiledRequest, NodeSlot, SearchEnded
+from controller.allocation import CompiledRequest, NodeSlot, OutOfSteps
 from controller.cluster import Cluster
 from controller.gangs.topology import DomainNode, DomainNodes
 from controller.gangs.units import CoLocatedMembers
@@ -198,7 +198,7 @@ class Staging:
         """Allocate the claims of all slots together; None if they do not fit."""
         try:
             return self._fleet.fit_together(slots, claims, self._effort)
-        except SearchEnded:
+        except OutOfSteps:
             self.undecided = True
             return None
 

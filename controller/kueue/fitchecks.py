@@ -12,8 +12,9 @@ evicted, ``Retry`` with one, and ``Pending`` when Kueue has noted when it tries 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from controller.kueue.fitsnow import DoesNotFit, FitsNow, NotDecided, fits_now
+from controller.kueue.fitsnow import FitsNow, fits_now
 from controller.kueue.queued import ACTIVE, PAUSED, PENDING, READY, RETRY, CheckState, Queued, QueuedWorkload
+from controller.placement import Refusal
 from controller.state import Changes
 from controller.worker import KeyedQueue, RetryTimes, Shared, Worker
 from controller.writing import Lane, WriteResult, WriteSequence
@@ -101,7 +102,7 @@ class FitChecks(Worker):
             self._write_checks(workload, [(one, PENDING, one.message, None) for one in pausing])
         elif given_back := self._queued.given_back(workload):
             answer = fits_now(self._state, workload, (), self._closed())
-            if isinstance(answer, DoesNotFit):
+            if isinstance(answer, Refusal) and answer.after is None:
                 why = f"{PAUSED}{answer.why}"
                 self._write_checks(workload, [(one, RETRY, why, _pause(one.retries)) for one in given_back])
         elif self._queued.is_asking(workload):
@@ -109,14 +110,14 @@ class FitChecks(Worker):
 
     def _judge(self, workload: QueuedWorkload, checks: Sequence[CheckState]) -> None:
         match fits_now(self._state, workload, self._ahead(), self._closed()):
-            case NotDecided(why, after):
+            case Refusal(why=why, after=float(after)):
                 self._log.info("workload not answered yet", workload=workload.key, reason=why)
                 self._look_at(KUEUE_WORKLOADS, [workload.key], after)
             case FitsNow():
                 state, why = READY, "the pods would get their devices now"
                 self._log.info("workload answered", workload=workload.key, answer=state, reason=why)
                 self._write_checks(workload, [(one, state, why, None) for one in checks])
-            case DoesNotFit(why):
+            case Refusal(why=why):
                 self._log.info("workload answered", workload=workload.key, answer=RETRY, reason=why)
                 self._write_checks(workload, [(one, RETRY, why, None) for one in checks])
 

@@ -80,15 +80,20 @@ class Placement(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A pod without a node.
+    """Why a pod has no node, or the pods of a Workload have none.
 
     Attributes:
-        pod: key of the pod.
-        faults: faults of its claims; no node can ever fit these.
+        subject: key of the pod or Workload.
+        faults: faults of the claims; no node can ever fit these.
+        why: the reason as text, if it was looked for.
+        after: seconds after which the answer may be another one although nothing has changed; None if only a change
+            helps.
     """
 
-    pod: str
+    subject: str
     faults: tuple[ClaimFault, ...] = ()
+    why: str = ""
+    after: float | None = None
 
 
 def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal:

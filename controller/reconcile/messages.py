@@ -9,7 +9,7 @@ from typing import Final
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.reconcile.decisions import Reason, Unallocatable, Wait
 from controller.reconcile.othernames import named_within
-from controller.reconcile.refusals import HELD_BACK, NodeRefusal
+from controller.reconcile.refusals import HELD_BACK
 from controller.state import State
 from driver.limits import MAX_EVENT_MESSAGE, bounded
 from driver.model import Claim
@@ -96,7 +96,7 @@ def with_member(wait: Wait, member: Unallocatable, explanation: Explanation) -> 
 
 
 def explanation_of(
-    refusals: Mapping[str, NodeRefusal],
+    refusals: Mapping[str, NodeReasons],
     claims: Sequence[str],
     *,
     bound_to: str = "",
@@ -133,7 +133,7 @@ def rests_on_memory(message: str) -> bool:
     return message.startswith(_REFUSED) or HELD_BACK in message
 
 
-def _said_by_scheduler(refusals: Mapping[str, NodeRefusal]) -> str:
+def _said_by_scheduler(refusals: Mapping[str, NodeReasons]) -> str:
     counted = Counter(refusal.clause for refusal in refusals.values() if refusal.clause)
     said = (f"{_REFUSED} {_nodes(count)}: {clause}. " for clause, count in counted.most_common())
     return "".join(islice(said, _MOST_CLAUSES))
@@ -183,14 +183,14 @@ def in_use(state: State, claims: Sequence[Claim], namespace: str) -> str:
     return f"; {used} of {matching} such {'devices are' if matching > 1 else 'device is'} in use, by {text}"
 
 
-def refusal_summary(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:
+def refusal_summary(refusals: Mapping[str, NodeReasons], claims: Sequence[str]) -> Summary:
     """Return the reasons of all nodes as a value for JSON; ``Summary.to_json`` documents its keys."""
     return summarise(
         {name: NodeReasons(refusal.predicates, _device_reasons(refusal, claims)) for name, refusal in refusals.items()}
     )
 
 
-def _device_reasons(refusal: NodeRefusal, claims: Sequence[str]) -> Unsatisfiable | None:
+def _device_reasons(refusal: NodeReasons, claims: Sequence[str]) -> Unsatisfiable | None:
     """Return the reasons that were found for claims with equal specs, with the names of these claims."""
     devices = refusal.devices
     if devices is None or refusal.claims == tuple(claims):

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -27,20 +26,6 @@ _MAX_SHAPES: Final = 64
 """Most shapes of pods that are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRefusal(NodeReasons):
-    """The reasons of one node, and what decides how long and for which pods they hold."""
-
-    claims: tuple[str, ...] = ()
-    """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
-    clause: str = ""
-    """The message of kube-scheduler that refused the pod there; "" if there is none."""
-    version: Hashable = None
-    """Versions of the node and of the pod's ``PodCheck`` then; None if the refusal holds for this pod alone."""
-    asked: bool = True
-    """False if the node was not looked at."""
-
-
 class RefusalMemory:
     """The nodes that refused pods, by shape of pod. Its owner fills it from decisions; ``Questions`` only reads it.
 
@@ -50,13 +35,13 @@ class RefusalMemory:
 
     def __init__(self) -> None:
         self._generations: BoundedCache[Hashable, int] = BoundedCache(_MAX_SHAPES)
-        self._refusals: BoundedCache[Hashable, dict[str, NodeRefusal]] = BoundedCache(_MAX_SHAPES)
+        self._refusals: BoundedCache[Hashable, dict[str, NodeReasons]] = BoundedCache(_MAX_SHAPES)
 
     def refused_by_all(self, shape: Hashable, generation: int) -> bool:
         """Return whether every node refused pods of this shape, and ``Nodes.generation`` is the same since."""
         return self._generations.get(shape) == generation
 
-    def refusals_of(self, shape: Hashable) -> Mapping[str, NodeRefusal]:
+    def refusals_of(self, shape: Hashable) -> Mapping[str, NodeReasons]:
         """Return the refusals of pods of this shape, by node. Each holds while its ``version`` is the node's."""
         return self._refusals.get(shape, {})
 
@@ -65,7 +50,7 @@ class RefusalMemory:
         if decision.by_every_node:
             self._generations[decision.shape] = generation
 
-    def remember_refusals(self, shape: Hashable, refusals: Mapping[str, NodeRefusal]) -> None:
+    def remember_refusals(self, shape: Hashable, refusals: Mapping[str, NodeReasons]) -> None:
         """Remember the refusals that ``Questions`` found."""
         lasting = {name: refusal for name, refusal in refusals.items() if refusal.version is not None}
         self._refusals[shape] = {**self._refusals.get(shape, {}), **lasting}
@@ -97,7 +82,7 @@ class Questions:
         self._left = most
         self._unsure: deque[str] | None = None
         """Nodes that refuse the pod for other reasons, and still have to be asked for the devices."""
-        self.refusals: dict[str, NodeRefusal] = {}
+        self.refusals: dict[str, NodeReasons] = {}
         self.impossible = False
         self._asked = 0
 
@@ -120,12 +105,12 @@ class Questions:
             self._ask_for_devices(state, decision, end)
         self._left -= self._work(state) - before
         if self._left <= 0 and (self._open or self._unsure):
-            self.refusals.update((name, NodeRefusal((NOT_ASKED,), asked=False)) for name in self._open)
+            self.refusals.update((name, NodeReasons((NOT_ASKED,), asked=False)) for name in self._open)
             self._open.clear()
             self._unsure, self.impossible = deque(), False
         return not self._open and not self._unsure
 
-    def _ask_why(self, state: State, decision: Unallocatable, known: Mapping[str, NodeRefusal], end: float) -> None:
+    def _ask_why(self, state: State, decision: Unallocatable, known: Mapping[str, NodeReasons], end: float) -> None:
         pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
         check = PodCheck(pod.key, pod.needs, state.nodes)
         common = check.version
@@ -135,14 +120,14 @@ class Questions:
             if name in decision.refused:
                 clause = relevant_reason(decision.refused[name])
                 said = f"kube-scheduler refused the pod there: {clause}"
-                self.refusals[name] = NodeRefusal((said,), clause=clause)
+                self.refusals[name] = NodeReasons((said,), clause=clause)
                 continue
             version = state.nodes.version_of(name), common
             refusal = known.get(name)
             if refusal is None or refusal.version != version:
                 refusal = _refusal(state, pod, check, claims, name, version=version)
             if refusal is None and name in decision.held:
-                refusal = NodeRefusal((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
+                refusal = NodeReasons((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
             if refusal is not None:
                 self.refusals[name] = refusal
 
@@ -174,16 +159,16 @@ def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_ME
 
 def _refusal(
     state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, *, version: Hashable
-) -> NodeRefusal | None:
+) -> NodeReasons | None:
     # The pod's own use of nodes does not count against it, but does against other pods of its shape.
     valid_for_others = None if state.nodes.node_of(pod.key) else version
     if reasons := check.closed(name) if pod.node_name else check.reasons(name):
-        return NodeRefusal(reasons, version=valid_for_others)
+        return NodeReasons(reasons, version=valid_for_others)
     values = tuple(record.claim for record in claims)
     answer = state.devices.allocate(name, state.nodes.labels_of(name), values)
     if isinstance(answer, tuple):
         return None
-    return NodeRefusal(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
+    return NodeReasons(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
 
 
 def _named(key: str, reader: PodView) -> str:

@@ -11,7 +11,7 @@ from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter
-from controller.allocation.nodefit.fit import GreedyFit, Masks, NoFit
+from controller.allocation.nodefit.fit import GreedyFit, Masks, QuickAnswer
 from controller.allocation.requests import CompiledRequest, RequestChoice
 from controller.allocation.rules import CapacityRequest, Quantities
 
@@ -128,9 +128,9 @@ def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns
     """An upper bound, up to ``most``, on how many times the node fits the request: competition is ignored."""
     if request.maskable and request.single_choice and len(request.demands) == 1:
         offers = greedy.offers(order, request)
-        if offers is NoFit.IMPOSSIBLE:
+        if offers is QuickAnswer.IMPOSSIBLE:
             return 0
-        if not isinstance(offers, NoFit):
+        if not isinstance(offers, QuickAnswer):
             counted = count_fits(order, request, offers[0][0], columns, most)
             if counted is not None:
                 return counted

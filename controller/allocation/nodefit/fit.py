@@ -15,10 +15,10 @@ from controller.allocation.devices.pools import NodeSlot, Pool
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.likeness import fingerprint
 from controller.allocation.nodefit.partition_cost import PartitionCosts
-from controller.allocation.nodefit.shortages import SearchFailure
+from controller.allocation.nodefit.shortages import Searched
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick, Task, allocations
-from controller.allocation.search.search import Search, SearchEnded, first_fit
+from controller.allocation.search.search import OutOfSteps, Search, first_fit
 from driver.model import Allocation, Claim
 
 Masks = list[int]
@@ -27,7 +27,7 @@ Groups = Mapping[Hashable, int]
 """The devices of a pool by their value of an attribute."""
 
 
-class NoFit(Enum):
+class QuickAnswer(Enum):
     """The answers of the greedy fit other than a solution."""
 
     IMPOSSIBLE = "the node does not fit the request until devices of it are freed"
@@ -41,12 +41,12 @@ class GreedyFit:
         self._selectors = index.selectors
         self._columns = index.columns
 
-    def fit(self, order: Order, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | NoFit:
+    def fit(self, order: Order, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | QuickAnswer:
         """The devices for the claims from the pools in ``order``."""
         offers = self.offers(order, request)
-        return offers if isinstance(offers, NoFit) else self._pick(order, request, claims, offers)
+        return offers if isinstance(offers, QuickAnswer) else self._pick(order, request, claims, offers)
 
-    def offers(self, order: Order, request: CompiledRequest) -> list[list[Masks]] | NoFit:
+    def offers(self, order: Order, request: CompiledRequest) -> list[list[Masks]] | QuickAnswer:
         """Per demand and choice, the devices that can be in a solution, as far as counting tells."""
         offers: list[list[Masks]] = []
         for demand in request.demands:
@@ -55,22 +55,22 @@ class GreedyFit:
             for choice in demand.choices:
                 masks = self.available(order, choice.criteria)
                 if masks is None:
-                    return NoFit.UNKNOWN
+                    return QuickAnswer.UNKNOWN
                 found.append(masks)
                 enough = enough or _count(masks) >= choice.count
             if not enough:
-                return NoFit.IMPOSSIBLE
+                return QuickAnswer.IMPOSSIBLE
             offers.append(found)
         # Every check below is necessary for a solution, so a failure proves that there is none. Together they are not
         # sufficient: picking, or the search, decides.
         if request.single_choice and len(offers) > 1 and not _enough_together(order, request, offers):
-            return NoFit.IMPOSSIBLE
+            return QuickAnswer.IMPOSSIBLE
         for group in request.match_groups:
             if not self._restrict(order, request, offers, group):
-                return NoFit.IMPOSSIBLE
+                return QuickAnswer.IMPOSSIBLE
         for group in request.competing:
             if not self._enough_values(order, request, offers, group):
-                return NoFit.IMPOSSIBLE
+                return QuickAnswer.IMPOSSIBLE
         return offers
 
     def available(self, order: Order, criteria: Criteria) -> Masks | None:
@@ -147,17 +147,17 @@ class GreedyFit:
 
     def _pick(
         self, order: Order, request: CompiledRequest, claims: Sequence[Claim], offers: Sequence[Sequence[Masks]]
-    ) -> Sequence[Pick] | NoFit:
+    ) -> Sequence[Pick] | QuickAnswer:
         attempt = Attempt(claims)
         for demand, of_choices in zip(request.demands, offers, strict=True):
             for choice, masks in zip(demand.choices, of_choices, strict=True):
                 if _count(masks) < choice.count:
                     continue
                 if not self._pick_first(order, attempt, demand.claim, choice, masks):
-                    return NoFit.UNKNOWN
+                    return QuickAnswer.UNKNOWN
                 break
             else:
-                return NoFit.UNKNOWN
+                return QuickAnswer.UNKNOWN
         return attempt.picks
 
     def _pick_first(self, order: Order, attempt: Attempt, claim: int, choice: RequestChoice, masks: Masks) -> bool:
@@ -278,8 +278,8 @@ class NodeSearch:
         # Below 0 are the steps that were too few to find out.
         if known is None or -steps < known < 0:
             found = self.search(self.node(slot), request, claims, steps)
-            if not isinstance(found, SearchFailure):
-                return found
+            if found.picks is not None:
+                return found.picks
             known = -steps if found.undecided else 0
             if state is not None:
                 memory.learn_count(state, known)
@@ -288,28 +288,26 @@ class NodeSearch:
         memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
         return None
 
-    def search(
-        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
-    ) -> Sequence[Pick] | SearchFailure:
-        """The picks of a search with so many steps, or the reason for none."""
+    def search(self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int) -> Searched:
+        """What comes of a search with so many steps."""
         try:
             attempt = Attempt(claims)
             picks = first_fit(attempt, node.offers(request.demands, attempt))
             if picks is not None:
-                return picks
-        except FaultyDevice as faulty:
-            return SearchFailure(faulty=faulty)
+                return Searched(picks)
+        except FaultyDevice:
+            return Searched(faulty=True)
         # A pick would have to be undone.
         tasks = node.tasks(request.demands)
         if tasks is None:
-            return SearchFailure()
+            return Searched()
         search = Search(claims, tasks, steps)
         try:
-            return search.picks if search.run() else SearchFailure(search)
-        except SearchEnded:
-            return SearchFailure(search, undecided=True)
-        except FaultyDevice as faulty:
-            return SearchFailure(search, faulty=faulty)
+            return Searched(search.picks if search.run() else None, search)
+        except OutOfSteps:
+            return Searched(search=search, undecided=True)
+        except FaultyDevice:
+            return Searched(search=search, faulty=True)
         finally:
             self.effort += search.effort
 
@@ -331,7 +329,7 @@ def fit_together(parts: Sequence[NodeClaims], limit: int) -> list[tuple[Allocati
         limit: the devices that the search may try.
 
     Raises:
-        SearchEnded: the limit was reached before the search was complete.
+        OutOfSteps: the limit was reached before the search was complete.
     """
     claims: list[Claim] = []
     tasks: list[Task] = []

@@ -22,7 +22,7 @@ from controller.allocation.reasons.unsatisfiable import (
     exclusions,
 )
 from controller.allocation.requests import Demand, RequestChoice
-from controller.allocation.search.attempt import FaultyDevice
+from controller.allocation.search.attempt import Pick
 from controller.allocation.search.search import Search
 from driver.model import Claim
 
@@ -33,21 +33,28 @@ _NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class SearchFailure:
-    """The failure of a search: the search itself, whether it was cut short, and the device that ended it."""
+class Searched:
+    """What came of a search: picks, or none and how it ended.
 
+    Attributes:
+        search: the search itself; None if the first devices that fit were enough, or if there are too few of them.
+        undecided: whether it was cut short.
+        faulty: whether a selector failed on a device that had to be visited.
+    """
+
+    picks: Sequence[Pick] | None = None
     search: Search | None = None
     undecided: bool = False
-    faulty: FaultyDevice | None = None
+    faulty: bool = False
 
     @property
     def lasting(self) -> bool:
         """True if nothing can be found until devices are freed."""
-        return not self.undecided and self.faulty is None
+        return self.picks is None and not self.undecided and not self.faulty
 
 
-class Refusals:
-    """Explains why nodes do not fit.
+class WhyNot:
+    """Finds why nodes do not fit.
 
     Args:
         names: keys of the claims that hold devices, by UID.
@@ -62,22 +69,22 @@ class Refusals:
         self._names = names
         self.looks = 0
 
-    def of(
-        self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: SearchFailure
+    def reasons(
+        self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], searched: Searched
     ) -> Unsatisfiable:
         """The reasons of the node: by request if one fails alone, else by conflicts in the search."""
         lost: tuple[Exclusion, ...] = ()
         for_good = False
-        if failure.search is None or failure.faulty is not None:
+        if searched.search is None or searched.faulty:
             every = [tuple(self._shortages(node, claims, demand)) for demand in wanted]
             for_good = any(all(choice.for_good for choice in choices) for choices in every)
             short = tuple(
                 choice for choices in every for choice in choices if choice.missing or _has_selector_error(choice)
             )
         else:
-            deepest, losses = failure.search.loss()
+            deepest, losses = searched.search.loss()
             lost = exclusions(_conflicts(losses))
-            decided = deepest >= 0 and not failure.undecided
+            decided = deepest >= 0 and not searched.undecided
             short = tuple(self._shortages(node, claims, wanted[deepest])) if decided else ()
             for_good = decided and not any(map(_may_get_better, node.pools))
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in node.pools if pool.problem]
@@ -86,7 +93,7 @@ class Refusals:
             short,
             together=lost,
             pools=tuple(problems[:_MOST_POOLS]),
-            undecided=failure.undecided,
+            undecided=searched.undecided,
             for_good=for_good,
         )
 

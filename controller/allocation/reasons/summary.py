@@ -4,7 +4,7 @@ The size is bounded on any fleet: at most ``MOST_GROUPS`` groups, the last of wh
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,10 +20,21 @@ MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeReasons:
-    """The reasons why one node does not fit a pod: predicates of the node, or else its devices."""
+    """The reasons why one node does not fit a pod: predicates of the node, or else its devices.
+
+    Attributes:
+        claims: keys of the claims that ``devices`` names; the reasons also hold for other claims with equal specs.
+        clause: the message of kube-scheduler that refused the pod there; "" if there is none.
+        version: versions of the node and of the pod's ``PodCheck`` then; None if the reasons hold for this pod alone.
+        asked: False if the node was not looked at.
+    """
 
     predicates: tuple[str, ...] = ()
     devices: Unsatisfiable | None = None
+    claims: tuple[str, ...] = ()
+    clause: str = ""
+    version: Hashable = None
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

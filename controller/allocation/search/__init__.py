@@ -5,7 +5,7 @@ The question
     tries them. Together, requests compete for devices, for the counters of a card and for the capacity of a shareable
     device, and constraints say that devices agree in an attribute or differ in it. Wanted is the solution that trying
     everything in this order would find first, or a proof that there is none. That is hard in general, so a budget of
-    steps may end the search without an answer (``SearchEnded``). A step tries one device.
+    steps may end the search without an answer (``OutOfSteps``). A step tries one device.
 
 How it is answered
     Depth first. A **level** of the search picks one device of one request. If a level has no candidates left, the pick

@@ -40,8 +40,8 @@ _LOOKS_PER_CANDIDATE: Final = 3
 """The effort of a step, and of each candidate of a request, in the unit of ``Search.effort``."""
 
 
-class SearchEnded(Exception):
-    """The budget of steps is used up: there is neither a solution nor a proof that there is none."""
+class OutOfSteps(Exception):
+    """The steps of a search are used up: there is neither a solution nor a proof that there is none."""
 
 
 def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
@@ -144,7 +144,7 @@ class Search:
         """Find a solution; returns whether there is one, which then is in ``picks``.
 
         Raises:
-            SearchEnded: the budget of steps is used up.
+            OutOfSteps: the budget of steps is used up.
             FaultyDevice: a selector fails on a device that must be visited.
         """
         if not self._tasks:
@@ -174,7 +174,7 @@ class Search:
     def _step(self) -> None:
         self.steps += 1
         if self.steps > self._limit:
-            raise SearchEnded
+            raise OutOfSteps
 
     def _undo(self, level: _Level) -> None:
         """Undo the pick of the level, because neither it nor any interchangeable device leads to a solution."""
@@ -239,7 +239,7 @@ class Search:
             # of steps. The limit counts them, too.
             self._checks += self._sound - level.index
             if self._checks > self._limit * _CHECKS:
-                raise SearchEnded
+                raise OutOfSteps
             level.cells = self._bounds.possible(level.index, self._sound, level.progress)
             level.closed = level.cells is None
 

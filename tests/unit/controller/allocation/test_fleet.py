@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet
-from controller.allocation.nodefit.fit import GreedyFit, NoFit
+from controller.allocation.nodefit.fit import GreedyFit, QuickAnswer
 from controller.allocation.nodefit.score import alternatives
 from controller.cluster import Cluster
 from controller.placement import Placed, place
@@ -290,7 +290,7 @@ def test_it_does_so_however_much_has_happened(world: ChangedFleet) -> None:
 def test_masks_choose_what_the_search_chooses(world: ChangedFleet) -> None:
     for pod in world.pods:
         quick = had(world, pod)
-        with patch.object(GreedyFit, "fit", lambda *_: NoFit.UNKNOWN):
+        with patch.object(GreedyFit, "fit", lambda *_: QuickAnswer.UNKNOWN):
             assert had(world, pod) == quick
 
 

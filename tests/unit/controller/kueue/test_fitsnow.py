@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.kueue.fitsnow import MOST_CLAIMS, DoesNotFit, FitAnswer, FitsNow, NotDecided, fits_now
+from controller.kueue.fitsnow import MOST_CLAIMS, FitAnswer, FitsNow, fits_now
 from controller.kueue.queued import QueuedWorkload, queued_from
+from controller.placement import Refusal
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Unreadable
 from tests.unit.controller.filled_state import (
@@ -20,6 +21,11 @@ from tests.unit.controller.filled_state import (
     slice_on,
 )
 from tests.unit.controller.workloads import claim_template, pod_set, workload
+
+
+def refuses(answer: FitAnswer) -> bool:
+    """Whether it does not fit, and that is decided."""
+    return isinstance(answer, Refusal) and answer.after is None
 
 
 class Cluster(FilledState):
@@ -44,7 +50,8 @@ class Cluster(FilledState):
 
     def why(self, *pod_sets: Object) -> str:
         answer = self.ask(*pod_sets)
-        assert isinstance(answer, DoesNotFit), answer
+        assert isinstance(answer, Refusal), answer
+        assert answer.after is None, answer
         return answer.why
 
 
@@ -74,7 +81,8 @@ def test_pods_fit_if_all_get_their_devices(pod_sets: list[Object], used: list[st
     cluster.template("two", count=2)
     cluster.template("nic", "nic.example.com")
     cluster.use(*used)
-    assert isinstance(cluster.ask(*pod_sets), FitsNow if fits else DoesNotFit)
+    answer = cluster.ask(*pod_sets)
+    assert isinstance(answer, FitsNow) if fits else refuses(answer)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,8 @@ def test_templates_that_may_not_be_read_are_a_matter_of_the_operator() -> None:
     cluster = FilledState()
     cluster.state.apply(Unreadable(RESOURCE_CLAIM_TEMPLATES))
     answer = fits_now(cluster.state, queued("w"))
-    assert isinstance(answer, DoesNotFit)
+    assert isinstance(answer, Refusal)
+    assert refuses(answer)
     assert "may not read ResourceClaimTemplates; an operator must allow it" in answer.why
 
 
@@ -142,13 +151,15 @@ def test_claims_of_other_namespaces_are_not_named() -> None:
     template = claim_template("gpu")
     cluster.put(RESOURCE_CLAIM_TEMPLATES, {**template, "metadata": {"name": "gpu", "namespace": "team"}})
     answer = fits_now(cluster.state, queued_from(obj))
-    assert answer == DoesNotFit("0 of 1 pods fit now; 2 of 2 such devices are in use, by 2 claims in other namespaces")
+    assert answer == Refusal(
+        "team/w", why="0 of 1 pods fit now; 2 of 2 such devices are in use, by 2 claims in other namespaces"
+    )
 
 
 def test_nodes_that_are_held_back_for_pods_do_not_count() -> None:
     cluster = Cluster()
     assert isinstance(cluster.ask(pod_set(count=2), closed={"n1"}), FitsNow)
-    assert isinstance(cluster.ask(pod_set(count=3), closed={"n1"}), DoesNotFit)
+    assert refuses(cluster.ask(pod_set(count=3), closed={"n1"}))
 
 
 # Gangs
@@ -198,9 +209,10 @@ def test_devices_for_which_another_workload_was_let_go_are_not_promised_twice() 
     cluster, first = Cluster(), queued("first", pod_set(count=3))
     assert isinstance(cluster.ask(pod_set(count=1), ahead=[first]), FitsNow)
     answer = cluster.ask(pod_set(count=2), ahead=[first])
-    assert isinstance(answer, NotDecided)
+    assert isinstance(answer, Refusal), answer
+    assert answer.after is not None
     assert answer.after > 0
-    assert isinstance(cluster.ask(pod_set(count=5), ahead=[first]), DoesNotFit)
+    assert refuses(cluster.ask(pod_set(count=5), ahead=[first]))
 
 
 def test_pods_of_it_that_have_their_place_count_once() -> None:

@@ -30,6 +30,6 @@ def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | NoPlan
         for pod in pods:
             answer = trial.schedule(pod)
             if not isinstance(answer, Placement):
-                return NoPlan(answer.pod, len(found), answer.faults)
+                return NoPlan(answer.subject, len(found), answer.faults)
             found.append(answer)
     return Plan(tuple(found))

@@ -2,22 +2,21 @@
 
 import pytest
 
-from controller.allocation import ClaimFault, Unsatisfiable
+from controller.allocation import ClaimFault, NodeReasons, Unsatisfiable
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
 from controller.reconcile.messages import explanation_of
-from controller.reconcile.refusals import NodeRefusal
 from driver.errors import Fault
 
 
-def full(*holders: str, freeing: tuple[str, ...] = ()) -> NodeRefusal:
+def full(*holders: str, freeing: tuple[str, ...] = ()) -> NodeReasons:
     shortage = Shortage(
         "team/a", "gpu", "gpu.lode.dev", 1, 2, 0, (Exclusion(2, "inUse"),), holders=holders, freeing=freeing
     )
-    return NodeRefusal(devices=Unsatisfiable(shortages=(shortage,)), claims=("team/a",))
+    return NodeReasons(devices=Unsatisfiable(shortages=(shortage,)), claims=("team/a",))
 
 
-def refused(clause: str) -> NodeRefusal:
-    return NodeRefusal((f"kube-scheduler refused the pod there: {clause}",), clause=clause)
+def refused(clause: str) -> NodeReasons:
+    return NodeReasons((f"kube-scheduler refused the pod there: {clause}",), clause=clause)
 
 
 def test_kube_schedulers_clause_comes_first_once_for_all_nodes_that_refused() -> None:
@@ -46,13 +45,13 @@ def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
     assert "secret" not in message
 
 
-FAULTY = NodeRefusal(
+FAULTY = NodeReasons(
     devices=Unsatisfiable(faults=(ClaimFault("team/a", Fault("spec", "no such class")),)), claims=("team/a",)
 )
 
 
 @pytest.mark.parametrize("reason", [full("team/b"), FAULTY], ids=["shortage", "fault"])
-def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods(reason: NodeRefusal) -> None:
+def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods(reason: NodeReasons) -> None:
     found = explanation_of({"n1": reason}, ["team/mine"]).message(["team/mine"])
     explained = explanation_of({"n1": reason}, ["team/a"]).message(["team/mine"])
     for message in (found, explained):

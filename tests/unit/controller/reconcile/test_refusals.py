@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from controller.allocation import NodeReasons
 from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED, NodeRefusal, Questions, ask_all
+from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node
 
@@ -104,7 +105,7 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
-    memory, refusal = RefusalMemory(), NodeRefusal(("full",), version=(0, 0))
+    memory, refusal = RefusalMemory(), NodeReasons(("full",), version=(0, 0))
     for shape in range(100):
         memory.remember(Unallocatable("default/p", (), shape, by_every_node=True), 7)
         memory.remember_refusals(shape, {"n1": refusal})
