@@ -12,6 +12,7 @@ worker         the protocol of what the loop runs, and what all of it uses
 writing        carries decisions out, as many writes in flight
 election       leader election with one Lease
 | policies     checks that the admission policies are in force
+| explaining   why no node takes a pod: asks each node, groups what they say, renders it
 | census       what the fleet has, who holds it and who waits, for monitoring
 reconcile      decides about one pod, gang or claim
 | waiting      the pods that wait, and the order in which they are served

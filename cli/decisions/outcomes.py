@@ -6,8 +6,7 @@ from typing import Any, Final, Literal
 
 from cli.decisions import evictions
 from controller.allocation import Drivers, NodeReasons, Summary, render
-from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
-from controller.reconcile.messages import (
+from controller.explaining.messages import (
     IN_VAIN,
     Explanation,
     explanation_of,
@@ -15,6 +14,7 @@ from controller.reconcile.messages import (
     rests_on_memory,
     with_member,
 )
+from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
 from controller.state import ClaimRecord, PodView, State
 from controller.state.pods import ClaimReference, Condition
 from driver.model import Claim

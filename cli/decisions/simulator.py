@@ -23,6 +23,7 @@ from cli.decisions.outcomes import (
     verdict,
 )
 from cli.decisions.snapshot import ClusterSnapshot
+from controller.explaining.questions import ask_all
 from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
 from controller.preemption import NoPreemption
 from controller.reconcile import (
@@ -47,7 +48,6 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS
-from controller.reconcile.refusals import ask_all
 from controller.reconcile.updates import claim_updates, patched_status
 from controller.state import PodView, State
 from controller.waiting import rank_of

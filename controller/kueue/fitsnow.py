@@ -27,7 +27,7 @@ from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
 from controller.placement import Placement, PodDemand, Refusal
 from controller.reconcile.decisions import Wait
-from controller.reconcile.messages import in_use
+from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import (
     EVALUATION_PAUSE_SECONDS,
     claim_of_template,

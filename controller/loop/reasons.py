@@ -6,12 +6,12 @@ from functools import partial
 from typing import Final
 
 from controller.autoscaling import NodeWishes
+from controller.explaining import Explanations, with_member
 from controller.loop.holds import Holds
 from controller.loop.waiting import WaitingPods
 from controller.quotas import Quota
 from controller.reconcile.decisions import Reason, Unallocatable, Wait
-from controller.reconcile.messages import with_member
-from controller.reporting import Explanations, Reporter
+from controller.reporting import Reporter
 from controller.state import Changes, PodView
 from controller.state.versions import UnreadableObject
 from controller.worker import Shared, Worker

@@ -9,8 +9,7 @@ later               the demands of gang members that do not exist yet
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 lettinggo           whether a pod can be let go on what its claims hold, and what if nobody binds it then
-| messages          renders why no node takes a pod, as text and for JSON
-refusals            finds the reasons why nodes refuse a pod, and remembers them
+| refusals          the nodes that refused pods, remembered while nothing changes
 expected            what kube-scheduler is about to allocate for pods that were let go
 demand              a pod that is about to be placed, and the nodes that it may be placed on
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it

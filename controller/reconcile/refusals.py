@@ -1,27 +1,12 @@
-"""Finds the reasons why nodes refuse a pod, and remembers them while nothing changes. Pure."""
+"""The nodes that refused pods, remembered while nothing changes. Pure."""
 
-from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from math import inf
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 from controller.allocation import NodeReasons
-from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.demand import reachable_nodes
-from controller.reconcile.expected import as_expected, hold_expected_foreign_use
-from controller.reconcile.podclaims import split_by_driver
-from controller.reconcile.verdicts import relevant_reason
-from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
-HELD_BACK: Final = "held back for"
-"""Start of the reason of a node that is held back for another pod."""
-NOT_ASKED: Final = "not looked at: to find the reasons on every node takes too much work; simplify the claims"
-"""The reason of a node that was left out because an explanation had used up its work."""
-LOOKS_PER_NODE: Final = 20
-"""Work that counts for each node besides the devices that are looked at, in the unit of ``Fleet.looks``."""
 _MAX_SHAPES: Final = 64
 """Most shapes of pods that are remembered."""
 
@@ -58,122 +43,3 @@ class RefusalMemory:
 
 NO_MEMORY = RefusalMemory()
 """An empty memory, for a decision on its own. Nobody fills it."""
-
-
-class Questions:
-    """Asks each node that a pod could go to why it refuses the pod, in as many turns as that takes.
-
-    Args:
-        most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
-
-    Attributes:
-        refusals: the refusals found so far, by node; each is as old as its turn.
-        impossible: True at the end if no node has devices for the claims even if nothing was in use, so that the pod
-            waits in vain. False for a bound pod: it starts on its node or nowhere. Nodes that refuse the pod for other
-            reasons count, too: it could go there later, if they have the devices.
-    """
-
-    def __init__(self, state: State, decision: Unallocatable, most: float = inf):
-        pod = state.pods[decision.pod]
-        records = [state.claims[key] for key in pod.claim_keys if key in state.claims]
-        reachable = reachable_nodes(state, as_expected(state, pod, records))
-        names: Iterable[str] = state.nodes if reachable is None else reachable
-        self._open = deque([pod.node_name] if pod.node_name else names)
-        self._left = most
-        self._unsure: deque[str] | None = None
-        """Nodes that refuse the pod for other reasons, and still have to be asked for the devices."""
-        self.refusals: dict[str, NodeReasons] = {}
-        self.impossible = False
-        self._asked = 0
-
-    def _work(self, state: State) -> int:
-        return state.devices.looks + self._asked * LOOKS_PER_NODE
-
-    def ask(self, state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
-        """Ask further nodes; return whether all have been asked.
-
-        Args:
-            decision: about this pod, or another one of its shape.
-            looks: the work of this turn, in the unit of ``Fleet.looks``. The last node may exceed it.
-        """
-        before = self._work(state)
-        end = before + min(looks, self._left)
-        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
-        with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
-            self._ask_why(state, decision, memory.refusals_of(decision.shape), end)
-        if not self._open:
-            self._ask_for_devices(state, decision, end)
-        self._left -= self._work(state) - before
-        if self._left <= 0 and (self._open or self._unsure):
-            self.refusals.update((name, NodeReasons((NOT_ASKED,), asked=False)) for name in self._open)
-            self._open.clear()
-            self._unsure, self.impossible = deque(), False
-        return not self._open and not self._unsure
-
-    def _ask_why(self, state: State, decision: Unallocatable, known: Mapping[str, NodeReasons], end: float) -> None:
-        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
-        check = PodCheck(pod.key, pod.needs, state.nodes)
-        common = check.version
-        while self._open and self._work(state) < end:
-            name = self._open.popleft()
-            self._asked += 1
-            if name in decision.refused:
-                clause = relevant_reason(decision.refused[name])
-                said = f"kube-scheduler refused the pod there: {clause}"
-                self.refusals[name] = NodeReasons((said,), clause=clause)
-                continue
-            version = state.nodes.version_of(name), common
-            refusal = known.get(name)
-            if refusal is None or refusal.version != version:
-                refusal = _refusal(state, pod, check, claims, name, version=version)
-            if refusal is None and name in decision.held:
-                refusal = NodeReasons((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
-            if refusal is not None:
-                self.refusals[name] = refusal
-
-    def _ask_for_devices(self, state: State, decision: Unallocatable, end: float) -> None:
-        """Find out whether the pod waits in vain."""
-        if self._unsure is None:
-            found = self.refusals.values()
-            self.impossible = not (decision.bound_to or not found) and all(
-                refusal.asked and (refusal.devices is None or refusal.devices.for_good) for refusal in found
-            )
-            names = [name for name, refusal in self.refusals.items() if refusal.devices is None]
-            self._unsure = deque(names if self.impossible else ())
-        claims = [state.claims[key].claim for key in decision.claims]
-        while self._unsure and self._work(state) < end:
-            name = self._unsure.popleft()
-            self._asked += 1
-            answer = state.devices.allocate(name, state.nodes.labels_of(name), claims)
-            if isinstance(answer, tuple) or not answer.for_good:
-                self.impossible = False
-                self._unsure.clear()
-
-
-def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY) -> Questions:
-    """Ask every node in one turn. Costly on many nodes; needed only to report the reasons."""
-    questions = Questions(state, decision)
-    questions.ask(state, decision, memory)
-    return questions
-
-
-def _refusal(
-    state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, *, version: Hashable
-) -> NodeReasons | None:
-    # The pod's own use of nodes does not count against it, but does against other pods of its shape.
-    valid_for_others = None if state.nodes.node_of(pod.key) else version
-    if reasons := check.closed(name) if pod.node_name else check.reasons(name):
-        return NodeReasons(reasons, version=valid_for_others)
-    values = tuple(record.claim for record in claims)
-    answer = state.devices.allocate(name, state.nodes.labels_of(name), values)
-    if isinstance(answer, tuple):
-        return None
-    return NodeReasons(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
-
-
-def _named(key: str, reader: PodView) -> str:
-    """Return a pod, or ``gang <key>``, by its key, for a reader of another pod."""
-    kind, _, gang = key.partition(" ")
-    if gang:
-        return key if gang.partition("/")[0] == reader.namespace else f"a {kind} in another namespace"
-    return f"pod {key}" if key.partition("/")[0] == reader.namespace else "a pod in another namespace"

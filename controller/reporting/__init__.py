@@ -2,12 +2,10 @@
 
 reporter         has conditions and Events written in the reporting lane, if they are news
 events           Events as values, and which are repeated because the waits that they are about last
-| explanations   explains why no node takes a pod, once for all pods of a shape
 | quotauses      has the use of quotas written in their status
 """
 
-from controller.reporting.explanations import Explanations
 from controller.reporting.quotauses import QuotaUses
 from controller.reporting.reporter import Reporter
 
-__all__ = ["Explanations", "QuotaUses", "Reporter"]
+__all__ = ["QuotaUses", "Reporter"]

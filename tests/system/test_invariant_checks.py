@@ -101,7 +101,7 @@ def _lets_pods_go_without_devices(patch: pytest.MonkeyPatch) -> None:
 
 
 def _says_what_holds_for_another_pod(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("controller.reconcile.messages._with_names", lambda summary, names, namespaces: summary)
+    patch.setattr("controller.explaining.messages._with_names", lambda summary, names, namespaces: summary)
 
 
 def _places_pods_on_closed_nodes(patch: pytest.MonkeyPatch) -> None:

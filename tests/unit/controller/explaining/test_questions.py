@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from controller.autoscaling import NewNodes, wish_of
+from controller.explaining.questions import ask_all
 from controller.gangs import GangTerms, Source
 from controller.kueue.fitsnow import fits_now
 from controller.preemption import NobodyToEvict, Occupants, VictimLimits, make_room, waiting_pod
@@ -20,7 +21,6 @@ from controller.reconcile.prospects import (
     predicted_start,
     start_without,
 )
-from controller.reconcile.refusals import ask_all
 from controller.state import PodView, State
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from controller.allocation import NodeReasons
+from controller.explaining.questions import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
 from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node
 

@@ -4,10 +4,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from controller.explaining.messages import Explanation, explanation_of
+from controller.explaining.questions import Questions
 from controller.reconcile import RefusalMemory
 from controller.reconcile.decisions import Unallocatable
-from controller.reconcile.messages import Explanation, explanation_of
-from controller.reconcile.refusals import Questions
 from controller.state import State
 from driver.bounded import BoundedCache
 

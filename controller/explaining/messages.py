@@ -7,17 +7,14 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
+from controller.explaining.questions import HELD_BACK
 from controller.reconcile.decisions import Reason, Unallocatable, Wait
 from controller.reconcile.othernames import named_within
-from controller.reconcile.refusals import HELD_BACK
-from controller.state import State
 from driver.limits import MAX_EVENT_MESSAGE, bounded
-from driver.model import Claim
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
 IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 _NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
-_MOST_HOLDERS: Final = 3
 _MOST_OF_DOMAINS: Final = MAX_EVENT_MESSAGE // 2
 """Most characters about the domains of a gang in a message that also says why no node takes a member."""
 _MOST_CLAUSES: Final = 3
@@ -169,18 +166,6 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
         for one in reasons.devices.shortages
     )
     return replace(reasons, devices=replace(reasons.devices, shortages=shortages))
-
-
-def in_use(state: State, claims: Sequence[Claim], namespace: str) -> str:
-    """Return how many matching devices are in use, and by which claims of the namespace; "" if none is."""
-    matching, used, holders = state.devices.in_use(claims)
-    if not used:
-        return ""
-    named = named_within(holders, {namespace}, "claim")
-    own = [key for key in named if key.startswith(f"{namespace}/")]
-    shown = [*own[:_MOST_HOLDERS], *([f"{len(own) - _MOST_HOLDERS} more"] if len(own) > _MOST_HOLDERS else [])]
-    text = ", ".join([*shown, *named[len(own) :]])
-    return f"; {used} of {matching} such {'devices are' if matching > 1 else 'device is'} in use, by {text}"
 
 
 def refusal_summary(refusals: Mapping[str, NodeReasons], claims: Sequence[str]) -> Summary:

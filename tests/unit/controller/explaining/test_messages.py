@@ -4,7 +4,7 @@ import pytest
 
 from controller.allocation import ClaimFault, NodeReasons, Unsatisfiable
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
-from controller.reconcile.messages import explanation_of
+from controller.explaining.messages import explanation_of
 from driver.errors import Fault
 
 
