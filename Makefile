@@ -137,7 +137,7 @@ kind-down: $(VENV) ## remove the kind cluster
 	$(CLUSTERS) kind down
 
 .PHONY: histories
-histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999 (ARGS="--kind gangs", preemption, scaling or hardware)
+histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999 (ARGS="--kind gangs", preemption, scaling, hardware or naming)
 	nice python -m tests.system $(SEEDS) $(ARGS)
 
 .PHONY: fuzz

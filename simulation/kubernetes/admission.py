@@ -4,7 +4,7 @@
 the whole system run under them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +20,19 @@ CLAIM_CONTROLLER = "resource-claim-controller"
 class AdmissionApi(ApiDecorator):
     """The API as one user has it: pods get the gate, claims the finalizer, and one user allocates the driver's devices.
 
+    Args:
+        allocates: whether the policies count a driver's devices now; as the names say, by default.
+
     Raises:
         Forbidden: from status writes that set, change or clear an allocation with a device of the driver, unless the
             user is the controller (or, to clear it, the resource-claim-controller).
     """
 
-    def __init__(self, api: Api, names: Names, user: str):
+    def __init__(self, api: Api, names: Names, user: str, allocates: Callable[[str], bool] | None = None):
         super().__init__(api)
         self._names = names
         self._user = user
+        self._allocates = allocates or names.allocates
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``; a new pod with claims gets the gate, and a new claim for our classes the finalizer."""
@@ -72,7 +76,7 @@ class AdmissionApi(ApiDecorator):
 
     def _is_ours(self, allocation: Any) -> bool:
         results = ((allocation or {}).get("devices") or {}).get("results") or []
-        return any(self._names.allocates(result["driver"]) for result in results)
+        return any(self._allocates(result["driver"]) for result in results)
 
 
 def _allocation(claim: Object) -> Any:

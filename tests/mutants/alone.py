@@ -1,7 +1,7 @@
 """Which of the changes written by hand the seeded histories notice by themselves: ``make mutants ARGS=--alone``.
 
 The seed of a history that notices a change is recorded in ``written.yaml``, so that this one is played first: as
-``history``, or as ``preemption`` if it is a history of preemption.
+``history``, or as ``preemption`` or ``naming`` if it is a history of that kind.
 """
 
 import tempfile
@@ -14,6 +14,7 @@ from tests.mutants.trial import Change, Workshop
 HISTORIES: Final = {
     "history": "tests/system/test_histories.py::test_invariants_hold_through_a_seeded_history[{}]",
     "preemption": "tests/system/test_preemption_histories.py::test_nobody_is_evicted_in_vain[{}]",
+    "naming": "tests/system/test_naming_histories.py::test_no_device_is_in_two_hands_while_a_driver_is_named[{}]",
 }
 """The test that plays the history of a seed, by kind."""
 

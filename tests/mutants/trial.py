@@ -137,7 +137,8 @@ class Workshop:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-p", "tests.mutants.plugin", "--hypothesis-profile=mutants", "--hypothesis-seed=0", *arguments]
         histories = str(self._histories)
-        environment = {**os.environ, "LODE_HISTORIES": histories, "LODE_PREEMPTION_HISTORIES": histories}
+        kinds = ("LODE_HISTORIES", "LODE_PREEMPTION_HISTORIES", "LODE_NAMING_HISTORIES")
+        environment = {**os.environ, **dict.fromkeys(kinds, histories)}
         done = subprocess.run(command, cwd=self._root, env=environment, capture_output=True, text=True)
         if done.returncode == 0:
             return ""

@@ -40,6 +40,7 @@ from tests.simulation.hostile import HostileApi, HostileObjects
 from tests.simulation.kubernetes_version import controllers as kubernetes_controllers
 from tests.simulation.kubernetes_version import drawn
 from tests.simulation.late_writes import LateWrites
+from tests.simulation.named_drivers import DriverPolicies, SilentClaims, SlowAllocations
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlots
@@ -108,6 +109,8 @@ class SimulatedCluster:
         """Seconds by which the wall clock of a program of ours is ahead of the API server's; may be set at any time."""
         self.guarded = False
         """Whether plugins ask the hardware in threads (``NodeHardware.guarded``); counts for those that start."""
+        self.policies: DriverPolicies | None = None
+        """The admission policies, if they change; counts for programs that start."""
         self.older_controllers = False
         """Whether controllers do not say which cards claims get, and plugins have to; counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
@@ -183,17 +186,22 @@ class SimulatedCluster:
         )
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
-        admitted: Api = AdmissionApi(checks, self.names, user)
+        admitted: Api = AdmissionApi(checks, self.names, user, self._allocates)
         if controls:
             admitted = HostileApi(AnsweringApi(EvictionWatch(admitted, self.evictions), self.answers), self.hostile)
         if controls and self.older_controllers:
             admitted = SilentAllocations(admitted)
+        if self.policies is not None and user in (CONTROLLER, "kube-scheduler"):
+            admitted = (SilentClaims if controls else SlowAllocations)(admitted, self.policies)
         if ours:
             admitted = AccessApi(admitted, self.access, "controller" if user == CONTROLLER else "plugin")
         network = FaultyApi(admitted, self.random, self.faults.network, hang, rivals)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
+
+    def _allocates(self, driver: str) -> bool:
+        return self.names.allocates(driver) if self.policies is None else self.policies.allocates(driver)
 
     def _fake_api(self, process: Process, user: str) -> ProcessApi:
         """The API as a fake component has it. It shares objects with the API; ``check_settled`` looks at that."""
@@ -203,13 +211,15 @@ class SimulatedCluster:
         return ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0))
 
     def _build_controller(self, process: Process) -> SimulatedProgram:
+        log, also = EventLogger(self.log, process.name), self.settings.controller.also_allocates
         return SimulatedController(
-            ProgramPorts(self._api(process, CONTROLLER), self._clock_of(process), EventLogger(self.log, process.name)),
+            ProgramPorts(self._api(process, CONTROLLER), self._clock_of(process), log),
             self.settings,
             process.name,
             latency=self._latency,
             randomness=self.random,
             found=self.found,
+            guard=None if self.policies is None else self.policies.guard(also, log),
         )
 
     def _plugin_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:

@@ -41,8 +41,11 @@ class LateWrites:
     def hang(self, call: ApiCall, proceed: Callable[[], object]) -> None:
         """Carry a write out that hangs, at some time before no write of that time can take effect, or never."""
         if self._random.random() < 0.5:
-            after = self._random.uniform(0, self._longest)
-            self._hanging.append(HangingWrite(self._clock.monotonic() + after, call, proceed))
+            self.delay(call, proceed, self._random.uniform(0, self._longest))
+
+    def delay(self, call: ApiCall, proceed: Callable[[], object], seconds: float) -> None:
+        """Carry a write out after this time."""
+        self._hanging.append(HangingWrite(self._clock.monotonic() + seconds, call, proceed))
 
     def forget(self) -> None:
         """Carry none of them out any more: the API server that had received them has ended."""

@@ -27,6 +27,7 @@ from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDow
 from tests.simulation.decision_checks import DecisionChecks, WatchedWrites
 from tests.simulation.faults import Crash
 from tests.simulation.hold_checks import HoldChecks
+from tests.simulation.named_drivers import SteppedGuard
 from tests.simulation.stepped_writes import Latency, SteppedWrites
 from tests.simulation.victim_checks import VictimChecks
 
@@ -69,6 +70,7 @@ class SimulatedController:
         latency: time until the answers to its writes.
         randomness: chooses the next step: a decision, or a call for one of the sequences of writes under way.
         found: faults of its decisions are added here.
+        guard: looks at the admission policies, if these change.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class SimulatedController:
         latency: Latency,
         randomness: random.Random,
         found: list[str],
+        guard: SteppedGuard | None = None,
     ):
         section, api, clock = settings.controller, ports.api, ports.clock
         self._clock = clock
@@ -98,8 +101,13 @@ class SimulatedController:
         writes = WatchedWrites(self._writes, self._checks.look, self._holds.look, self._victims.look)
         self._metrics = Metrics()
         self.controller = Controller(
-            Ports(api, writes, clock, self._metrics, ports.log), settings, identity, deliver=self._delivered
+            Ports(api, writes, clock, self._metrics, ports.log),
+            settings,
+            identity,
+            deliver=self._delivered,
+            unsafe=lambda: guard.problem if guard else "",
         )
+        self._guard = guard
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
         self._term: int | None = None
@@ -111,6 +119,11 @@ class SimulatedController:
     def _delivered(self, delta: StateDelta) -> None:
         self._checks.tell(delta)
         self.controller.handle(delta)
+
+    def end(self) -> None:
+        """Do what the program does last on SIGTERM: release the Lease, if no write may yet be made."""
+        if not self.controller.in_doubt:
+            self._election.release()
 
     @property
     def leads(self) -> bool:
@@ -137,6 +150,8 @@ class SimulatedController:
         if self._election_due <= self._clock.monotonic():
             self._election_due = self._clock.monotonic() + self._election.interval
             self._election.step()
+        if self._guard is not None:
+            self._guard.step()
         self._follow_election()
         steps = [self._writes.step, self.controller.step]
         self._random.shuffle(steps)
@@ -148,7 +163,8 @@ class SimulatedController:
         """Time of the next work of the election, the controller or a write."""
         if self._term != self._election.term:
             return self._clock.monotonic()
-        times = (self._election_due, self.controller.next_due(), self._writes.next_due())
+        looks = None if self._guard is None else self._guard.due
+        times = (self._election_due, self.controller.next_due(), self._writes.next_due(), looks)
         return min(due for due in times if due is not None)
 
     def _follow_election(self) -> None:

@@ -38,16 +38,16 @@ from tests.simulation.decision_checks import AllocationRules
 
 
 @cache
-def _selectors(driver: str) -> CompiledSelectors:
+def _selectors(*drivers: str) -> CompiledSelectors:
     """What an expression means does not depend on a state."""
-    return CompiledSelectors(driver)
+    return CompiledSelectors(*drivers)
 
 
 def rebuilt_state(api: Api, settings: Settings) -> State:
     """The state of a controller that starts now."""
     names, closing = settings.names, settings.controller.closing_node_conditions
     state = State(
-        Fleet(names=names, selectors=_selectors(names.driver)),
+        Fleet(names=names, selectors=_selectors(*names.allocated_drivers)),
         names,
         DecisionSettings(closing_node_conditions=tuple(closing)),
     )

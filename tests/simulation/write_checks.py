@@ -288,7 +288,7 @@ class WriteChecks(ApiDecorator):
             if owner and owner["uid"] != consumer["uid"]:
                 yield f"the claim of pod {owner['name']} {owner['uid']} is given to another: {consumer}"
         results = (_allocation(claim) or {})["devices"]["results"]
-        others = {result["driver"] for result in results} - {self._names.driver}
+        others = {result["driver"] for result in results} - {*self._names.allocated_drivers}
         if others:
             yield f"devices of other drivers are allocated: {sorted(others)}"
         if self._says_devices:

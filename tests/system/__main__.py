@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from tests.system import preempting, scaling, vendor_history
+from tests.system import naming, preempting, scaling, vendor_history
 from tests.system.history import HistoryFailed, play
 
 CHUNK = 8
@@ -43,6 +43,7 @@ KINDS: Mapping[str, Callable[[int], None]] = {
     "preemption": preempting.play,
     "scaling": scaling.play,
     "hardware": vendor_history.play,
+    "naming": naming.play,
 }
 """What plays a history, by the kind of histories; each seed is another one in each kind."""
 

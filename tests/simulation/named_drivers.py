@@ -1,0 +1,145 @@
+"""Drivers of others that the operator names: when the policies name them, who acts on that, who has their devices."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from controller.policies import PolicyGuard, expected_policies
+from driver.clock import Clock
+from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, NotFound, Object, Unavailable, WatchEvent
+from driver.kube.decorator import ApiDecorator
+from driver.model import Claim, DeviceId, Result
+from driver.names import Names
+from driver.observe import Logger, Metrics
+from driver.wire import claim_from, slice_from
+
+T = TypeVar("T")
+
+
+@dataclass
+class DriverPolicies:
+    """The admission policies, before and after the operator names other drivers in them.
+
+    Attributes:
+        names: with the drivers that are named in the end.
+        stored: whether the policies name them.
+        acting_at: from when API servers act on that (monotonic seconds).
+        catches: whether the next allocation that kube-scheduler writes is kept on its way.
+        on_its_way: that write, and what carries it out.
+        unseen_until: until then, no watch of claims tells controllers anything (monotonic seconds).
+    """
+
+    names: Names
+    clock: Clock
+    stored: bool = False
+    acting_at: float = 0.0
+    catches: bool = False
+    on_its_way: tuple[ApiCall, Callable[[], object]] | None = None
+    unseen_until: float = 0.0
+
+    def store(self, lag: float) -> None:
+        """The operator names the drivers; API servers act on it a moment (seconds) later."""
+        self.stored, self.acting_at = True, self.clock.monotonic() + lag
+
+    def allocates(self, driver: str) -> bool:
+        """Whether API servers let only our controller allocate devices of the driver now."""
+        acts = self.stored and self.clock.monotonic() >= self.acting_at
+        return self.names.allocates(driver) if acts else driver == self.names.driver
+
+    def guard(self, also: Collection[str], log: Logger) -> "SteppedGuard":
+        """What looks at the policies for a controller whose settings name the drivers ``also``."""
+        return SteppedGuard(self, tuple(also), log)
+
+
+class SlowAllocations(ApiDecorator):
+    """The API as kube-scheduler has it: the answer to an allocation may not come in time, and it is made later."""
+
+    def __init__(self, api: Api, policies: DriverPolicies):
+        super().__init__(api)
+        self._policies = policies
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """See ``ApiDecorator``."""
+        allocates = call.resource == RESOURCE_CLAIMS and call.subresource == "status" and call.verb == "update"
+        if self._policies.catches and allocates and call.body["status"].get("allocation"):
+            self._policies.catches, self._policies.on_its_way = False, (call, proceed)
+            raise Unavailable(f"{call}: timed out")
+        return proceed()
+
+
+class SilentClaims(ApiDecorator):
+    """The API as controllers have it: their watches of claims may lag behind."""
+
+    def __init__(self, api: Api, policies: DriverPolicies):
+        super().__init__(api)
+        self._policies = policies
+
+    def around_watch(self, call: ApiCall, proceed: Callable[[], Iterator[WatchEvent]]) -> Iterator[WatchEvent]:
+        """See ``ApiDecorator``."""
+        silent = call.resource == RESOURCE_CLAIMS and self._policies.clock.monotonic() < self._policies.unseen_until
+        return iter(()) if silent else proceed()
+
+
+class _StoredPolicies(Api):
+    """The policies as the API has them."""
+
+    def __init__(self, policies: DriverPolicies):
+        self._policies = policies
+        of = policies.names
+        self._both = [_by_name(expected_policies(of.driver, also=also)) for also in ((), of.also_allocates)]
+
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``."""
+        found = self._both[self._policies.stored].get((call.resource.kind, call.name))
+        if call.verb != "get" or found is None:
+            raise NotFound("no such policy", status=404)
+        return {**found, "metadata": {**found["metadata"], "uid": call.name, "resourceVersion": "1"}}
+
+
+def _by_name(policies: Sequence[Object]) -> dict[tuple[str, str], Object]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in policies}
+
+
+class SteppedGuard:
+    """A controller's look at the policies, whenever that is due."""
+
+    def __init__(self, policies: DriverPolicies, also: tuple[str, ...], log: Logger):
+        expected = expected_policies(policies.names.driver, also=also)
+        self._guard = PolicyGuard(_StoredPolicies(policies), expected, Metrics(), log, from_others=bool(also))
+        self._clock = policies.clock
+        self.due = self._clock.monotonic()
+        """When it looks next (monotonic seconds)."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing may be allocated."""
+        return self._guard.problem
+
+    def step(self) -> None:
+        """Look, if that is due."""
+        if self.due <= self._clock.monotonic():
+            self.due = self._clock.monotonic() + self._guard.step()
+
+
+def held_too_often(api: Api, is_checked: Callable[[str], bool]) -> Iterator[str]:
+    """Every device of these drivers of which claims hold more than there is."""
+    slices = [slice_from(raw) for raw in api.list(RESOURCE_SLICES).items if is_checked(raw["spec"]["driver"])]
+    devices = {DeviceId(part.driver, part.pool, one.name): one for part in slices for one in part.devices}
+    held: dict[DeviceId, list[tuple[Claim, Result]]] = defaultdict(list)
+    for raw in api.list(RESOURCE_CLAIMS).items:
+        claim = claim_from(raw)
+        for result in claim.allocation.results if claim.allocation else ():
+            if is_checked(result.device.driver) and not result.admin_access:
+                held[result.device].append((claim, result))
+    for device, holders in held.items():
+        keys = sorted(claim.key for claim, _ in holders)
+        known = devices.get(device)
+        if known is None or not known.allow_multiple:
+            if len(holders) > 1:
+                yield f"{device} is held by {keys}"
+            continue
+        for name, capacity in known.capacity.items():
+            used = sum(result.consumed[name].nanos for _, result in holders if name in result.consumed)
+            if used > capacity.value.nanos:
+                yield f"{device}: {used / 1e9:g} of {capacity.value} {name} is held by {keys}"
