@@ -109,7 +109,7 @@ def _places_pods_on_closed_nodes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _never_says_which_cards_claims_have(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DeviceStatusWriter, "note", lambda writer, ref, claim, entries: None)
+    patch.setattr(DeviceStatusWriter, "remember", lambda writer, ref, claim, entries: None)
 
 
 DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {

@@ -216,7 +216,7 @@ def test_two_claims_that_cannot_meet_on_one_node_are_never_held_in_part() -> Non
     world.add_pod("p", "a", "b")
     world.settle(60)
     assert world.devices("a") + world.devices("b") == []
-    assert world.condition("p")[1] == "Unallocatable"
+    assert world.condition("p")[1] == "Impossible", "each node has one card, and the pod wants two"
 
 
 def test_devices_without_a_consumer_are_freed() -> None:
