@@ -173,6 +173,7 @@ class Controller:
         self._identity = identity
         self._unsafe = unsafe
         self._was_unsafe = True
+        """Whether something kept from deciding at the last step; followed if other drivers are named."""
         self._contact = Contact(self._metrics, self._state)
         self._term: int | None = None
         self._metrics.count_unreadable(
@@ -325,8 +326,10 @@ class Controller:
 
         Until then it may have allocated more, and the watch may lag behind.
         """
+        if not self._settings.also_allocates:
+            return
         before, self._was_unsafe = self._was_unsafe, bool(self._unsafe())
-        if before and not self._was_unsafe and self._settings.also_allocates and self._term is not None:
+        if before and not self._was_unsafe and self._term is not None:
             self._reading.restore()
 
     def next_due(self) -> float | None:
@@ -337,8 +340,11 @@ class Controller:
     @property
     def decides(self) -> bool:
         """True if something may be decided now."""
+        # Another thread may find it safe between the two looks of a step, and then the claims are not read again yet
+        # (test_what_becomes_safe_in_the_middle_of_a_step_counts_from_the_next_one).
+        unsafe = self._unsafe() or (self._settings.also_allocates and self._was_unsafe)
         known = self._deciding and self._reading.done
-        return known and not (self._contact.stale or self._unsafe() or self._contact.unreadable_rule)
+        return known and not (self._contact.stale or unsafe or self._contact.unreadable_rule)
 
     @property
     def in_doubt(self) -> bool:

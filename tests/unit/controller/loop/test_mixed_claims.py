@@ -1,5 +1,7 @@
 """Claims for devices of ours and of a driver that the operator has named, and what that driver's claims become."""
 
+from collections.abc import Iterator
+from itertools import cycle, repeat
 from typing import Any
 
 import pytest
@@ -31,6 +33,12 @@ class MixedWorld(ControllerWorld):
         self.add_class("rdma", f'device.driver == "{NET}"')
         for number, devices in enumerate(nics, 1):
             self.add_slice(f"n{number}", NET, devices, nodeName=f"n{number}")
+
+    looks: Iterator[str] | None = None
+    """What the controller hears, look by look, when it asks why nothing may be decided; None for ``unsafe``."""
+
+    def why_unsafe(self) -> str:
+        return self.unsafe if self.looks is None else next(self.looks)
 
     def add_slice(self, pool: str, driver: str, devices: list[Object], **where: Any) -> None:
         of_pool = {"name": pool, "generation": 1, "resourceSliceCount": 1}
@@ -243,6 +251,24 @@ def test_claims_are_read_once_more_when_it_has_become_safe_to_allocate(named: bo
     world.settle(1)
     assert world.devices("old") == ["n1/nic-0"]
     assert world.devices("p") == ([] if named else ["n1/gpu-0"])
+
+
+def test_what_becomes_safe_in_the_middle_of_a_step_counts_from_the_next_one() -> None:
+    """The thread that looks at the policies finds them in force between two looks of the thread that decides."""
+    world = MixedWorld(names(1), also=(NET,))
+    world.unsafe = "the admission policies are new"
+    world.add_claim("old", requests=[NIC])
+    world.add_pod("user", "old", gates=())
+    world.add_claim("p", requests=[NIC])
+    world.add_pod("p", "p")
+    world.settle(1)
+    world.allocated_by_kube_scheduler("old", "nic-0", "user")
+    world.looks = cycle((world.unsafe, ""))
+    decide_without_watching(world)
+    assert world.devices("p") == []
+    world.looks = repeat("")
+    decide_without_watching(world)
+    assert (world.devices("old"), world.devices("p")) == (["n1/nic-0"], [])
 
 
 def decide_without_watching(world: ControllerWorld) -> None:

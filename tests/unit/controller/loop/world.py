@@ -83,6 +83,10 @@ class ControllerWorld:
     unsafe = ""
     """Why nothing may be decided."""
 
+    def why_unsafe(self) -> str:
+        """What the controller hears when it asks why nothing may be decided."""
+        return self.unsafe
+
     def network(self) -> Api:
         """The API as a run of the controller reaches it."""
         return self.api
@@ -106,7 +110,7 @@ class ControllerWorld:
             Ports(self.reading(), self.writes, self.clock, self.metrics, logger("test")),
             self.settings,
             "me",
-            unsafe=lambda: self.unsafe,
+            unsafe=lambda: self.why_unsafe(),
         )
         self._followed: dict[Reflector, tuple[float, str]] = {}
         """When each reflector caught up last, and with which version."""
