@@ -72,9 +72,9 @@ def _policies(folder: str, driver: str, namespaces: Mapping[str, str], also: Seq
     files = next((found for place in places if (found := sorted(place.glob("*-policy.yaml")))), None)
     if files is None:
         raise InvalidInput("manifests", [Fault(str(places[0]), "missing files *-policy.yaml; reinstall lode-dra")])
-    texts = [with_drivers(file.read_text(), also) for file in files]
+    # First ours, then those of others: what they are called is nobody's to change.
+    texts = [with_drivers(renamed(file.read_text(), driver, pattern_of(driver)), driver, also) for file in files]
     documents = [document for text in texts for document in yaml.load_all(text, Loader=LOADER) if document]
     text = json.dumps([document for document in documents if "AdmissionPolicy" in document["kind"]])
-    text = renamed(text, driver, pattern_of(driver))
     policies: list[Object] = json.loads(_ACCOUNT.sub(lambda match: f"{match[1]}{namespaces[match[2]]}:", text))
     return policies

@@ -118,3 +118,9 @@ def test_the_policies_of_other_drivers_that_are_allocated_name_all_of_them() -> 
     assert text.count('result.driver in ["lode.dev","dra.net","dra.cpu"]') == 5
     assert "(lode[.]dev|dra[.]net|dra[.]cpu)" in text
     assert 'in ["gpu.example.com","dra.net"]' in str(expected_policies("gpu.example.com", also=("dra.net",)))
+
+
+def test_another_driver_keeps_its_name_though_ours_is_part_of_it() -> None:
+    text = str(expected_policies("gpu.example.com", also=("nic.lode.dev",)))
+    assert 'in ["gpu.example.com","nic.lode.dev"]' in text
+    assert "(gpu[.]example[.]com|nic[.]lode[.]dev)" in text
