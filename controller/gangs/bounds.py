@@ -136,7 +136,11 @@ class UnitBounds:
 
     def nowhere(self) -> UnitShape | None:
         """A shape of single pods of which no node takes any, even without other units there; None if there is none."""
-        return next((shape for shape in self.wanted if len(shape.pods) == 1 and not any(self.by_shape[shape])), None)
+        return next((shape for shape in self.wanted if len(shape.pods) == 1 and not self._is_anywhere(shape)), None)
+
+    def _is_anywhere(self, shape: UnitShape) -> bool:
+        bounds = self.by_shape[shape]
+        return any(bounds) if (named := self._named.get(shape)) is None else any(bounds[node] for node in named)
 
     def fewest_sub_domains(
         self, wanted: Mapping[UnitShape, int], may_leave_out: int, sub_domains: Mapping[Path, Sequence[int]]
