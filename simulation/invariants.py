@@ -36,7 +36,7 @@ class Holding:
 
 
 class Catalogue:
-    """Every device of the driver that was ever published, and the most that there ever was of each counter.
+    """Every device of an allocated driver that was ever published, and the most that there ever was of each counter.
 
     A starting kubelet deletes its node's slices, but running containers still hold their devices. While a card has
     foreign partitions, less of it is published, but earlier allocations still hold it.
@@ -70,7 +70,7 @@ class Catalogue:
         """Every reason why these holdings cannot all exist at once."""
         by_device: dict[DeviceId, list[Holding]] = defaultdict(list)
         for holding in holdings:
-            if holding.result.device.driver == self._names.driver and not holding.result.admin_access:
+            if self._names.allocates(holding.result.device.driver) and not holding.result.admin_access:
                 by_device[holding.result.device].append(holding)
         unknown = [device for device in by_device if device not in self.devices]
         yield from (f"{device} was never published, held by {_holders(by_device[device])}" for device in unknown)
@@ -115,7 +115,7 @@ class Catalogue:
     def _card_conflicts(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
         """A card may be held as a whole, in shares, or in partitions, but not in two of these ways."""
         cards: dict[tuple[object, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for device in held:
+        for device in (one for one in held if one.driver == self._names.driver):
             attributes = self.devices[device].attributes
             kind = str(attributes[self._names.attribute(KIND_ATTRIBUTE)])
             # Cards of device plugins have no index of their own.
@@ -248,7 +248,7 @@ class Invariants:
 
     def _slice_changed(self, raw: Object) -> None:
         self._unchecked.add(RESOURCE_SLICES)
-        if raw["spec"]["driver"] == self._names.driver:
+        if self._names.allocates(raw["spec"]["driver"]):
             self._catalogue.learn(raw)
 
     def _meaning(self, raw: Object) -> Slice:
@@ -274,11 +274,13 @@ class Invariants:
         return any(result.device.driver == self._names.driver for result in results)
 
     def _claim_violations(self) -> Iterator[str]:
-        ours = [claim for claim in self._claims.values() if self._ours(claim)]
         yield from self._catalogue.conflicts(
-            Holding(claim.key, result) for claim in ours if claim.allocation for result in claim.allocation.results
+            Holding(claim.key, result)
+            for claim in self._claims.values()
+            if claim.allocation
+            for result in claim.allocation.results
         )
-        for claim in ours:
+        for claim in filter(self._ours, self._claims.values()):
             if FINALIZER not in claim.finalizers:
                 yield f"{claim.key} is allocated without the finalizer {FINALIZER}"
             if claim.allocation:

@@ -35,7 +35,7 @@ decision_checks          invariants of every allocation
 faults                   faults of the network and the API server, and crashes of programs
 | rivals                 other writers that are faster than a program
 stepped_writes           the port of writes: one call a step, in any order
-| named_drivers          drivers of others that the policies name, and who has their devices
+| named_drivers          drivers of others that the policies name, and who acts on that
 | clock                  a clock that only its owner advances
 | disruption_controller  how many pods of a budget may be evicted
 access                   which kinds the API serves, and which rights programs have

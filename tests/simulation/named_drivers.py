@@ -1,18 +1,15 @@
-"""Drivers of others that the operator names: when the policies name them, who acts on that, who has their devices."""
+"""Drivers of others that the operator names: when the policies name them, and who acts on that."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from controller.policies import PolicyGuard, expected_policies
 from driver.clock import Clock
-from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, NotFound, Object, Unavailable, WatchEvent
+from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, NotFound, Object, Unavailable, WatchEvent
 from driver.kube.decorator import ApiDecorator
-from driver.model import Claim, DeviceId, Result
 from driver.names import Names
 from driver.observe import Logger, Metrics
-from driver.wire import claim_from, slice_from
 
 T = TypeVar("T")
 
@@ -120,26 +117,3 @@ class SteppedGuard:
         """Look, if that is due."""
         if self.due <= self._clock.monotonic():
             self.due = self._clock.monotonic() + self._guard.step()
-
-
-def held_too_often(api: Api, is_checked: Callable[[str], bool]) -> Iterator[str]:
-    """Every device of these drivers of which claims hold more than there is."""
-    slices = [slice_from(raw) for raw in api.list(RESOURCE_SLICES).items if is_checked(raw["spec"]["driver"])]
-    devices = {DeviceId(part.driver, part.pool, one.name): one for part in slices for one in part.devices}
-    held: dict[DeviceId, list[tuple[Claim, Result]]] = defaultdict(list)
-    for raw in api.list(RESOURCE_CLAIMS).items:
-        claim = claim_from(raw)
-        for result in claim.allocation.results if claim.allocation else ():
-            if is_checked(result.device.driver) and not result.admin_access:
-                held[result.device].append((claim, result))
-    for device, holders in held.items():
-        keys = sorted(claim.key for claim, _ in holders)
-        known = devices.get(device)
-        if known is None or not known.allow_multiple:
-            if len(holders) > 1:
-                yield f"{device} is held by {keys}"
-            continue
-        for name, capacity in known.capacity.items():
-            used = sum(result.consumed[name].nanos for _, result in holders if name in result.consumed)
-            if used > capacity.value.nanos:
-                yield f"{device}: {used / 1e9:g} of {capacity.value} {name} is held by {keys}"
