@@ -10,15 +10,12 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since the Unix epoch (for timestamps)."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never decrease (for durations and back-off)."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait. A virtual clock advances at once."""
-        ...
 
 
 class SystemClock:

@@ -32,15 +32,12 @@ class Disk(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """The content, or None if there is no such file."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """Names of the regular files directly in ``folder``, sorted; [] if it does not exist."""
-        ...
 
     def make_folder(self, path: str) -> None:
         """Make the folder and those above it that are missing, so that they survive a loss of power."""
-        ...
 
     def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
         """Write a new file with a name of its own; returns its path. Its content may be lost with the power.
@@ -48,7 +45,6 @@ class Disk(Protocol):
         Raises:
             FileNotFoundError: the folder is missing.
         """
-        ...
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Replace the content of a file in its place, which needs no room if it is not shorter. Not at once.
@@ -56,49 +52,39 @@ class Disk(Protocol):
         Raises:
             FileNotFoundError: there is no such file.
         """
-        ...
 
     def sync(self, path: str) -> None:
         """Make the content of the file survive a loss of power."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Give the file another name, which another file may have had. The names may be lost with the power."""
-        ...
 
     def exchange(self, one: str, other: str) -> bool:
         """Give each of two files the name of the other, at once; False if one is missing, or the file system cannot.
 
         The names may be lost with the power.
         """
-        ...
 
     def unlink(self, path: str) -> bool:
         """Remove the file; False if there is none. It may return after a loss of power."""
-        ...
 
     def sync_folder(self, path: str) -> None:
         """Make the names in the folder survive a loss of power."""
-        ...
 
     def let_containers_read(self, folder: str) -> None:
         """Label the folder, and its files, so that SELinux lets containers read them; nothing without SELinux.
 
         New files get the label of their folder, and keep it when they get another name.
         """
-        ...
 
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclusive across processes while held."""
-        ...
 
     def is_locked(self, path: str) -> bool:
         """True if a living process holds the lock: a lock ends with its process."""
-        ...
 
     def remove_lock(self, path: str) -> None:
         """Remove the lock's file, unless somebody holds the lock. It stays exclusive among those who wait for it."""
-        ...
 
 
 class SystemDisk:

@@ -34,7 +34,6 @@ class Threads(Protocol):
         Raises:
             RuntimeError: no thread can be started now; nothing was run.
         """
-        ...
 
 
 class SpareThreads(Threads):

@@ -12,7 +12,6 @@ class Ask(Protocol):
 
     def __call__(self, subject: str, question: Callable[[], T], /) -> T:
         """The answer."""
-        ...
 
 
 def call_directly(_subject: str, question: Callable[[], T]) -> T:

@@ -111,7 +111,6 @@ class CardSource(Protocol):
 
     def cards(self) -> tuple[Card, ...]:
         """The cards present, in order of unit and index. A card that cannot be read is left out."""
-        ...
 
     def unread_cards(self) -> tuple[str, ...]:
         """Why cards that are there may be missing in the last answer of ``cards``; () if none is.
@@ -126,7 +125,6 @@ class CardSource(Protocol):
         A fault that only an event reports is in every later answer until the backend knows that it has passed, or in at
         least one answer if it cannot know. The caller decides when a fault is over (``RememberedCards``).
         """
-        ...
 
 
 class CardControl(Protocol):
@@ -139,7 +137,6 @@ class CardControl(Protocol):
         Raises:
             Gone: the card is not there.
         """
-        ...
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """The actions that make the device usable for a container, in order.
@@ -158,7 +155,6 @@ class CardControl(Protocol):
             NoRoom: no id is free.
             Gone: the card is not there.
         """
-        ...
 
     def assess(self, use: Use, taken: Collection[str]) -> Assessment:
         """``actions``, ``observe`` and ``edits`` in one guarded call instead of three, so a hung card costs one
@@ -182,7 +178,6 @@ class CardControl(Protocol):
             Unsupported: the card cannot do it.
             Gone: the card is not there.
         """
-        ...
 
     def release(self, action: Action, handle: Handle | None) -> None:
         """Remove the action's object. Success if it does not exist.
@@ -198,7 +193,6 @@ class CardControl(Protocol):
             InUse: processes use it; nothing was changed.
             Gone: the card is not there.
         """
-        ...
 
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """The edits of a container that gets the device: device nodes, mounts, environment, hooks, additional gids.
@@ -215,7 +209,6 @@ class CardControl(Protocol):
         Raises:
             Gone: the card or the partition is not there.
         """
-        ...
 
     def readings(self, card: Card) -> Readings:
         """Read what the card measures of itself now. Changes nothing.
@@ -226,7 +219,6 @@ class CardControl(Protocol):
         Raises:
             Gone: the card is not there.
         """
-        ...
 
 
 class Hardware(CardSource, CardControl, Protocol):

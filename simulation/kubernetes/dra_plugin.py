@@ -33,12 +33,9 @@ class DraPlugin(Protocol):
 
     def registered(self) -> None:
         """Called when the kubelet has registered the plugin, and again after either of the two restarts."""
-        ...
 
     def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodePrepareResources; responses by claim uid."""
-        ...
 
     def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodeUnprepareResources; responses by claim uid."""
-        ...

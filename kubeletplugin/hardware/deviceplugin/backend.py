@@ -35,7 +35,6 @@ class DevicePlugins(Protocol):
 
     def tend(self) -> None:
         """Look after the sockets; called every few seconds."""
-        ...
 
     def allocate(self, resource: str, ids: tuple[str, ...]) -> PluginAnswer:
         """What the device plugin wants for a container with these devices. Never asks twice.
@@ -44,7 +43,6 @@ class DevicePlugins(Protocol):
             TransientFault: nobody was asked; call again.
             HardwareRefusal: the device plugin refused, or did not answer in time.
         """
-        ...
 
 
 class NotServed(DevicePlugins):

@@ -38,23 +38,18 @@ class HostTree(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder, behind links."""
-        ...
 
     def nodes(self, path: str) -> tuple[HostNode, ...]:
         """The device node, or all device nodes below a folder; () if there is none. At most ``MOST_NODES``."""
-        ...
 
     def node(self, path: str) -> HostNode | None:
         """The device node or named pipe at a path that is no link itself; None if there is none."""
-        ...
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The sorted names in a folder; () if it does not exist."""
-        ...
 
     def read(self, path: str, most: int) -> bytes:
         """The content of a file. OSError also if it has more than ``most`` bytes, or is none that has a content."""
-        ...
 
 
 class SystemHostTree(HostTree):

@@ -26,7 +26,6 @@ class Commands(Protocol):
         Raises:
             TransientFault: it cannot be started, fails or takes too long; the message has its output.
         """
-        ...
 
 
 class SystemCommands:
@@ -61,7 +60,6 @@ class Services(Protocol):
 
     def runs(self, unit: str) -> bool:
         """Whether the service runs."""
-        ...
 
     def start(
         self, unit: str, command: Sequence[str], environment: Mapping[str, str], root: str, binds: Mapping[str, str]
@@ -72,15 +70,12 @@ class Services(Protocol):
             root: the folder of the host that the program sees as ``/``.
             binds: folders of the host, and where the program sees them.
         """
-        ...
 
     def stop(self, unit: str) -> None:
         """Stop a service; absent is success."""
-        ...
 
     def call(self, command: Sequence[str], environment: Mapping[str, str], root: str, text: str) -> str:
         """Run a program of the host with ``text`` as its input; returns its output."""
-        ...
 
 
 class SystemdServices:

@@ -72,7 +72,6 @@ class DriverFiles(Protocol):
 
     def edits(self, version: str) -> Edits:
         """Mounts, environment and hooks of a driver's version. May raise TransientFault."""
-        ...
 
 
 def missing_for_hook(host: DriverRoot) -> tuple[str, ...]:

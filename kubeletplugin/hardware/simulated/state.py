@@ -43,15 +43,12 @@ class StateStore(Protocol):
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other programs from changing the state meanwhile."""
-        ...
 
     def load(self) -> SimulatedState:
         """The state that was saved last."""
-        ...
 
     def save(self, state: SimulatedState) -> None:
         """Replace the state."""
-        ...
 
 
 class MemoryStore:
