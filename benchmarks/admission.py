@@ -23,7 +23,7 @@ from benchmarks.processes import cpu_seconds
 from charts.adoption import FOLDER
 from driver.adoption import SOURCES
 from driver.wire import Json
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 ROUND = 50
 """Pods of one kind that are created before those of the next."""

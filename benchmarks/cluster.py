@@ -17,7 +17,7 @@ from benchmarks import pods
 from benchmarks.contenders import CONTENDERS, NAMESPACE, Contender
 from driver.kube.api import Api
 from driver.kube.client import KubeClient
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 
 PROFILE_LABEL = "lode.dev/simulated-profile"
 

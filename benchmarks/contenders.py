@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 NAMESPACE = "bench"

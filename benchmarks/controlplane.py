@@ -27,7 +27,8 @@ from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api, NotFound, R
 from driver.kube.client import KubeClient
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json
-from testclusters import ControlPlane, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
 
 T = TypeVar("T")
 NAMESPACE = "bench"

@@ -15,7 +15,7 @@ from charts.board import board_text
 from charts.monitoring import rules_text
 from charts.template import PROGRAMS, Case, of_setting, of_source, template
 from driver.adoption import SOURCES
-from testclusters import kubectl_program
+from testclusters.programs import kubectl_program
 
 Object = dict[str, Any]
 

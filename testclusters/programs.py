@@ -69,85 +69,30 @@ CONTAINERS = GoProgram(
 KIND = GoProgram(name="kind", folder="kind")
 HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
+"""The kubelet plugin of the Kubernetes example driver, `dra-example-kubeletplugin`."""
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
+"""The program `karpenter` with its KWOK provider; `crds` prints what it needs."""
 KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")
+"""The program `kueue` with its manifests in `config`."""
 JOBSET = GoProgram(name="jobset", folder="jobset", module="sigs.k8s.io/jobset", manifests="config")
+"""The program `jobset` with its manifests in `config`."""
 CDI = GoProgram(name="cdi", folder="cdi", package=".")
+"""The program `cdi` prints what the CDI library of container runtimes gives to containers."""
 RDMA_DEVICE_PLUGIN = GoProgram(
     name="rdma-device-plugin",
     folder="rdma-device-plugin",
     module="github.com/Mellanox/k8s-rdma-shared-dev-plugin",
     manifests="deployment",
 )
+"""The shared device plugin for RDMA, the program `k8s-rdma-shared-dp`, with its manifests in `deployment`."""
 KUBERNETES_SUITES = GoProgram(
     name="kubernetes-suites",
     folder="kubernetes-suites",
     module="k8s.io/kubernetes",
     version_variables=_KUBERNETES_VERSION_VARIABLES,
 )
-
-
-def example_driver() -> Path:
-    """The kubelet plugin of the Kubernetes example driver, which is built if it is not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin"
-
-
-def karpenter_program() -> Path:
-    """Karpenter with its KWOK provider, which is built if it is not in the cache; `crds` prints what it needs.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return KARPENTER.build() / "karpenter"
-
-
-def kueue_folder() -> Path:
-    """Kueue, the program `kueue` with its manifests in `config`, which is built if it is not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return KUEUE.build()
-
-
-def jobset_folder() -> Path:
-    """JobSet, the program `jobset` with its manifests in `config`, which is built if it is not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return JOBSET.build()
-
-
-def cdi_program() -> Path:
-    """Prints what the CDI library of container runtimes gives to containers; built if it is not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return CDI.build() / "cdi"
-
-
-def rdma_device_plugin_folder() -> Path:
-    """The shared device plugin for RDMA, the program `k8s-rdma-shared-dp` with its manifests in `deployment`, which is
-    built if it is not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return RDMA_DEVICE_PLUGIN.build()
-
-
-def kubernetes_suites_folder() -> Path:
-    """Kubernetes' own end-to-end tests, the program `e2e.test`, with `ginkgo`, which runs it, and the programs of its
-    pods' images, built if they are not in the cache.
-
-    Raises `ProgramMissing` if Go is not installed or the build fails.
-    """
-    return KUBERNETES_SUITES.build()
-
-
-def kubernetes_suites_version() -> str:
-    """The version of Kubernetes whose tests those are, such as `v1.37.1`."""
-    return KUBERNETES_SUITES.version
+"""Kubernetes' own end-to-end tests, the program `e2e.test`, with `ginkgo`, which runs it, and the programs of its pods'
+images."""
 
 
 def kubectl_program() -> Path:

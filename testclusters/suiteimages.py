@@ -62,7 +62,7 @@ def shell_image(reference: str) -> Path:
 
 
 def _layer(image: _Image) -> Path:
-    built = programs.kubernetes_suites_folder()
+    built = programs.KUBERNETES_SUITES.build()
 
     def make(folder: Path) -> None:
         with oci.Layer(folder / "layer.tar") as out:

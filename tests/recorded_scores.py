@@ -18,7 +18,7 @@ from typing import Any
 
 from driver.kube.api import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 _FILE = Path(__file__).parent / "data" / "conformance" / "scores.jsonl"
 CLASS: Object = {"metadata": {"name": "any"}, "spec": {}}

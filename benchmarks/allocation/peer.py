@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from driver.wire import Json
-from testclusters import cached_folder, content_key, go_version, progress_step
+from testclusters.cache import cached_folder, content_key
+from testclusters.gomodules import go_version
+from testclusters.progress import progress_step
 
 SOURCES = Path(__file__).parent / "peer"
 

@@ -36,7 +36,7 @@ from benchmarks.prepare.drivers import (
 from benchmarks.prepare.measure import Figures, claims, measure
 from driver.kube.api import NAMESPACES
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 MEMORY_FOLDER = Path("/dev/shm")
 PROGRAMS: dict[str, Callable[[ControlPlane, Folders], Program]] = {OURS: lode, LEAST: least, PEER: peer}

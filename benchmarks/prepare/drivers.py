@@ -20,7 +20,10 @@ from benchmarks.processes import free_port
 from driver.kube.api import RESOURCE_SLICES, Api
 from driver.names import DEFAULT_DRIVER
 from simulation.kubernetes.plugin_client import PluginClient
-from testclusters import ControlPlane, cached_folder, content_key, example_driver, start_process
+from testclusters.cache import cached_folder, content_key
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import EXAMPLE_DRIVER
 
 ROOT = Path(__file__).parents[2]
 NODE = "bench-node"
@@ -167,7 +170,8 @@ def peer(plane: ControlPlane, folders: Folders) -> Program:
         "kubelet-plugins-directory-path": folders.kubelet / "plugins",
         "num-devices": CARDS,
     }
-    return Program(PEER, "gpu.example.com", [str(example_driver()), *(f"--{k}={v}" for k, v in flags.items())], {})
+    program = str(EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin")
+    return Program(PEER, "gpu.example.com", [program, *(f"--{k}={v}" for k, v in flags.items())], {})
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 
 from driver.adoption import SOURCES
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, NotFound, Object, Resource
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.adoption_cases import claims_of
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 

@@ -10,7 +10,7 @@ import yaml
 from charts import built
 from charts.adoption import CLASSES, FOLDER
 from driver.adoption import PLAIN, SOURCES
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.adoption_cases import claims_of
 from tests.contract.identity import Identity, Object, Response, eventually
 

@@ -18,7 +18,8 @@ import yaml
 from driver.kube.api import PODS, Api, ApiError, Object, Resource
 from driver.kube.client import KubeClient
 from simulation.kubernetes.dra_plugin import PluginDown
-from testclusters import ControlPlane, helm_program, kubectl_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program, kubectl_program
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.preparing import PreparingKubelet, start_plugin
 from tests.contract.running import SETTINGS, running_controller

@@ -13,7 +13,9 @@ import pytest
 from driver.kube.api import NAMESPACES, RESOURCE_QUOTAS, Api, ApiError, Forbidden, Object, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
-from testclusters import ControlPlane, ProgramMissing, promtool
+from testclusters.controlplane import ControlPlane
+from testclusters.debian import promtool
+from testclusters.gomodules import ProgramMissing
 from tests.simulation.clock import VirtualClock
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import urllib3
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import CONTROLLER, Identity, Object, Response, eventually
 
 DRA = "/apis/resource.k8s.io/v1"

@@ -33,7 +33,8 @@ from driver.kube.api import (
 )
 from driver.kube.client import KubeClient
 from driver.names import Names
-from testclusters import ControlPlane, helm_program, kubectl_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program, kubectl_program
 from tests.contract.conftest import eventually
 from tests.contract.identity import PLUGIN, Identity
 from tests.contract.running import SETTINGS, let_run, running_controller, state_if_it_fails

@@ -15,7 +15,7 @@ from charts import built
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Object
 from driver.kube.client import KubeClient
 from simulation.kubernetes.dra_plugin import PluginDown
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.preparing import PreparingKubelet, start_plugin
 from tests.contract.running import SETTINGS, is_gated, message_of, running_controller, state_if_it_fails

@@ -16,7 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DIFFERENCES = Path(__file__).parents[1] / "data" / "schema"

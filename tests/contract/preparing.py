@@ -12,7 +12,8 @@ import yaml
 from driver.kube.api import RESOURCE_CLAIMS, Api, Object
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
 from simulation.kubernetes.plugin_client import PluginClient
-from testclusters import ControlPlane, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
 from tests.contract.running import let_run
 
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.identity import CONTROLLER
 

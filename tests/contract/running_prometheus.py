@@ -12,7 +12,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from testclusters import prometheus
+from testclusters.debian import prometheus
 from tests.contract.conftest import needed
 
 

@@ -15,7 +15,7 @@ from driver.kube.api import (
     NotFound,
     Object,
 )
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.objects import pod
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from testclusters import ControlPlane, helm_program, kubectl_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program, kubectl_program
 from tests.adoption_cases import claims_of, resources_of
 from tests.contract.adopting import adopts, create, gated, in_force
 from tests.contract.identity import Identity, Object, eventually

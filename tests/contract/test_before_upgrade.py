@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main as lode
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import Identity, Object
 from tests.contract.objects import resource_slice
 from tests.contract.of_137 import LONG_VERSION, MANY, TERM, TWO_SLASHES, asking, consuming, device, on_nodes

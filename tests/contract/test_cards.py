@@ -8,7 +8,7 @@ import pytest
 
 from cli.__main__ import main as lode
 from driver.kube.api import DEVICE_TAINT_RULES, POD_DISRUPTION_BUDGETS, PODS, Api, NotFound, Object
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.sandbox import Sandbox
 

@@ -22,7 +22,7 @@ from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
 from kubeletplugin.hardware.edits import DeviceNode, Edits
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode
-from testclusters import cdi_program
+from testclusters.programs import CDI
 
 RESOURCE, CARD = "vendor.com/gpu", "vendor.com/gpu=a"
 USER = 1000
@@ -296,7 +296,8 @@ class Runtime:
     @staticmethod
     def _ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         given = json.dumps(questions)
-        done = subprocess.run([cdi_program()], input=given, capture_output=True, text=True, check=True, timeout=60)
+        program = CDI.build() / "cdi"
+        done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, timeout=60)
         answers: list[dict[str, Any]] = json.loads(done.stdout)
         return answers
 

@@ -16,7 +16,8 @@ from charts.monitoring import MANIFESTS
 from controller.policies import PolicyGuard, expected_policies
 from driver.kube.client import KubeClient
 from driver.observe import Metrics, logger
-from testclusters import ControlPlane, helm_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program
 from tests.contract.identity import Identity, eventually
 from tests.contract.installed import SLICES, pod_with_claim, slice_of
 

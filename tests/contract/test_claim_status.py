@@ -9,7 +9,7 @@ from controller.writing.steps import PatchClaimStatus, Target
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, NotFound, Object
 from driver.model import Allocation
 from driver.wire import allocation_from
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.objects import allocation, claim, consumer
 
 PARAMETERS = {"kind": "PlacementConfig", "policy": "binpack", "apiVersion": "lode.dev/v1alpha1", "note": "<1 & é>"}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import ControlPlane, kubectl_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import kubectl_program
 from tests.unit.docs.pages import ROOT
 
 _RUN = '#!/bin/sh\nexec {python} -c "import sys, {module} as module; sys.exit(module.{call})" "$@"\n'

@@ -11,7 +11,7 @@ from driver.device_facts import device_statuses
 from driver.kube.api import NAMESPACES, RESOURCE_CLAIMS, Api, Invalid, Object
 from driver.names import Names
 from driver.wire import allocation_from
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.objects import allocation, claim, consumer
 
 ENTRY: Object = {"driver": "lode.dev", "pool": "node-1/lode.dev", "device": "gpu-0"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main as lode
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import CONTROLLER, Identity, eventually
 from tests.contract.installed import CLAIMS, GATE, OUR_DRIVER, allocated, claim, pod_with_claim
 

@@ -14,7 +14,7 @@ import pytest
 from cli.__main__ import main as lode
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, Object, Resource
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.running import running
 

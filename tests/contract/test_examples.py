@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 KUEUE = "kueue"

@@ -19,7 +19,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually, exceeds_quota, used_of_quota
 
 CARDS = {f"gpu-{number}": {"kind": "gpu"} for number in range(3)}

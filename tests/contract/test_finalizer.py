@@ -8,7 +8,7 @@ from controller.writing import execution
 from controller.writing.steps import AddFinalizer, Target
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid, Object
 from driver.names import FINALIZER
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.objects import claim
 
 PARAMETERS = {"kind": "PlacementConfig", "policy": "binpack", "apiVersion": "lode.dev/v1alpha1", "note": "<1 & é>"}

@@ -10,7 +10,7 @@ from cli.__main__ import main as lode
 from cli.cards.device_plugins import MARK, RECORD
 from cli.objects.checks import DAEMON_SETS
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_SLICES, Api, Object
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.sandbox import Sandbox
 

@@ -12,7 +12,7 @@ from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, ApiCall, Res
 from driver.kube.connections import Connections, HttpRequest
 from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.objects import claim, pod
 

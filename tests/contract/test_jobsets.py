@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from driver.kube.api import JOB_SETS, PODS, RESOURCE_CLAIM_TEMPLATES, Api, NotFound, Object
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.running import nodes_of, remove, running
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Api
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.running import installed, nodes_of, remove, running_controller
 from tests.dying_controller import DIED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
-from testclusters import NEWEST, UPCOMING, default_kubernetes_version
+from testclusters.programs import NEWEST, UPCOMING, default_kubernetes_version
 from tests.contract.conftest import eventually, needed
 from tests.contract.running import nodes_of, state_if_it_fails, waits
 from tests.contract.tutorials import Reader, cluster

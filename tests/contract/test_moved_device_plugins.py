@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testclusters import helm_program, kubectl_program
+from testclusters.programs import helm_program, kubectl_program
 
 ROOT = Path(__file__).parents[2]
 COMPONENT = ROOT / "manifests" / "moved-device-plugin"

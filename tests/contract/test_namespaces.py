@@ -13,7 +13,9 @@ import yaml
 
 from charts import CHART
 from cli.__main__ import main as lode
-from testclusters import CommandFailed, ControlPlane, helm_program
+from testclusters.commands import CommandFailed
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program
 
 ROOT = Path(__file__).parents[2]
 FLAVOR = "manifests/controller-allocated"

@@ -13,7 +13,7 @@ import pytest
 from controller.placement import Nodes, PodCheck, facts_of, needs_of
 from driver.kube.api import NAMESPACES, NODES, PODS, Api, Object
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 
 NODE_NAMES = ("n1", "n2", "n3", "n4", "n5", "n6")
 TEAMS = {"red": {"team": "red"}, "blue": {"team": "blue"}}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from charts import built
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import Identity, Object, eventually
 
 API = "/apis/resource.k8s.io/{version}/namespaces/default/{plural}?dryRun=All"

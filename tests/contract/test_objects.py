@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Api, Conflict, Forbidden, Invalid, Object
 from memoryapi import JOBS
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract import openapi
 from tests.contract.conftest import eventually
 from tests.contract.objects import pod

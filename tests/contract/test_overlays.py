@@ -10,7 +10,8 @@ import yaml
 from controller.policies import PolicyGuard, expected_policies
 from driver.kube.client import KubeClient
 from driver.observe import Metrics, logger
-from testclusters import CommandFailed, ControlPlane
+from testclusters.commands import CommandFailed
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import PLUGIN, Identity, Object, eventually
 from tests.contract.installed import GATE, OUR_DRIVER, SLICES, pod_with_claim, slice_of
 

@@ -24,7 +24,7 @@ from driver.kube.api import (
     NotFound,
     Object,
 )
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.running import SETTINGS, message_of, nodes_of, remove, running, waits, waits_because
 

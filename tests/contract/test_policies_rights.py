@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import CONTROLLER, PLUGIN, Identity
 from tests.contract.installed import installed
 

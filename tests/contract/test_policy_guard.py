@@ -8,7 +8,7 @@ import pytest
 from controller.policies import PolicyGuard, expected_policies
 from driver.kube.client import KubeClient
 from driver.observe import Metrics, logger
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import CONTROLLER
 
 NAME = "single-allocator.lode.dev"

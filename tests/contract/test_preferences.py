@@ -8,7 +8,7 @@ from controller.placement import Nodes, PodCheck, facts_of, needs_of
 from controller.placement.preferences import preferred_first
 from driver.kube.api import NODES, PODS, Api, Object
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests import preference_cases
 from tests.contract.conftest import eventually
 from tests.preference_cases import CASES, RUNNING, Case

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testclusters import ControlPlane, helm_program
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import helm_program
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "registry.example/lode:0.1.0"

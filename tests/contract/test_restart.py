@@ -4,7 +4,7 @@ import pytest
 
 from driver.kube.api import NAMESPACES, RESOURCE_SLICES, Api, Gone, Unavailable
 from memoryapi import MemoryApi
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.objects import resource_slice
 from tests.simulation.clock import VirtualClock

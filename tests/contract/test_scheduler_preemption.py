@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import SCHEDULER, Identity, Object, Response, eventually
 from tests.contract.installed import CLAIMS, OUR_DRIVER, allocated, claim, installed, patch_status
 

@@ -18,7 +18,7 @@ from driver.kube.api import (
     Api,
     Object,
 )
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.sandbox import Sandbox
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from driver.adoption.spelling import FIXED_WORDS, NUMBERED_WORDS, misspelt
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.adopting import create
 from tests.contract.identity import Identity, Response, eventually
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, Api, Forbidden, NotFound, Object
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually, exceeds_quota, used_of_quota
 from tests.contract.running import installed, nodes_of, remove, running_controller, waits_because
 

@@ -13,7 +13,7 @@ from driver.kube.client import KubeClient
 from driver.kube.codec import encode_object
 from driver.kube.connections import Connections, HttpRequest
 from driver.limits import MAX_EVENT_MESSAGE
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.running import running, waits, waits_because
 

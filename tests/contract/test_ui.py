@@ -18,7 +18,7 @@ from cli.ui.run import served_to_all
 from driver.kube.access import Access
 from driver.kube.client import KubeClient
 from driver.names import Names
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract import installed
 from tests.contract.identity import Identity, Object, eventually
 from tests.unit.cli.cluster import claim, pod

@@ -6,7 +6,7 @@ import pytest
 
 from cli import uninstall
 from cli.__main__ import main as lode
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
 from tests.contract.installed import (
     CLAIMS,

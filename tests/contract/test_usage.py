@@ -10,7 +10,7 @@ import pytest
 
 from cli.top.measured import card_hours, measure
 from cli.top.prometheus import PrometheusServer
-from testclusters import prometheus
+from testclusters.debian import prometheus
 from tests.contract.conftest import needed
 from tests.contract.running_prometheus import running_prometheus
 from tests.unit.cli.top.points import FakeDatabase

@@ -21,7 +21,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.volume_cases import CASES, HOST, ZONE, Objects
 

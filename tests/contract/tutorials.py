@@ -33,7 +33,9 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane, kind_configuration, kubectl_program
+from testclusters.controlplane import ControlPlane
+from testclusters.lifecycle import kind_configuration
+from testclusters.programs import kubectl_program
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.identity import PLUGIN, Identity
 from tests.contract.running import SETTINGS, is_gated, let_run, running_controller

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from testclusters import CommandFailed, KindCluster, start_process
+from testclusters.commands import CommandFailed, start_process
+from testclusters.kind import KindCluster
 
 RESOURCES = {
     **dict.fromkeys(

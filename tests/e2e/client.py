@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from testclusters import CommandFailed, KindCluster
+from testclusters.commands import CommandFailed
+from testclusters.kind import KindCluster
 from tests.e2e.apiserver import ApiServer
 
 Object = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e import flavors, nodes, report
 from tests.e2e.apiserver import api_server
 from tests.e2e.client import Client, Object, eventually_none

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from testclusters import start_process
+from testclusters.commands import start_process
 from tests.e2e.client import Client, eventually_none
 from tests.e2e.controller import LABEL, SYSTEM
 from tests.e2e.flavors import wait_until_installed

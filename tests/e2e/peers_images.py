@@ -5,7 +5,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from testclusters import KindCluster, Layer, busybox_layer, write_archive
+from testclusters.images import busybox_layer
+from testclusters.kind import KindCluster
+from testclusters.oci import Layer, write_archive
 
 _SCRIPTS = {
     "bin/bash": '#!/bin/sh\nexec sh "$@"\n',

@@ -6,7 +6,7 @@ It contains only what belongs to the test, and is short enough to survive in a t
 import json
 from collections.abc import Callable, Iterable
 
-from testclusters import CommandFailed
+from testclusters.commands import CommandFailed
 from tests.e2e import nodes
 from tests.e2e.client import Client, Object, results
 from tests.e2e.controller import SYSTEM

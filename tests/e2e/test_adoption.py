@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from driver.clock import rfc3339
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e import flavors, peers_images
 from tests.e2e.adopted import ADOPTION, Got, adopt_from, devices_of, got
 from tests.e2e.client import Client, Object, eventually, eventually_none

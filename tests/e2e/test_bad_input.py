@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testclusters import CommandFailed
+from testclusters.commands import CommandFailed
 from tests.e2e.client import Client, Object, eventually
 from tests.e2e.pods import pod, request, template
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e.client import Client, Object, eventually, eventually_none, names
 from tests.e2e.nodes import PLUGIN_ACCOUNT
 from tests.e2e.pods import pod, request, template

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e.client import Client, Object, eventually, names
 from tests.e2e.controller import LABEL
 from tests.e2e.flavors import wait_until_installed

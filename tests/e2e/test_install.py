@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import helm_program
+from testclusters.programs import helm_program
 from tests.e2e import flavors, nodes
 from tests.e2e.client import Client, Object, eventually
 from tests.e2e.pods import pod, request, template

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, container_view
 from tests.e2e.controller import LABEL, SYSTEM, check_usage_matches_claims, leader

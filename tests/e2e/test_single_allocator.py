@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from testclusters import CommandFailed
+from testclusters.commands import CommandFailed
 from tests.e2e.client import Client, Object, eventually, eventually_none, results
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import PREVIOUS, CommandFailed, KindCluster, previous_source
+from testclusters.commands import CommandFailed
+from testclusters.images import PREVIOUS, previous_source
+from testclusters.kind import KindCluster
 from tests.e2e import flavors, nodes
 from tests.e2e.client import Client, Object, eventually_none
 from tests.e2e.controller import check_usage_matches_claims

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.suites import accelerators
 from tests.suites.outcomes import FAILED, HEAD, NotPlayed, details, row_of
 from tests.suites.running import ACCELERATORS, SUITES, Chosen, Played, fresh, play

@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from testclusters import KindCluster, progress_step, shell_image
+from testclusters.kind import KindCluster
+from testclusters.progress import progress_step
+from testclusters.suiteimages import shell_image
 from tests.suites.outcomes import NotPlayed, Outcomes, of_go_test
 
 VARIABLE: Final = "LODE_AI_CONFORMANCE"

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testclusters import KindCluster, kubernetes_suites_folder, progress_step, suite_image
+from testclusters.kind import KindCluster
+from testclusters.programs import KUBERNETES_SUITES
+from testclusters.progress import progress_step
+from testclusters.suiteimages import suite_image
 from tests.suites.outcomes import NotPlayed, Outcomes, of_ginkgo
 
 _DEFAULT_GATES = "!(Feature: containsAny OffByDefault) && !Slow && !Flaky"
@@ -86,4 +89,4 @@ def provided(cluster: KindCluster, processes: int) -> KubernetesTests:
 
     Raises `ProgramMissing` if they cannot be built.
     """
-    return KubernetesTests(cluster, kubernetes_suites_folder(), processes)
+    return KubernetesTests(cluster, KUBERNETES_SUITES.build(), processes)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testclusters import KindCluster, kubernetes_suites_version, progress_step
+from testclusters.kind import KindCluster
+from testclusters.programs import KUBERNETES_SUITES
+from testclusters.progress import progress_step
 from tests.e2e import flavors
 from tests.e2e.apiserver import api_server
 from tests.e2e.client import Client, eventually
@@ -77,7 +79,7 @@ def play(cluster: KindCluster, chosen: Chosen) -> Played:
 
 
 def _check(client: Client) -> None:
-    wanted = ".".join(kubernetes_suites_version().removeprefix("v").split(".")[:2])
+    wanted = ".".join(KUBERNETES_SUITES.version.removeprefix("v").split(".")[:2])
     if client.cluster.kubernetes != wanted:
         raise NotPlayed(
             f"the cluster runs Kubernetes {client.cluster.kubernetes}, and testclusters/programs/kubernetes-suites has "

@@ -12,7 +12,10 @@ from typing import Any, Final
 import yaml
 
 from driver.kube.api import JOB_SETS, PODS, Api, Object
-from testclusters import Authority, ControlPlane, jobset_folder, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
+from testclusters.pki import Authority
+from testclusters.programs import JOBSET
 from tests.contract.adopted import adopt, adopting_namespace, no_pods
 from tests.contract.conftest import eventually
 from tests.contract.running import installed, running_controller
@@ -84,7 +87,7 @@ def _asking(cards: int) -> Object:
 @contextmanager
 def jobset_cluster() -> Iterator[JobSetCluster]:
     """A cluster whose namespace adopts pods."""
-    folder = jobset_folder()
+    folder = JOBSET.build()
     with installed({"n1": {}, "n2": {}}, {}, {"vendor": "nvidia"}) as (plane, api):
         port, certificates = _free_port(), plane.folder / "jobset"
         authority = _issue_certificate(certificates)

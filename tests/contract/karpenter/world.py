@@ -14,7 +14,9 @@ from controller.state.knownnodes import DO_NOT_DISRUPT
 from driver.kinds import Offer
 from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Api, ApiError, Object
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane, karpenter_program, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import KARPENTER
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.running import SETTINGS, is_gated, running_controller
 from tests.unit.cli.cluster import slices
@@ -168,7 +170,7 @@ def karpenter_cluster(
     Args:
         consolidate_after: ``consolidateAfter`` of the NodePool.
     """
-    program = karpenter_program()
+    program = KARPENTER.build() / "karpenter"
     with ControlPlane() as plane:
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         plane.kubectl("apply", "-k", "manifests/controller-allocated")

@@ -13,7 +13,9 @@ import yaml
 
 from driver.kube.api import JOBS, KUEUE_WORKLOADS, PODS, RESOURCE_SLICES, Api, NotFound, Object, Resource
 from driver.kube.client import KubeClient
-from testclusters import ControlPlane, kueue_folder, start_process
+from testclusters.commands import start_process
+from testclusters.controlplane import ControlPlane
+from testclusters.programs import KUEUE
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.running import SETTINGS, is_gated, running_controller
 from tests.unit.cli.cluster import slices, template
@@ -121,7 +123,7 @@ def kueue_cluster(nodes: Sequence[str], profile: str, controller: Object | None 
     Args:
         controller: settings of the controller, its own section.
     """
-    folder = kueue_folder()
+    folder = KUEUE.build()
     with ControlPlane() as plane:
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         port = _free_port()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from testclusters import ControlPlane
+from testclusters.controlplane import ControlPlane
 from tests.contract import installed
 from tests.contract.identity import CONTROLLER, NODE_NAME, PLUGIN, Identity, Object, eventually
 

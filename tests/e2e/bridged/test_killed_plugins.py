@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from testclusters import CommandFailed
+from testclusters.commands import CommandFailed
 from tests.e2e.bridged import vendor_plugin
 from tests.e2e.bridged.offered import cards, devices, served
 from tests.e2e.client import Client, Object, eventually, results

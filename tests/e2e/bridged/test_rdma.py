@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testclusters import RDMA_DEVICE_PLUGIN, rdma_device_plugin_folder
+from testclusters import programs
+from testclusters.images import RDMA_DEVICE_PLUGIN
 from tests.e2e.bridged.offered import devices
 from tests.e2e.bridged.test_vendors import seen
 from tests.e2e.client import Client, Object, eventually
@@ -82,7 +83,7 @@ class VendorsManifests:
 
     def __init__(self, client: Client, namespace: str, folder: Path, overlay: str):
         self._client, self._namespace, self._folder = client, namespace, folder
-        self._base = rdma_device_plugin_folder() / "deployment/k8s" / overlay
+        self._base = programs.RDMA_DEVICE_PLUGIN.build() / "deployment/k8s" / overlay
         self._applied: list[Path] = []
 
     def apply(self, node: str, *components: str, **container: object) -> None:

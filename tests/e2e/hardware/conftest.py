@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e import flavors
 from tests.e2e.client import Client, eventually, eventually_none
 from tests.e2e.hardware.machines import CardMachine

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from testclusters import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e.nodes import PLUGIN
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import ASCEND_310P3

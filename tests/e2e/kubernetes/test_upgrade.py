@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from testclusters import NEWEST, UPCOMING, KindCluster, upgrade_control_plane, upgrade_kubelet
+from testclusters.kind import KindCluster
+from testclusters.kindupgrade import upgrade_control_plane, upgrade_kubelet
+from testclusters.programs import NEWEST, UPCOMING
 from tests.e2e import nodes
 from tests.e2e.client import Client, Object, eventually, eventually_none
 from tests.e2e.controller import check_usage_matches_claims

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import cached_folder, content_key
+from testclusters.cache import cached_folder, content_key
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import KUBERNETES_VERSIONS
+from testclusters.programs import KUBERNETES_VERSIONS
 
 ROOT = Path(__file__).parents[3]
 CALLS = sorted(

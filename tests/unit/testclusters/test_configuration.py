@@ -2,7 +2,7 @@
 
 import pytest
 
-from testclusters import kind_configuration
+from testclusters.lifecycle import kind_configuration
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import OwnFolder
+from testclusters.folders import OwnFolder
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import Layer, build_context, image_labels, installed, software_bill, suite_image, write_archive
+from testclusters.debian import installed
+from testclusters.images import build_context, image_labels, software_bill
+from testclusters.oci import Layer, write_archive
+from testclusters.suiteimages import suite_image
 
 ROOT = Path(__file__).parents[3]
 IMAGE_PACKAGES = {"cli", "controller", "driver", "kubeletplugin", "memoryapi"}

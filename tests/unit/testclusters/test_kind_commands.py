@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import Docker, KindCluster, NoRoom, check_room, write_programs
+from testclusters.daemon import Docker
+from testclusters.kind import KindCluster
+from testclusters.lifecycle import NoRoom, check_room, write_programs
 
 
 @pytest.mark.parametrize("namespace", [None, Path("/run/netns/x")])

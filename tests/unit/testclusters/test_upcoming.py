@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testclusters import STAND_INS, StandIn, newest_first, plan_build
+from testclusters.upcoming import STAND_INS, StandIn, newest_first, plan_build
 from tests.unit.testclusters.test_command_line import ROOT
 
 UPSTREAM = """module k8s.io/kubernetes

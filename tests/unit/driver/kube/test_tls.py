@@ -17,7 +17,7 @@ from driver.kube.access import Access
 from driver.kube.api import PODS, Unavailable
 from driver.kube.client import KubeClient
 from driver.kube.codec import encode_object
-from testclusters import Authority
+from testclusters.pki import Authority
 
 STORED = {"metadata": {"name": "p", "uid": "u", "resourceVersion": "7"}}
 
