@@ -162,6 +162,13 @@ class Fleet:
         self._index.settle()
         return all(any(self._index.selectors.anywhere(c.criteria.filter) for c in d.choices) for d in request.demands)
 
+    def selects_shared(self, request: CompiledRequest) -> bool:
+        """True if the request selects a device, in use or not, of a pool that belongs to no single node."""
+        self._index.settle()
+        pools = [pool for pool in self._index.shared_pools.values() if not pool.problem]
+        selection = self._index.selectors.selection
+        return any(selection(pool, wanted).match for pool in pools for wanted in request.filters)
+
     def in_use(self, claims: Sequence[Claim]) -> tuple[int, int, tuple[str, ...]]:
         """Counts the devices that match a request of the claims, and those in use, and names the claims that hold them.
 

@@ -11,8 +11,8 @@ The terms:
   domain of each level around it: leaf a1 of cluster a. Its *sub-domains* are those of the next level inside it. A level
   is *required*, or *preferred*: then it is given up if the gang finds no place otherwise.
 * A *node* is, in this package, the devices of a node in one domain: mostly all of them.
-* A *unit* is what has to be on one node because it shares a claim: mostly one member. Units that ask for the same are
-  of one *shape*.
+* A *unit* is what has to be on one node because it shares a claim for devices of one node: mostly one member. Units
+  that ask for the same are of one *shape*.
 * A *sub-group* is a part of the gang, such as one replica of a model. It becomes *complete*, with as many members as
   the user says, or none of its members is placed.
 * A *bound* says how much fits at most. It may be too high, never too low. That of a domain is its *capacity*.
@@ -47,6 +47,7 @@ decision       decides about a gang: bounds domains, searches those that may do,
 domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
 domain_score   compares the domains that can take a gang
 | exact_packing  exact search for nodes in one domain
+| shared_claims  members that share a claim for a device of several nodes
 verdicts       a verdict on each domain that does not take the gang
 bounds         most units and members that domains take
 | sub_groups   sub-groups that become complete, one choice after another

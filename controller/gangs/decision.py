@@ -14,6 +14,7 @@ from controller.gangs.exact_packing import SearchContext
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.levels import EnforcedLevels, GroupLevel, WiderDomain, deviceless_depth, is_awaited, levels_to_try
 from controller.gangs.memory import Memory
+from controller.gangs.shared_claims import first_plan, shared_claims
 from controller.gangs.sub_groups import FurtherAttempts, SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
@@ -32,6 +33,21 @@ def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTION
     """
     if options.memory is None:
         options = replace(options, memory=Memory())
+    refusal = None
+    if shared := shared_claims(gang.members, cluster):
+        # Without ``unfinished``: these are other questions.
+        trial = replace(options, unfinished=None)
+        found = first_plan(shared, cluster, gang, lambda asked: _choose(asked, cluster, trial))
+        if isinstance(found, GangPlan):
+            return found
+        refusal = found
+    answer = _choose(gang, cluster, options)
+    # On one node each for those that share: a device that many nodes reach says more about what is missing.
+    return answer if refusal is None or isinstance(answer, GangPlan) else refusal
+
+
+def _choose(gang: Gang, cluster: Cluster, options: SearchOptions) -> GangPlan | GangRefusal:
+    """Decide as ``choose`` does; those that share a claim come to one node."""
     # In one order, so that the same gang gets the same answer however its members came.
     gang = replace(gang, members=tuple(in_order(gang.members)))
     units = units_of(gang, cluster.devices, cluster.nodes)

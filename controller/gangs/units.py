@@ -1,6 +1,7 @@
 """Groups members into units that must share a node, and like units into shapes. Pure.
 
-Members that share a claim share its devices, so they are on one node: they are one unit. Most units are one member.
+Members that share a claim share its devices, so they are on one node: they are one unit. Claims for devices that
+several nodes reach are chosen before (``shared_claims``), and join nobody. Most units are one member.
 Units that ask for the same are of one shape, and then only their number matters: a node takes 3 of them, whichever they
 are. What is found out about a shape holds for all of its units, so 1,000 like members are one question for each node.
 """

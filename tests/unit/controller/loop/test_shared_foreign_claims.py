@@ -3,10 +3,17 @@
 from typing import Any
 
 from driver.kube.api import NODES, RESOURCE_SLICES
+from tests.unit.controller.loop.gangworld import gang_config
 from tests.unit.controller.loop.world import ControllerWorld
 
 NET = "net.example.com"
 ALL_NODES = {"allNodes": True}
+
+
+def rack(name: str) -> dict[str, Any]:
+    """Where a slice of the rack's nodes is."""
+    expression = {"key": "rack", "operator": "In", "values": [name]}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
 class NetworkedWorld(ControllerWorld):
@@ -27,6 +34,15 @@ class NetworkedWorld(ControllerWorld):
         self.add_claim(name)
         self.add_pod(name, name, net)
         self.settle(10)
+
+    def gang(self, *names: str) -> None:
+        """Pods that start together, each with a card of its own, and all with the claim."""
+        config = gang_config("train", len(names))
+        del config["opaque"]["parameters"]["topology"]
+        for name in names:
+            self.add_claim(name, config=[config])
+            self.add_pod(name, name, "net")
+        self.settle(30)
 
     def on(self, *pods: str) -> list[str]:
         """The node of each pod's card; "" where it has none."""
@@ -90,3 +106,37 @@ def test_another_pods_claim_still_counts() -> None:
     world.user("p2", "own")
     assert world.on("p2") == [""]
     assert "default/net" in world.condition("p2")[2]
+
+
+def test_members_of_a_gang_that_share_a_device_of_all_nodes_start_on_different_ones() -> None:
+    world = NetworkedWorld(2, 1, ("net", ALL_NODES, 1))
+    world.gang("m1", "m2")
+    assert sorted(world.on("m1", "m2")) == ["n1", "n2"]
+    assert (world.gates("m1"), world.gates("m2")) == ([], [])
+
+
+def test_members_that_share_a_device_of_a_rack_start_in_the_rack_that_takes_them() -> None:
+    world = NetworkedWorld(4, 1, ("net-1", rack("r1"), 1), ("net-2", rack("r2"), 1))
+    for node, of in (("n1", "r1"), ("n2", "r1"), ("n3", "r2"), ("n4", "r2")):
+        world.api.patch(NODES, node, {"metadata": {"labels": {"rack": of}}})
+    world.add_claim("before")
+    world.add_pod("before", "before")
+    world.settle(10)
+    assert world.on("before") == ["n1"]
+    world.gang("m1", "m2")
+    assert sorted(world.on("m1", "m2")) == ["n3", "n4"]
+
+
+def test_members_that_share_a_device_of_one_node_start_on_that_node_alone() -> None:
+    world = NetworkedWorld(2, 1, ("net-1", {"nodeName": "n1"}, 1), ("net-2", {"nodeName": "n2"}, 1))
+    world.gang("m1", "m2")
+    assert world.on("m1", "m2") == ["", ""]
+    assert "0 of 2 members fit" in world.condition("m1")[2]
+
+
+def test_the_device_that_members_share_is_not_left_for_another_gang() -> None:
+    world = NetworkedWorld(4, 1, ("net", ALL_NODES, 1))
+    world.gang("m1", "m2")
+    world.add_claim("other", device_class="net")
+    world.user("p1", "other")
+    assert world.on("p1") == [""]

@@ -1,0 +1,186 @@
+"""Claims that members share and whose devices several nodes reach: such members may be on different nodes. Pure.
+
+Members that share a claim are on one node if its devices are of one node (``units``). A device that several nodes
+reach, such as a channel of a rack, asks only that they are on nodes that reach it. So the device is chosen first, and
+then the members are placed among the nodes that reach it, as if they did not have the claim:
+
+    rack r1: nodes n1, n2, channel c1        rack r2: nodes n3, n4, channel c2
+
+Two members with a card each share a claim for a channel. On n1 and n2 the claim would get c1, on n3 and n4 c2: there
+are two *reaches*. n1 and n2 have one free card together, so the first one is in vain. In the second one the members
+have their places on n3 and n4, and the claim has c2 for both.
+
+What kube-scheduler will allocate it chooses itself, on the node of the first member that it binds. So a reach for
+claims of other drivers is the nodes on which it would choose the same. Of claims that are allocated here, it is all
+nodes that reach the device. A device that is the first choice on no node is not considered: its reach would have to
+overlap with two others without being inside either.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from controller.allocation import CompiledRequest
+from controller.cluster import Cluster
+from controller.gangs.gang import Gang, GangPlan, GangRefusal, Member
+from controller.placement import Placement
+from driver.model import Allocation, Claim, DeviceId
+from driver.node_selectors import selects
+
+_MOST_TRIES: Final = 256
+"""The most combinations of reaches that are tried for claims that do not belong together. All reaches of one are."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarClaims:
+    """Claims for devices of several nodes that members share: those that some member has together are here together.
+
+    Attributes:
+        chosen_here: whether all of them are allocated here, and none by kube-scheduler.
+    """
+
+    claims: tuple[Claim, ...]
+    chosen_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What claims would get, and the nodes on which members may be that share them."""
+
+    allocations: Mapping[str, Allocation]
+    """By UID."""
+    nodes: Mapping[str, None]
+
+
+def shared_claims(members: Sequence[Member], cluster: Cluster) -> Sequence[FarClaims]:
+    """The claims of several members that can get devices of several nodes."""
+    if not cluster.devices.shares_devices:
+        return ()
+    users = Counter(claim.uid for member in members for claim in _claims_of(member))
+    if not any(count > 1 for count in users.values()):
+        return ()
+    ours = {claim.uid for member in members for claim in member.demand.claims}
+    far: dict[str, bool] = {}
+    groups: list[dict[str, Claim]] = []
+    for member in members:
+        own: dict[str, Claim] = {}
+        for claim in _claims_of(member):
+            if users[claim.uid] > 1 and claim.uid not in far:
+                far[claim.uid] = _may_reach_several(claim, cluster)
+            if far.get(claim.uid):
+                own[claim.uid] = claim
+        if own:
+            touched = [group for group in groups if not group.keys().isdisjoint(own)]
+            merged = {uid: claim for group in (*touched, own) for uid, claim in group.items()}
+            groups = [*(group for group in groups if group not in touched), merged]
+    return [FarClaims(tuple(group.values()), group.keys() <= ours) for group in groups]
+
+
+Ask = Callable[[Gang], GangPlan | GangRefusal]
+"""Decides about a gang in which the shared claims are left out, while what they get is in use."""
+
+
+def first_plan(shared: Sequence[FarClaims], cluster: Cluster, gang: Gang, ask: Ask) -> GangPlan | GangRefusal | None:
+    """The first plan for the gang with a reach for each of the claims; else the first refusal.
+
+    None if there is no reach for some of them.
+    """
+    most = None if len(shared) == 1 else max(1, int(_MOST_TRIES ** (1 / len(shared))))
+
+    def with_reaches(chosen: tuple[Reach, ...]) -> GangPlan | GangRefusal | None:
+        if len(chosen) == len(shared):
+            answer = ask(_confined(gang, chosen))
+            return _completed(answer, gang, chosen) if isinstance(answer, GangPlan) else answer
+        first = None
+        for reach in _reaches(shared[len(chosen)], cluster)[:most]:
+            with cluster.what_if() as trial:
+                for uid, allocation in reach.allocations.items():
+                    trial.use(uid, allocation)
+                found = with_reaches((*chosen, reach))
+            if isinstance(found, GangPlan):
+                return found
+            first = first or found
+        return first
+
+    return with_reaches(())
+
+
+def _reaches(shared: FarClaims, cluster: Cluster) -> Sequence[Reach]:
+    """What the claims can get for several nodes, each once; that of most nodes first, then in the order of nodes."""
+    devices, nodes = cluster.devices, cluster.nodes
+    request = devices.compile(shared.claims)
+    assert isinstance(request, CompiledRequest), "each claim compiles (shared_claims)"
+    chosen_on: dict[tuple[DeviceId, ...], tuple[Sequence[Allocation], dict[str, None]]] = {}
+    for name in nodes:
+        slot = devices.slot(name, nodes.labels_of(name))
+        if fitting := devices.fit(slot, request, shared.claims):
+            held = tuple([result.device for allocation in fitting for result in allocation.results])
+            chosen_on.setdefault(held, (fitting, {}))[1][name] = None
+    found = []
+    for allocations, at in chosen_on.values():
+        if shared.chosen_here:
+            selectors = [allocation.nodes for allocation in allocations if allocation.nodes]
+            labels = ((name, nodes.labels_of(name)) for name in nodes)
+            at = dict.fromkeys(name for name, own in labels if all(selects(one, name, own) for one in selectors))
+        if len(at) > 1:
+            by_claim = {claim.uid: allocation for claim, allocation in zip(shared.claims, allocations, strict=True)}
+            found.append(Reach(by_claim, at))
+    return sorted(found, key=lambda reach: -len(reach.nodes))
+
+
+def _confined(gang: Gang, chosen: Sequence[Reach]) -> Gang:
+    """The gang whose members are to be placed on the nodes of their claims' reaches, and ask for the other claims."""
+    return replace(gang, members=tuple(_confined_member(member, chosen) for member in gang.members))
+
+
+def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
+    """The plan for ``_confined(gang, chosen)`` as one for the gang: with what the shared claims get."""
+    given = {uid: allocation for reach in chosen for uid, allocation in reach.allocations.items()}
+    demands = {member.demand.key: member.demand for member in gang.members}
+
+    def with_given(placement: Placement) -> Placement:
+        demand = demands[placement.pod]
+        ours, others = (
+            _merged(claims, allocations, given)
+            for claims, allocations in (
+                (demand.claims, placement.allocations),
+                (demand.other_drivers_claims, placement.other_drivers_allocations),
+            )
+        )
+        return replace(placement, allocations=ours, other_drivers_allocations=others)
+
+    return replace(plan, placements=tuple(map(with_given, plan.placements)))
+
+
+def _claims_of(member: Member) -> tuple[Claim, ...]:
+    return (*member.demand.claims, *member.demand.other_drivers_claims)
+
+
+def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
+    request = cluster.devices.compile([claim])
+    return isinstance(request, CompiledRequest) and cluster.devices.selects_shared(request)
+
+
+def _confined_member(member: Member, chosen: Sequence[Reach]) -> Member:
+    demand = member.demand
+    own = [reach for reach in chosen if any(claim.uid in reach.allocations for claim in _claims_of(member))]
+    if not own:
+        return member
+    given = {uid for reach in own for uid in reach.allocations}
+    claims, others = (
+        tuple(claim for claim in some if claim.uid not in given)
+        for some in (demand.claims, demand.other_drivers_claims)
+    )
+    # The claims that belong together have one reach, so a member has one.
+    (reach,) = own
+    nodes = reach.nodes if demand.among is None else dict.fromkeys(name for name in demand.among if name in reach.nodes)
+    return replace(member, demand=replace(demand, claims=claims, other_drivers_claims=others, among=nodes))
+
+
+def _merged(
+    claims: Sequence[Claim], allocations: Sequence[Allocation], given: Mapping[str, Allocation]
+) -> tuple[Allocation, ...]:
+    """The allocation of each claim: the one that is given, or the next of the others."""
+    rest = iter(allocations)
+    return tuple(given[claim.uid] if claim.uid in given else next(rest) for claim in claims)
