@@ -23,4 +23,5 @@ cluster        devices, nodes and quotas, and what would be if some were gone, o
 placement      a node for a pod
 | quotas       limits of namespaces in memory and cores of cards
 allocation     devices of a node for claims, or the reasons why not
+| refusal      why there is no place: one type for all who look for one
 """

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from controller.allocation import Fleet, UseChange
-from controller.placement import Needs, Nodes, Placed, Placement, PodChange, PodDemand, Refusal, find_place
+from controller.placement import Needs, Nodes, Placed, Placement, PodChange, PodDemand, find_place
 from controller.quotas import KeptChange, QuotaLedger
+from controller.refusal import Refusal
 from driver.model import Allocation
 from driver.names import Names
 
@@ -84,7 +85,7 @@ class WhatIf:
         for claim, allocation in pod.given(placed):
             self.use(claim.uid, allocation)
 
-    def schedule(self, pod: PodDemand) -> Placement | Refusal:
+    def schedule(self, pod: PodDemand) -> Placement | Refusal[None]:
         """Find a place for the pod, and place it there if there is one."""
         found = find_place(pod, self._cluster.devices, self._cluster.nodes)
         if isinstance(found, Placement):

@@ -20,13 +20,22 @@ class LodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of an input: the field, and what to do about it."""
+    """One fault of an input: the field, and what to do about it.
+
+    Attributes:
+        key: key of the object that is written wrongly, ``namespace/name``; "" if whoever has the fault knows which it
+            is.
+        kind: kind of that object, as messages name it.
+    """
 
     field: str
     message: str
+    key: str = ""
+    kind: str = "claim"
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.field else self.message
+        text = f"{self.field}: {self.message}" if self.field else self.message
+        return f"{self.kind} {self.key}: {text}" if self.key else text
 
 
 class InvalidInput(LodeError):

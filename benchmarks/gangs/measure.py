@@ -15,8 +15,9 @@ from benchmarks.profiling import profiled
 from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
 from controller.cluster import Cluster
-from controller.gangs import Gang, GangPlan, GangRefusal, Member, Memory, SearchOptions, choose
+from controller.gangs import Gang, GangPlan, Member, Memory, SearchOptions, TriedDomains, choose
 from controller.placement import Nodes, PodDemand, facts_of
+from controller.refusal import Refusal
 from controller.state.claims import record_from
 from controller.state.pods import pod_from
 from controller.state.sharing import SharedClaims, SharedPods
@@ -69,7 +70,7 @@ def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool)
     gc.collect()
     gc.freeze()
     times: list[float] = []
-    answers: list[GangPlan | GangRefusal] = []
+    answers: list[GangPlan | Refusal[TriedDomains]] = []
     for number in range(question.gangs if question.gangs > 1 else REPEATS + 1):
         asked = _gang(question, number, *shared)
         if number:
@@ -131,7 +132,7 @@ def _gang(question: Question, number: int, pods: SharedPods, claims: SharedClaim
     return Gang("bench/gang", f"uid-{number}", tuple(members), minimum=len(members), levels=question.levels)
 
 
-def _assume(asked: Gang, answer: GangPlan | GangRefusal, fleet: Fleet, nodes: Nodes) -> None:
+def _assume(asked: Gang, answer: GangPlan | Refusal[TriedDomains], fleet: Fleet, nodes: Nodes) -> None:
     demands = {member.demand.key: member.demand for member in asked.members}
     for placement in answer.placements if isinstance(answer, GangPlan) else ():
         demand = demands[placement.pod]

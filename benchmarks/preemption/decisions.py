@@ -114,7 +114,7 @@ def measure(question: Question, folder: Path) -> Row:
         answer = preempt(pod, occupancy, Cluster.unlimited(fleet, nodes))
         times.append(1000 * (time.process_time() - began))
     victims = len(answer.victims) if isinstance(answer, Preemption) else 0
-    proven = answer.least if isinstance(answer, Preemption) else answer.decided
+    proven = answer.least if isinstance(answer, Preemption) else answer.why.decided
     return Row(question, times[0], later=max(times[1:]), victims=victims, proven=proven)
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
+from controller.gangs import Gang, GangPlan, SearchOptions, TriedDomains, choose
 from controller.reconcile import NO_HISTORY, DecisionContext, decide, decide_gang, known_gang
-from controller.reconcile.decisions import PlacePod, Unallocatable
+from controller.reconcile.decisions import PlacePod, PodRefusal
 from controller.reconcile.prospects import could_take
+from controller.refusal import Refusal
 from controller.state import State
 from controller.waiting import rank_of
 
@@ -27,7 +28,7 @@ class WaitingPod:
     state: State
     key: str
     now: float
-    refused: Unallocatable
+    refused: PodRefusal
     kind: str = "Pod"
     on_one_node: bool = True
 
@@ -69,7 +70,7 @@ class WaitingGang:
     def places(self) -> Mapping[str, PlacePod] | None:
         """Return where the controller would place its members now, if it starts then."""
 
-        def chosen(wanted: Gang) -> GangPlan | GangRefusal:
+        def chosen(wanted: Gang) -> GangPlan | Refusal[TriedDomains]:
             return choose(wanted, self.state.cluster, SearchOptions(_STEPS))
 
         decision = decide_gang(
@@ -97,5 +98,5 @@ def waiting_in_turn(state: State, keys: Sequence[str], now: float) -> Iterator[W
             if gang not in seen:
                 seen.add(gang)
                 yield WaitingGang(state, gang, now)
-        elif isinstance(refused := decide(state, key, now, NO_HISTORY, DecisionContext()), Unallocatable):
+        elif isinstance(refused := decide(state, key, now, NO_HISTORY, DecisionContext()), Refusal):
             yield WaitingPod(state, key, now, refused)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from controller.gangs import Gang
 from controller.preemption import (
-    NoPreemption,
     Preemption,
+    Unevicted,
     occupancy_of,
     preemption_for,
     render,
@@ -13,10 +13,11 @@ from controller.preemption import (
 )
 from controller.reconcile import DecisionContext, PlacementHistory
 from controller.reconcile.decisions import Victim
+from controller.refusal import Refusal
 from controller.state import PodView, State
 from driver.wire import Json
 
-Answer = Preemption | NoPreemption
+Answer = Preemption | Refusal[Unevicted]
 
 
 def for_pod(
@@ -28,7 +29,7 @@ def for_pod(
         now: as of ``decide``.
         seen: when the pods that are being deleted were seen (seconds since the epoch).
     """
-    if none_lower := _none_lower(state, pod.priority):
+    if none_lower := _none_lower(state, pod.key, pod.priority):
         return none_lower
     wanted = waiting_pod(state, pod.key, now, history, context)
     return None if wanted is None else preemption_for(state, wanted, occupancy_of(state, seen))
@@ -37,7 +38,7 @@ def for_pod(
 def for_gang(state: State, gang: Gang, seen: float) -> Answer:
     """Return who would go for a gang that no domain takes. Arguments as of ``for_pod``."""
     priority = min(member.demand.needs.priority for member in gang.members)
-    return _none_lower(state, priority) or preemption_for(state, gang, occupancy_of(state, seen))
+    return _none_lower(state, gang.key, priority) or preemption_for(state, gang, occupancy_of(state, seen))
 
 
 def asks(state: State, priority: int) -> bool:
@@ -45,10 +46,12 @@ def asks(state: State, priority: int) -> bool:
     return priority > 0 or state.nodes.pods.has_below(priority)
 
 
-def _none_lower(state: State, priority: int) -> NoPreemption | None:
+def _none_lower(state: State, subject: str, priority: int) -> Refusal[Unevicted] | None:
     if not state.budgets.readable:
-        return NoPreemption(never="PodDisruptionBudgets may not be read, which say who may go")
-    return None if state.nodes.pods.has_below(priority) else NoPreemption(never="no pod has a lower priority")
+        return Refusal(subject, Unevicted(never="PodDisruptionBudgets may not be read, which say who may go"))
+    if state.nodes.pods.has_below(priority):
+        return None
+    return Refusal(subject, Unevicted(never="no pod has a lower priority"))
 
 
 def text_of(answer: Answer) -> str:
@@ -59,10 +62,11 @@ def text_of(answer: Answer) -> str:
 
 def to_json(answer: Answer) -> Json:
     """Return the answer with the keys of docs/simulate.md."""
-    if isinstance(answer, NoPreemption):
-        kept = [{"reason": one.reason, "pods": one.pods, "some": list(one.some)} for one in answer.kept]
-        why = {"never": answer.never} if answer.never else {}
-        return {"victims": [], "kept": kept, "inVain": answer.in_vain, "decided": answer.decided, **why}
+    if isinstance(answer, Refusal):
+        why = answer.why
+        kept = [{"reason": one.reason, "pods": one.pods, "some": list(one.some)} for one in why.kept]
+        never = {"never": why.never} if why.never else {}
+        return {"victims": [], "kept": kept, "inVain": why.in_vain, "decided": why.decided, **never}
     return {
         "victims": _pods(answer.victims),
         "awaited": _pods(answer.awaited),

@@ -10,11 +10,12 @@ from controller.explaining.messages import (
     IN_VAIN,
     Explanation,
     explanation_of,
-    refusal_summary,
     rests_on_memory,
+    summary_of,
     with_member,
 )
-from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Unallocatable, Wait
+from controller.reconcile.decisions import Decision, PodRefusal, Reason, Release, TakeBack, Wait
+from controller.refusal import Refusal
 from controller.state import ClaimRecord, PodView, State
 from controller.state.pods import ClaimReference, Condition
 from driver.model import Claim
@@ -171,7 +172,7 @@ def knows_more(reported: Condition | None) -> bool:
 
 def verdict(
     decision: Decision,
-    refusals: Mapping[str, NodeReasons] | None = None,
+    reasons: Mapping[str, NodeReasons] | None = None,
     in_vain: bool = False,
     *,
     no_nodes: bool = False,
@@ -179,20 +180,20 @@ def verdict(
     """The verdict that the controller reports for a decision.
 
     Args:
-        refusals: for ``Unallocatable``, the refusals of ``ask_all``.
-        in_vain: for ``Unallocatable``, ``Questions.impossible``.
+        reasons: for a ``PodRefusal``, the reasons of ``ask_all``.
+        in_vain: for a ``PodRefusal``, ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
     """
     match decision:
         case Wait(reason, message, nowhere=None):
             return Verdict(reason, message)
-        case Wait(_, message, nowhere=Unallocatable() as member):
-            summary, explanation = _explained(member, refusals or {}, in_vain, no_nodes)
+        case Wait(_, message, nowhere=Refusal() as member):
+            summary, explanation = _explained(member, reasons or {}, in_vain, no_nodes)
             said = with_member(decision, member, explanation)
-            return Verdict(said.reason, said.message, summary, domains=message, member=member.pod)
-        case Unallocatable(_, claims):
-            summary, explanation = _explained(decision, refusals or {}, in_vain, no_nodes)
-            return Verdict(explanation.reason, explanation.message(claims), summary)
+            return Verdict(said.reason, said.message, summary, domains=message, member=member.subject)
+        case Refusal(why=question):
+            summary, explanation = _explained(decision, reasons or {}, in_vain, no_nodes)
+            return Verdict(explanation.reason, explanation.message(question.claims), summary)
         case Release(_, node):
             return Verdict(
                 Reason.REFUSED, f"kube-scheduler refuses the pod on node {node}; its devices will be taken back"
@@ -203,11 +204,11 @@ def verdict(
 
 
 def _explained(
-    refused: Unallocatable, refusals: Mapping[str, NodeReasons], in_vain: bool, no_nodes: bool
+    refused: PodRefusal, reasons: Mapping[str, NodeReasons], in_vain: bool, no_nodes: bool
 ) -> tuple[Summary | None, Explanation]:
-    summary = refusal_summary(refusals, refused.claims) if refusals else None
+    summary = summary_of(reasons, refused.why.claims) if reasons else None
     return summary, explanation_of(
-        refusals, refused.claims, bound_to=refused.bound_to, impossible=in_vain, no_nodes=no_nodes
+        reasons, refused.why.claims, bound_to=refused.why.bound_to, impossible=in_vain, no_nodes=no_nodes
     )
 
 

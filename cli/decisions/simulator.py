@@ -24,8 +24,8 @@ from cli.decisions.outcomes import (
 )
 from cli.decisions.snapshot import ClusterSnapshot
 from controller.explaining.questions import ask_all
-from controller.gangs import Gang, GangPlan, GangRefusal, SearchOptions, choose
-from controller.preemption import NoPreemption
+from controller.gangs import Gang, GangPlan, SearchOptions, TriedDomains, choose
+from controller.preemption import Unevicted
 from controller.reconcile import (
     NO_HISTORY,
     DecisionContext,
@@ -44,11 +44,11 @@ from controller.reconcile.decisions import (
     Reason,
     Release,
     TakeBack,
-    Unallocatable,
     Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS
 from controller.reconcile.updates import claim_updates, patched_status
+from controller.refusal import Refusal
 from controller.state import PodView, State
 from controller.waiting import rank_of
 from driver.clock import rfc3339
@@ -107,7 +107,7 @@ class Simulator:
         """The gangs that no domain takes, as they were asked about."""
         self._for_gangs: dict[str, evictions.Answer] = {}
         """Who would be evicted for each of these."""
-        self._in_vain: dict[Hashable, NoPreemption] = {}
+        self._in_vain: dict[Hashable, Refusal[Unevicted]] = {}
         """Why nobody would be evicted for pods of a shape and priority."""
         self._gangs: dict[str, tuple[int, GangDecision]] = {}
         """The last decision about each gang, and ``Nodes.generation`` then."""
@@ -159,15 +159,16 @@ class Simulator:
             if gang not in self._for_gangs:
                 self._for_gangs[gang] = evictions.for_gang(state, wanted, self._seen)
             return self._for_gangs[gang]
-        if not isinstance(decision, Unallocatable):
+        if not isinstance(decision, Refusal):
             return None
-        shape = decision.shape, pod.priority, state.nodes.generation
-        if not decision.own and (known := self._in_vain.get(shape)):
+        question = decision.why
+        shape = question.shape, pod.priority, state.nodes.generation
+        if not question.own and (known := self._in_vain.get(shape)):
             return known
         history = self._histories.get(pod.key, NO_HISTORY)
         context = DecisionContext(max_wait=_MAX_WAIT_SECONDS)
         found = evictions.for_pod(state, pod, self._now, self._seen, history=history, context=context)
-        if isinstance(found, NoPreemption) and not decision.own:
+        if isinstance(found, Refusal) and not question.own:
             self._in_vain[shape] = found
         return found
 
@@ -231,9 +232,9 @@ class Simulator:
         self._snapshot.allowance.check()
         state, gang = self._state, known_gang(self._state, key)
 
-        def chosen(wanted: Gang) -> GangPlan | GangRefusal:
+        def chosen(wanted: Gang) -> GangPlan | Refusal[TriedDomains]:
             found = choose(wanted, state.cluster, SearchOptions(_STEPS))
-            if isinstance(found, GangRefusal):
+            if isinstance(found, Refusal):
                 self._refused[key] = wanted
             return found
 
@@ -254,7 +255,7 @@ class Simulator:
         history = self._histories.get(key, NO_HISTORY)
         context = DecisionContext(memory=self._memory, max_wait=_MAX_WAIT_SECONDS)
         decision = decide(self._state, key, self._now, history, context)
-        if isinstance(decision, Unallocatable):
+        if isinstance(decision, Refusal):
             self._memory.remember(decision, self._state.nodes.generation)
         return decision
 
@@ -271,11 +272,11 @@ class Simulator:
 
     def _verdict(self, decision: Decision) -> Verdict:
         refused = decision.nowhere if isinstance(decision, Wait) else decision
-        if not isinstance(refused, Unallocatable):
+        if not isinstance(refused, Refusal):
             return verdict(decision)
         asked = ask_all(self._state, refused, self._memory)
-        self._memory.remember_refusals(refused.shape, asked.refusals)
-        return verdict(decision, asked.refusals, asked.impossible, no_nodes=not self._state.nodes)
+        self._memory.remember_reasons(refused.why.shape, asked.reasons)
+        return verdict(decision, asked.reasons, asked.impossible, no_nodes=not self._state.nodes)
 
 
 def _may_be_pending(pod: PodView) -> bool:

@@ -370,9 +370,9 @@ def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> I
         among = f", {' and '.join(in_whole)} among them" if in_whole else ""
         yield f"gang {gang}: {exist}{size} members exist, {start}{among}"
     if refusal := simulator.gang(gang).refusal:
-        for verdict in refusal.verdicts:
-            reason = f": {verdict.reason}" if verdict.reason else ""
-            yield f"gang {gang}: {verdict.placed} of {verdict.needed} members fit in {verdict.domain}{reason}"
+        for fit in refusal.why.fits:
+            reason = f": {fit.reason}" if fit.reason else ""
+            yield f"gang {gang}: {fit.placed} of {fit.needed} members fit in {fit.domain}{reason}"
 
 
 def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:

@@ -57,14 +57,13 @@ from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons.render import render
 from controller.allocation.reasons.summary import Closest, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
-from controller.allocation.requests import ClaimFault, CompiledRequest
+from controller.allocation.requests import CompiledRequest
 from controller.allocation.rules import small_amounts
 from controller.allocation.search.search import OutOfSteps
 
 __all__ = [
     "CARD",
     "Card",
-    "ClaimFault",
     "Closest",
     "CompiledRequest",
     "DeviceLedger",

@@ -6,7 +6,7 @@ remembered until one of them changes.
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
@@ -21,7 +21,6 @@ from controller.allocation.metering import (
     TooCostly,
     Turn,
 )
-from controller.allocation.requests import ClaimFault
 from driver.bounded import BoundedCache
 from driver.cel import SelectorError
 from driver.cel.cost.steps import CHARACTER_STEPS
@@ -73,7 +72,7 @@ class ClaimCosts:
 
     def faults(
         self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
-    ) -> tuple[ClaimFault, ...]:
+    ) -> tuple[Fault, ...]:
         """The faults of a pod's claims whose selectors take too many steps; none if the pod may be placed.
 
         Args:
@@ -88,12 +87,12 @@ class ClaimCosts:
         allowed = POD_STEPS + STEPS_OF_EACH_DEVICE * self._index.device_count
         if not faults and sum(steps) > allowed:
             dearest = claims[steps.index(max(steps))]
-            return (ClaimFault(dearest.key, Fault(_REQUESTS, self._too_much("pod", allowed))),)
+            return (Fault(_REQUESTS, self._too_much("pod", allowed), dearest.key),)
         return faults
 
     def faults_of_each(
         self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
-    ) -> tuple[ClaimFault, ...]:
+    ) -> tuple[Fault, ...]:
         """As ``faults``, but each claim is judged alone: the limit of a pod does not apply.
 
         Raises:
@@ -103,7 +102,7 @@ class ClaimCosts:
         for claim, key in zip(claims, keys, strict=True):
             fault = self._verdict(claim, key, classes, turn).fault
             if fault:
-                found.append(ClaimFault(claim.key, fault))
+                found.append(replace(fault, key=claim.key))
         return tuple(found)
 
     def _verdict(self, claim: Claim, key: Hashable, classes: Mapping[str, DeviceClass], turn: Turn) -> _Verdict:

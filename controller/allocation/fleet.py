@@ -19,12 +19,13 @@ from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Searched, WhyNot
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
-from controller.allocation.requests import ClaimFault, CompiledRequest, CompiledRequests
+from controller.allocation.requests import CompiledRequest, CompiledRequests
 from controller.allocation.rules import values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from driver.bounded import BoundedCache, SizedCache
 from driver.cel import SelectorError
+from driver.errors import Fault
 from driver.model import Allocation, Claim, DeviceClass, DeviceId
 from driver.names import Names
 
@@ -103,7 +104,7 @@ class Fleet:
         """The drivers that all selectors can select, as far as their text tells."""
         return self._selectors.drivers(selectors)
 
-    def too_costly(self, claims: Sequence[Claim]) -> tuple[ClaimFault, ...]:
+    def too_costly(self, claims: Sequence[Claim]) -> tuple[Fault, ...]:
         """The faults of a pod's claims whose selectors take too many steps; none if the pod may be placed.
 
         ``turn`` pays for the evaluation.
@@ -113,7 +114,7 @@ class Fleet:
         """
         return self._claim_costs.faults(claims, self._keys(claims), self._classes, self.turn)
 
-    def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[ClaimFault, ...]:
+    def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[Fault, ...]:
         """The compiled request of claims of one pod or several, or all their faults.
 
         It waits for no turn. The limit for all claims of a pod together is checked by ``too_costly``.

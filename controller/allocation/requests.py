@@ -5,7 +5,7 @@ claims is all their demands, and what follows from these alone. Claims that are 
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
@@ -78,32 +78,20 @@ class Demand:
     choices: tuple[RequestChoice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimFault:
-    """A claim that cannot be allocated on any node as written. Its author, or that of its class, must change it."""
-
-    claim: str
-    """``namespace/name``."""
-    fault: Fault
-
-    def __str__(self) -> str:
-        return f"claim {self.claim}: {self.fault}"
-
-
 def demands(
     claims: Sequence[Claim], classes: Mapping[str, DeviceClass], selectors: CompiledSelectors, names: Names
-) -> tuple[tuple[Demand, ...], tuple[ClaimFault, ...]]:
+) -> tuple[tuple[Demand, ...], tuple[Fault, ...]]:
     """The demands of all claims, in order, and all faults of the claims. If there are faults, there are no demands.
 
     Args:
         names: the driver whose parameters are read in the config of claims and classes.
     """
     found: list[Demand] = []
-    faults: list[ClaimFault] = []
+    faults: list[Fault] = []
     for index, claim in enumerate(claims):
         reader = _Reader(claim, index, classes, selectors, names)
         found += reader.demands()
-        faults += [ClaimFault(claim.key, fault) for fault in reader.faults]
+        faults += [replace(fault, key=claim.key) for fault in reader.faults]
     return (() if faults else tuple(found)), tuple(faults)
 
 
@@ -294,7 +282,7 @@ class CompiledRequests:
 
     def request_for(
         self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
-    ) -> CompiledRequest | tuple[ClaimFault, ...]:
+    ) -> CompiledRequest | tuple[Fault, ...]:
         """The compiled request of these claims, or all their faults."""
         key = tuple([self.key(claim.spec) for claim in claims])
         known = self._known.get(key)

@@ -17,7 +17,7 @@ from typing import Final
 from controller.allocation import Fleet
 from controller.gangs import GangTerms
 from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
-from controller.reconcile.decisions import GangDecision, Idle, Unallocatable, Wait
+from controller.reconcile.decisions import GangDecision, Idle, PodRefusal, Wait
 from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.prospects import could_take
 from controller.reconcile.quotas import quota_wait
@@ -175,7 +175,7 @@ class NodeWishes:
         self._new_nodes: tuple[Hashable, NewNodes] | None = None
         self.enabled = enabled
 
-    def wish(self, answer: Unallocatable, held: Callable[[], Mapping[str, str]]) -> str:
+    def wish(self, answer: PodRefusal, held: Callable[[], Mapping[str, str]]) -> str:
         """Return the wish of a pod for which this was decided; "" if it has none.
 
         Args:
@@ -183,7 +183,9 @@ class NodeWishes:
         """
         if not self.enabled:
             return ""
-        return wish_of(self._state, self._known(), replace(answer, held={**answer.held, **held()}))
+        return wish_of(
+            self._state, self._known(), replace(answer, why=replace(answer.why, held={**answer.why.held, **held()}))
+        )
 
     def wishes_of_gang(
         self, gang: KnownGang, decision: GangDecision, fits_unheld: Callable[[], bool]
@@ -215,9 +217,9 @@ class NodeWishes:
         return self._new_nodes[1]
 
 
-def wish_of(state: State, new_nodes: NewNodes, answer: Unallocatable) -> str:
+def wish_of(state: State, new_nodes: NewNodes, answer: PodRefusal) -> str:
     """Return the wish of a pod for which this was decided; "" if it has none."""
-    pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
+    pod, records = state.pods.get(answer.subject), _claims(state, answer.why.claims)
     if pod is None or records is None or not _may_wish(state, pod) or _waits_for_others(state, answer):
         return ""
     found = new_nodes.node_for(pod, records)
@@ -247,7 +249,7 @@ def _wishes_of_gang(
     wishes: dict[str, None] = {}
     devices: dict[Hashable, Sequence[Allocation]] = {}
     for answer in decision.lacking:
-        pod, records = state.pods.get(answer.pod), _claims(state, answer.claims)
+        pod, records = state.pods.get(answer.subject), _claims(state, answer.why.claims)
         if pod is None or records is None:
             return {}
         found = new_nodes.node_for(pod, records)
@@ -255,14 +257,15 @@ def _wishes_of_gang(
             return {}
         wishes[_message(found.like, records)] = None
         devices[_specs(records)] = found.allocations
-    claims = {key: state.pods[key].claim_keys for key in waiting} | {one.pod: one.claims for one in decision.lacking}
+    claims = {key: state.pods[key].claim_keys for key in waiting}
+    claims |= {one.subject: one.why.claims for one in decision.lacking}
     if isinstance(gang.terms, GangTerms) and gang.terms.levels and _fits_anywhere(state, claims):
         return {}
     given = [one for key in waiting for one in devices.get(_specs(_unallocated(state, key)), ())]
     if quota_wait(state, gang.key.partition("/")[0], given):
         return {}
     # This is a search like that of the decision, so it comes last.
-    if any(answer.held for answer in decision.lacking) and fits_unheld():
+    if any(answer.why.held for answer in decision.lacking) and fits_unheld():
         return {}
     text = listed(list(wishes))
     return {key: bounded(f"gang {gang.key}: {text}") for key in waiting}
@@ -284,17 +287,18 @@ def _may_wish(state: State, pod: PodView) -> bool:
     return all(record is not None and record.claim.allocation is None for record in records)
 
 
-def _waits_for_others(state: State, answer: Unallocatable) -> bool:
+def _waits_for_others(state: State, answer: PodRefusal) -> bool:
     """Return whether the pod may wait only because nodes are held back for others.
 
     A member of a gang of which some are made later may lack a node for these. If no node takes the member itself, no
     hold keeps it from one.
     """
-    if answer.lenient and answer.held:
-        return _fits_anywhere(state, {answer.pod: answer.claims})
-    able = [node for node in answer.held if could_take(state, answer, node)]
+    question, asked = answer.why, {answer.subject: answer.why.claims}
+    if question.lenient and question.held:
+        return _fits_anywhere(state, asked)
+    able = [node for node in question.held if could_take(state, answer, node)]
     # Where others would have to be evicted, kube-scheduler does not do it as long as another node has room.
-    return bool(able) and _fits_anywhere(state, {answer.pod: answer.claims}, able)
+    return bool(able) and _fits_anywhere(state, asked, able)
 
 
 def _claims(state: State, keys: Iterable[str]) -> Sequence[ClaimRecord] | None:

@@ -12,8 +12,8 @@ from controller.explaining.messages import (
     IN_VAIN,
     Explanation,
     explanation_of,
-    refusal_summary,
     rests_on_memory,
+    summary_of,
     with_member,
 )
 from controller.explaining.questions import Questions, ask_all
@@ -25,7 +25,7 @@ __all__ = [
     "Questions",
     "ask_all",
     "explanation_of",
-    "refusal_summary",
     "rests_on_memory",
+    "summary_of",
     "with_member",
 ]

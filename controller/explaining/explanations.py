@@ -7,7 +7,7 @@ from typing import Final
 from controller.explaining.messages import Explanation, explanation_of
 from controller.explaining.questions import Questions
 from controller.reconcile import RefusalMemory
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodRefusal
 from controller.state import State
 from driver.bounded import BoundedCache
 
@@ -34,7 +34,7 @@ class _Begun:
     """An explanation that takes several turns."""
 
     group: Hashable
-    """Group of the pods that it holds for (``Unallocatable.group``)."""
+    """Group of the pods that it holds for (``PodQuestion.group``)."""
     generation: int
     at: float
     """Time of the last turn."""
@@ -53,37 +53,37 @@ class Explanations:
         self._begun: _Begun | None = None
 
     def find(
-        self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float
+        self, state: State, refusal: PodRefusal, memory: RefusalMemory, now: float
     ) -> tuple[Explanation, int] | None:
         """Return why no node takes the pod, and the generation of the nodes (``Nodes.generation``) that it is about.
 
         None if that takes further turns. Ask again then, and about no other shape before.
 
         Args:
-            memory: takes in the refusals of nodes.
+            memory: takes in why nodes refuse the pod.
             now: monotonic seconds.
         """
-        shape = (decision.group, *sorted(decision.held.items()))
+        shape = (refusal.why.group, *sorted(refusal.why.held.items()))
         known = self._found.get(shape)
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
-            known = self._find(state, decision, memory, now, shape)
+            known = self._find(state, refusal, memory, now, shape)
         return (known.explanation, known.generation) if known else None
 
     def _find(
-        self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float, shape: Hashable
+        self, state: State, refusal: PodRefusal, memory: RefusalMemory, now: float, shape: Hashable
     ) -> _Found | None:
         begun, self._begun = self._begun, None
-        if begun is None or begun.group != decision.group or now - begun.at >= _ABANDONED_SECONDS:
-            begun = _Begun(decision.group, state.nodes.generation, now, Questions(state, decision, MOST_LOOKS))
+        if begun is None or begun.group != refusal.why.group or now - begun.at >= _ABANDONED_SECONDS:
+            begun = _Begun(refusal.why.group, state.nodes.generation, now, Questions(state, refusal, MOST_LOOKS))
         questions = begun.questions
-        if not questions.ask(state, decision, memory, TURN_LOOKS):
+        if not questions.ask(state, refusal, memory, TURN_LOOKS):
             begun.at, self._begun = now, begun
             return None
-        memory.remember_refusals(decision.shape, questions.refusals)
+        memory.remember_reasons(refusal.why.shape, questions.reasons)
         explanation = explanation_of(
-            questions.refusals,
-            decision.claims,
-            bound_to=decision.bound_to,
+            questions.reasons,
+            refusal.why.claims,
+            bound_to=refusal.why.bound_to,
             impossible=questions.impossible,
             no_nodes=not state.nodes,
         )

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
+from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.explaining.questions import HELD_BACK
-from controller.reconcile.decisions import Reason, Unallocatable, Wait
+from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reconcile.othernames import named_within
+from driver.errors import Fault
 from driver.limits import MAX_EVENT_MESSAGE, bounded
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
@@ -75,7 +76,7 @@ class Explanation:
         return f"{verdict} {IN_VAIN}" if self.impossible else verdict
 
 
-def with_member(wait: Wait, member: Unallocatable, explanation: Explanation) -> Wait:
+def with_member(wait: Wait, member: PodRefusal, explanation: Explanation) -> Wait:
     """Return what a gang is told that waits for ``member``, which no node takes: the same as a single pod, besides.
 
     If waiting is in vain, what its domains take does not matter.
@@ -83,17 +84,17 @@ def with_member(wait: Wait, member: Unallocatable, explanation: Explanation) -> 
     in_vain = explanation.reason is Reason.IMPOSSIBLE
     gang, colon, _ = wait.message.partition(": ")
     head = f"{gang}{colon}" if in_vain else f"{bounded(wait.message, _MOST_OF_DOMAINS)}; "
-    head += f"pod {member.pod}: "
+    head += f"pod {member.subject}: "
     return replace(
         wait,
         reason=explanation.reason,
-        message=head + explanation.message(member.claims, MAX_EVENT_MESSAGE - len(head)),
+        message=head + explanation.message(member.why.claims, MAX_EVENT_MESSAGE - len(head)),
         nowhere=None,
     )
 
 
 def explanation_of(
-    refusals: Mapping[str, NodeReasons],
+    reasons: Mapping[str, NodeReasons],
     claims: Sequence[str],
     *,
     bound_to: str = "",
@@ -103,17 +104,17 @@ def explanation_of(
     """Combine the reasons of all nodes.
 
     Args:
-        refusals: every node tried, and why it refuses the pod.
+        reasons: every node tried, and why it refuses the pod.
         claims: keys of the pod's claims, in the order in which they were tried.
         bound_to: the node that the pod is bound to already; "" for none.
         impossible: ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
     """
-    others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
+    others = {name: one for name, one in reasons.items() if not one.clause}
     return Explanation(
-        nodes=len(refusals),
-        said=_said_by_scheduler(refusals),
-        others=refusal_summary(others, claims) if others else None,
+        nodes=len(reasons),
+        said=_said_by_scheduler(reasons),
+        others=summary_of(others, claims) if others else None,
         claims=tuple(claims),
         bound_to=bound_to,
         impossible=impossible,
@@ -130,8 +131,8 @@ def rests_on_memory(message: str) -> bool:
     return message.startswith(_REFUSED) or HELD_BACK in message
 
 
-def _said_by_scheduler(refusals: Mapping[str, NodeReasons]) -> str:
-    counted = Counter(refusal.clause for refusal in refusals.values() if refusal.clause)
+def _said_by_scheduler(reasons: Mapping[str, NodeReasons]) -> str:
+    counted = Counter(one.clause for one in reasons.values() if one.clause)
     said = (f"{_REFUSED} {_nodes(count)}: {clause}. " for clause, count in counted.most_common())
     return "".join(islice(said, _MOST_CLAUSES))
 
@@ -149,8 +150,8 @@ def _with_names(summary: Summary, names: Mapping[str, str], namespaces: Collecti
     return replace(summary, faults=_faults_with(summary.faults, names), groups=groups, closest=closest)
 
 
-def _faults_with(faults: Sequence[ClaimFault], names: Mapping[str, str]) -> tuple[ClaimFault, ...]:
-    return tuple(replace(fault, claim=names.get(fault.claim, fault.claim)) for fault in faults)
+def _faults_with(faults: Sequence[Fault], names: Mapping[str, str]) -> tuple[Fault, ...]:
+    return tuple(replace(fault, key=names.get(fault.key, fault.key)) for fault in faults)
 
 
 def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Collection[str]) -> NodeReasons:
@@ -168,19 +169,17 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
     return replace(reasons, devices=replace(reasons.devices, shortages=shortages))
 
 
-def refusal_summary(refusals: Mapping[str, NodeReasons], claims: Sequence[str]) -> Summary:
+def summary_of(reasons: Mapping[str, NodeReasons], claims: Sequence[str]) -> Summary:
     """Return the reasons of all nodes as a value for JSON; ``Summary.to_json`` documents its keys."""
-    return summarise(
-        {name: NodeReasons(refusal.predicates, _device_reasons(refusal, claims)) for name, refusal in refusals.items()}
-    )
+    return summarise({name: NodeReasons(one.predicates, _device_reasons(one, claims)) for name, one in reasons.items()})
 
 
-def _device_reasons(refusal: NodeReasons, claims: Sequence[str]) -> Unsatisfiable | None:
+def _device_reasons(reasons: NodeReasons, claims: Sequence[str]) -> Unsatisfiable | None:
     """Return the reasons that were found for claims with equal specs, with the names of these claims."""
-    devices = refusal.devices
-    if devices is None or refusal.claims == tuple(claims):
+    devices = reasons.devices
+    if devices is None or reasons.claims == tuple(claims):
         return devices
-    names = dict(zip(refusal.claims, claims, strict=True))
+    names = dict(zip(reasons.claims, claims, strict=True))
     shortages = tuple(
         replace(shortage, claim=names.get(shortage.claim, shortage.claim)) for shortage in devices.shortages
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.allocation import NodeReasons
 from controller.placement import PodCheck
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.podclaims import split_by_driver
@@ -31,14 +31,14 @@ class Questions:
         most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
 
     Attributes:
-        refusals: the refusals found so far, by node; each is as old as its turn.
+        reasons: the reasons found so far, by node; each is as old as its turn.
         impossible: True at the end if no node has devices for the claims even if nothing was in use, so that the pod
             waits in vain. False for a bound pod: it starts on its node or nowhere. Nodes that refuse the pod for other
             reasons count, too: it could go there later, if they have the devices.
     """
 
-    def __init__(self, state: State, decision: Unallocatable, most: float = inf):
-        pod = state.pods[decision.pod]
+    def __init__(self, state: State, refusal: PodRefusal, most: float = inf):
+        pod = state.pods[refusal.subject]
         records = [state.claims[key] for key in pod.claim_keys if key in state.claims]
         reachable = reachable_nodes(state, as_expected(state, pod, records))
         names: Iterable[str] = state.nodes if reachable is None else reachable
@@ -46,65 +46,65 @@ class Questions:
         self._left = most
         self._unsure: deque[str] | None = None
         """Nodes that refuse the pod for other reasons, and still have to be asked for the devices."""
-        self.refusals: dict[str, NodeReasons] = {}
+        self.reasons: dict[str, NodeReasons] = {}
         self.impossible = False
         self._asked = 0
 
     def _work(self, state: State) -> int:
         return state.devices.looks + self._asked * LOOKS_PER_NODE
 
-    def ask(self, state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
+    def ask(self, state: State, refusal: PodRefusal, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
         """Ask further nodes; return whether all have been asked.
 
         Args:
-            decision: about this pod, or another one of its shape.
+            refusal: of this pod, or another one of its shape.
             looks: the work of this turn, in the unit of ``Fleet.looks``. The last node may exceed it.
         """
         before = self._work(state)
         end = before + min(looks, self._left)
-        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
+        pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
         with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
-            self._ask_why(state, decision, memory.refusals_of(decision.shape), end)
+            self._ask_why(state, refusal, memory.reasons_of(refusal.why.shape), end)
         if not self._open:
-            self._ask_for_devices(state, decision, end)
+            self._ask_for_devices(state, refusal, end)
         self._left -= self._work(state) - before
         if self._left <= 0 and (self._open or self._unsure):
-            self.refusals.update((name, NodeReasons((NOT_ASKED,), asked=False)) for name in self._open)
+            self.reasons.update((name, NodeReasons((NOT_ASKED,), asked=False)) for name in self._open)
             self._open.clear()
             self._unsure, self.impossible = deque(), False
         return not self._open and not self._unsure
 
-    def _ask_why(self, state: State, decision: Unallocatable, known: Mapping[str, NodeReasons], end: float) -> None:
-        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
+    def _ask_why(self, state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons], end: float) -> None:
+        pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
         check = PodCheck(pod.key, pod.needs, state.nodes)
         common = check.version
         while self._open and self._work(state) < end:
             name = self._open.popleft()
             self._asked += 1
-            if name in decision.refused:
-                clause = relevant_reason(decision.refused[name])
+            if name in refusal.why.refused:
+                clause = relevant_reason(refusal.why.refused[name])
                 said = f"kube-scheduler refused the pod there: {clause}"
-                self.refusals[name] = NodeReasons((said,), clause=clause)
+                self.reasons[name] = NodeReasons((said,), clause=clause)
                 continue
             version = state.nodes.version_of(name), common
-            refusal = known.get(name)
-            if refusal is None or refusal.version != version:
-                refusal = _refusal(state, pod, check, claims, name, version=version)
-            if refusal is None and name in decision.held:
-                refusal = NodeReasons((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
-            if refusal is not None:
-                self.refusals[name] = refusal
+            reasons = known.get(name)
+            if reasons is None or reasons.version != version:
+                reasons = _reasons(state, pod, check, claims, name, version=version)
+            if reasons is None and name in refusal.why.held:
+                reasons = NodeReasons((f"{HELD_BACK} {_named(refusal.why.held[name], pod)}, which comes first",))
+            if reasons is not None:
+                self.reasons[name] = reasons
 
-    def _ask_for_devices(self, state: State, decision: Unallocatable, end: float) -> None:
+    def _ask_for_devices(self, state: State, refusal: PodRefusal, end: float) -> None:
         """Find out whether the pod waits in vain."""
         if self._unsure is None:
-            found = self.refusals.values()
-            self.impossible = not (decision.bound_to or not found) and all(
-                refusal.asked and (refusal.devices is None or refusal.devices.for_good) for refusal in found
+            found = self.reasons.values()
+            self.impossible = not (refusal.why.bound_to or not found) and all(
+                one.asked and (one.devices is None or one.devices.for_good) for one in found
             )
-            names = [name for name, refusal in self.refusals.items() if refusal.devices is None]
+            names = [name for name, one in self.reasons.items() if one.devices is None]
             self._unsure = deque(names if self.impossible else ())
-        claims = [state.claims[key].claim for key in decision.claims]
+        claims = [state.claims[key].claim for key in refusal.why.claims]
         while self._unsure and self._work(state) < end:
             name = self._unsure.popleft()
             self._asked += 1
@@ -114,14 +114,14 @@ class Questions:
                 self._unsure.clear()
 
 
-def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY) -> Questions:
+def ask_all(state: State, refusal: PodRefusal, memory: RefusalMemory = NO_MEMORY) -> Questions:
     """Ask every node in one turn. Costly on many nodes; needed only to report the reasons."""
-    questions = Questions(state, decision)
-    questions.ask(state, decision, memory)
+    questions = Questions(state, refusal)
+    questions.ask(state, refusal, memory)
     return questions
 
 
-def _refusal(
+def _reasons(
     state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, *, version: Hashable
 ) -> NodeReasons | None:
     # The pod's own use of nodes does not count against it, but does against other pods of its shape.

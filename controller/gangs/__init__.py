@@ -39,16 +39,16 @@ rather be in one leaf (preferred).
 6. *Further members* (``decision``). The gang is in b now, which is full. So the fifth member has no place, and is
    decided about again when something has changed.
 
-Without cluster b, all five would be in a. If no cluster took four members, the refusal would have a verdict on each
-domain: what fits there, and what is missing. ``test_worked_example`` follows this example. ``test_laws`` and those
-beside it decide small gangs of all kinds, and compare the answers with trying every assignment (``exhaustive``).
+Without cluster b, all five would be in a. If no cluster took four members, the refusal would say of each domain
+what fits there, and what is missing. ``test_worked_example`` follows this example. ``test_laws`` and those beside it
+decide small gangs of all kinds, and compare the answers with trying every assignment (``exhaustive``).
 
 decision       decides about a gang: bounds domains, searches those that may do, takes the best
 domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
 domain_score   compares the domains that can take a gang
 | exact_packing  exact search for nodes in one domain
 | shared_claims  members that share a claim for a device of several nodes
-verdicts       a verdict on each domain that does not take the gang
+tried          how far each domain fits that does not take the gang: recorded, and as one line of text
 bounds         most units and members that domains take
 | sub_groups   sub-groups that become complete, one choice after another
 | levels       levels that have to hold, and groups of members that each holds for
@@ -60,7 +60,6 @@ membership     the gang of a pod: what the pod says about it, and the first sour
 groups         PodGroups of three APIs, Jobs and StatefulSets, which determine the size of a gang
 jobsets        number and order of the pods of a JobSet, and those still to come
 | terms        terms on which a gang starts: of a pod's claims, of each member, and of the gang
-| render       a refusal as one line of bounded length
 gang           a gang and the decision about it, as values
 """
 
@@ -69,16 +68,16 @@ from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_
 from controller.gangs.domain_search import STEPS, SearchOptions, Unfinished
 from controller.gangs.gang import (
     Domain,
-    DomainVerdict,
+    DomainFit,
     Gang,
     GangPlan,
-    GangRefusal,
     Level,
     Member,
     Standing,
     SubGroup,
     SubGroups,
     TaskMinimums,
+    TriedDomains,
 )
 from controller.gangs.groups import (
     VERSIONS,
@@ -113,7 +112,6 @@ from controller.gangs.membership import (
     rank_of_pod,
 )
 from controller.gangs.memory import Memory
-from controller.gangs.render import render
 from controller.gangs.terms import (
     NO_CONFIG,
     ConfiguredGang,
@@ -127,6 +125,7 @@ from controller.gangs.terms import (
     config_of_pod,
     sub_group_of,
 )
+from controller.gangs.tried import render
 from controller.gangs.units import natural_sort_key
 
 __all__ = [
@@ -136,13 +135,12 @@ __all__ = [
     "Coming",
     "ConfiguredGang",
     "Domain",
+    "DomainFit",
     "DomainScore",
-    "DomainVerdict",
     "Figures",
     "Gang",
     "GangHints",
     "GangPlan",
-    "GangRefusal",
     "GangTerms",
     "Group",
     "GroupName",
@@ -167,6 +165,7 @@ __all__ = [
     "SubGroups",
     "TaskMinimums",
     "Tiers",
+    "TriedDomains",
     "Unfinished",
     "Workload",
     "agreed",

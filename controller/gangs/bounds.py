@@ -27,7 +27,7 @@ from driver.quantity import NANO
 K = TypeVar("K", Path, int)
 
 _MOST_LIMITS: Final = 3
-"""Most reasons that a verdict names."""
+"""Most reasons that are named for one domain."""
 _MOST_SHAPES: Final = 16
 """Most shapes for which the devices of other shapes are counted: each addition of units looks at all of them."""
 _UNLIMITED: Final = 1 << 60

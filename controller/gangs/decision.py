@@ -5,29 +5,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.allocation import ClaimFault, NodeDeviceCounts
+from controller.allocation import NodeDeviceCounts
 from controller.cluster import Cluster, WhatIf
 from controller.gangs.bounds import JointBounds, UnitBounds, fewest_needed, members_in_groups
 from controller.gangs.domain_score import DomainScore, Figures
 from controller.gangs.domain_search import DEFAULT_OPTIONS, DomainCandidate, OpenMembers, Searches, SearchOptions
 from controller.gangs.exact_packing import SearchContext
-from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
+from controller.gangs.gang import Domain, Gang, GangPlan, Member, Standing, TriedDomains
 from controller.gangs.levels import EnforcedLevels, GroupLevel, WiderDomain, deviceless_depth, is_awaited, levels_to_try
 from controller.gangs.memory import Memory
 from controller.gangs.shared_claims import first_plan, shared_claims
 from controller.gangs.sub_groups import FurtherAttempts, SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
+from controller.gangs.tried import NOT_TOGETHER, DomainRecord, apart
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
-from controller.gangs.verdicts import NOT_TOGETHER, Verdicts, apart
 from controller.placement import Placement
+from controller.refusal import Refusal
+from driver.errors import Fault
 from driver.model import Allocation
 
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 _NO_NODES: Final = "the cluster has no nodes"
 
 
-def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | GangRefusal:
+def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTIONS) -> GangPlan | Refusal[TriedDomains]:
     """Decide where the members of the gang go, or why there is no place for its minimum.
+
+    A refusal with ``after`` may change then, because the gang gives up a preferred level.
 
     The answer depends on the gang and the cluster only, not on the order in which they were built.
     """
@@ -46,18 +50,18 @@ def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTION
     return answer if refusal is None or isinstance(answer, GangPlan) else refusal
 
 
-def _choose(gang: Gang, cluster: Cluster, options: SearchOptions) -> GangPlan | GangRefusal:
+def _choose(gang: Gang, cluster: Cluster, options: SearchOptions) -> GangPlan | Refusal[TriedDomains]:
     """Decide as ``choose`` does; those that share a claim come to one node."""
     # In one order, so that the same gang gets the same answer however its members came.
     gang = replace(gang, members=tuple(in_order(gang.members)))
     units = units_of(gang, cluster.devices, cluster.nodes)
     if isinstance(units, tuple):
-        return GangRefusal(faults=units)
+        return Refusal(gang.key, TriedDomains(), faults=units)
     if options.unfinished is not None and not options.unfinished.forget_other_questions(gang, units, cluster):
         options = replace(options, unfinished=None)
     decision = _Decision(gang, units, cluster, options)
     needed = decision.run()
-    if isinstance(needed, GangRefusal):
+    if isinstance(needed, Refusal):
         return needed
     # Without ``unfinished``: these are other questions, and what is not needed is worth no second search.
     placements = [*needed, *_further(gang, needed, cluster, SearchOptions(options.budget, options.memory))]
@@ -74,7 +78,7 @@ def _further(gang: Gang, placed: Sequence[Placement], cluster: Cluster, options:
     # Each attempt is a decision of its own on the cluster in which those before are placed. So the members that are
     # needed are where they would be if these were all, and none of them stays out for one that is not needed.
     attempts = FurtherAttempts()
-    units: Sequence[CoLocatedMembers] | tuple[ClaimFault, ...] = []
+    units: Sequence[CoLocatedMembers] | tuple[Fault, ...] = []
     members: Sequence[Member] = ()
     with cluster.what_if() as trial:
         while len(placed) < len(gang.members) and (placed or attempts.continues):
@@ -86,7 +90,7 @@ def _further(gang: Gang, placed: Sequence[Placement], cluster: Cluster, options:
                 members, units = asked.members, units_of(asked, cluster.devices, cluster.nodes)
             assert not isinstance(units, tuple)
             answer = _Decision(asked, units, cluster, options).run() if units else ()
-            placed = () if isinstance(answer, GangRefusal) else answer
+            placed = () if isinstance(answer, Refusal) else answer
             attempts.record(placed=bool(placed))
             yield from placed
 
@@ -169,11 +173,11 @@ class _Decision:
         self._joint_bounds: dict[DomainNodes, JointBounds] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], WiderDomain | None, SearchContext]] = {}
         """Domains that were ruled out without a search."""
-        self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
+        self._tried = DomainRecord(self._topology, len(gang.standing), self._needed)
         members = OpenMembers(gang, units, self._standing, self._sub_groups)
-        self._searches = Searches(members, cluster, self._verdicts, self._score, options)
+        self._searches = Searches(members, cluster, self._tried, self._score, options)
 
-    def run(self) -> Sequence[Placement] | GangRefusal:
+    def run(self) -> Sequence[Placement] | Refusal[TriedDomains]:
         """Place at least the needed members, and more if the domain has capacity; or say why there is no place."""
         gang = self._gang
         if not gang.members:
@@ -181,12 +185,12 @@ class _Decision:
         present = Counter(member.task for member in gang.members)
         missing = [task for task, needed in self._needed_of_tasks.items() if present[task] < needed]
         if len(gang.members) < self._needed:
-            self._verdicts.note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
+            self._tried.record((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
         elif self._sub_groups.impossible:
-            self._verdicts.note((), self._needed - 1, self._sub_groups.impossible)
+            self._tried.record((), self._needed - 1, self._sub_groups.impossible)
         elif missing:
             few = f"too few members of task {', '.join(missing)} are there to be placed"
-            self._verdicts.note((), self._needed - 1, few)
+            self._tried.record((), self._needed - 1, few)
         else:
             for levels in levels_to_try(gang):
                 placements = self._with_all_inside(levels) or self._with_some_outside(levels)
@@ -194,11 +198,10 @@ class _Decision:
                     return placements
         for path, (bound, inside, wider, context) in self._too_few.items():
             limits = context.bounds.limits(inside, wider.inside if wider else None)
-            self._verdicts.note(path, bound, limits or apart(NOT_TOGETHER, gang, context.levels.of_groups))
+            self._tried.record(path, bound, limits or apart(NOT_TOGETHER, gang, context.levels.of_groups))
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
-        return GangRefusal(
-            self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside(), nowhere=self._nowhere()
-        )
+        tried = TriedDomains(self._tried.in_order(), self._outside(), self._nowhere())
+        return Refusal(gang.key, tried, after=min(waits, default=None))
 
     def _nowhere(self) -> str:
         """A member that no node takes, as far as counting and the searches found out; "" if there is none."""
@@ -275,7 +278,7 @@ class _Decision:
             if wider_depth is not None:
                 wider = WiderDomain(self._deviceless_depth, domain_nodes.domains(wider_depth)[path[:wider_depth]])
             bound = self._bound(context, inside, wider.inside if wider else None)
-            # A domain that was ruled out with more levels may do with fewer; then its search has the verdict.
+            # A domain that was ruled out with more levels may do with fewer; then its search says what fits.
             if bound >= self._needed:
                 self._too_few.pop(path, None)
                 possible.append((path, inside, wider))
@@ -340,7 +343,7 @@ class _Decision:
         if not domains:
             depth = levels.depth
             where = f"no node is in a domain of {self._gang.levels[depth - 1].key}" if depth else _NO_NODES
-            self._verdicts.note((), 0, where)
+            self._tried.record((), 0, where)
         # From the innermost level outwards: the first one that a member with a place has a domain of decides.
         for depth in range(levels.depth, 0, -1):
             level = self._gang.levels[depth - 1]
@@ -349,7 +352,7 @@ class _Decision:
             if in_use:
                 return {path: inside for path, inside in domains.items() if path[:depth] in in_use}
             if standing and level.required and not self._gang.moves:
-                self._verdicts.note((), 0, f"the members that stand are in no domain of {level.key}")
+                self._tried.record((), 0, f"the members that stand are in no domain of {level.key}")
                 return {}
         return domains
 

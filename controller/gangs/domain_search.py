@@ -38,8 +38,8 @@ from controller.gangs.memory import Memory
 from controller.gangs.staging import Staging
 from controller.gangs.sub_groups import SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path
+from controller.gangs.tried import NOT_TOGETHER, NOT_WHOLE, DomainRecord, apart
 from controller.gangs.units import CoLocatedMembers, MemberPosition, leader_and_first, merged_unit, positions_of
-from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts, apart
 from controller.placement import Placement
 
 STEPS: Final = 2_000
@@ -217,7 +217,7 @@ class Searches:
         self,
         members: OpenMembers,
         cluster: Cluster,
-        verdicts: Verdicts,
+        tried: DomainRecord,
         score: Callable[[Path, int, Figures], DomainScore],
         options: SearchOptions,
     ):
@@ -229,7 +229,7 @@ class Searches:
         self._positions: Mapping[str, MemberPosition] | None = None
         self._domains_of_groups: dict[EnforcedLevels, Mapping[GroupKey, Path]] = {}
         self._cluster = cluster
-        self._verdicts = verdicts
+        self._tried = tried
         self._score = score
         self._budget = StepBudget(options.budget)
         self._effort = options.effort
@@ -238,7 +238,7 @@ class Searches:
     def best(
         self, candidates: Sequence[DomainCandidate], context: SearchContext, part: int = 1
     ) -> Sequence[Placement] | None:
-        """Placements in the best of the domains; None if there is no way, with a verdict on each domain.
+        """Placements in the best of the domains; None if there is no way, with a record of how far each fits.
 
         Args:
             part: uses one in ``part`` of the steps that are left.
@@ -277,7 +277,7 @@ class Searches:
                 result = self._search(candidate, context, budget)
             except OutOfSteps:
                 most = context.bounds.most_members(candidate.inside, candidate.inside_wider)
-                self._verdicts.note(candidate.path, most, "not decided", decided=False)
+                self._tried.record(candidate.path, most, "not decided", decided=False)
                 continue
             if result is not None:
                 return result[1]
@@ -332,7 +332,7 @@ class Searches:
     def _pack(
         self, candidate: DomainCandidate, context: SearchContext, budget: StepBudget, limit: int | None
     ) -> _Result | None:
-        """Place enough units in the domain; without a limit, record a verdict if that is impossible.
+        """Place enough units in the domain; without a limit, record what fits if that is impossible.
 
         Raises:
             OutOfSteps: the budget ran out.
@@ -352,14 +352,14 @@ class Searches:
             if not search.staging.undecided:
                 self._keep(key, None, candidate, context)
         if limit is None:
-            # The search may have lowered bounds, so the verdict says what is known now.
+            # The search may have lowered bounds, so the record says what is known now.
             most = context.bounds.most_members(candidate.inside, candidate.inside_wider)
             limits = context.bounds.limits(candidate.inside, candidate.inside_wider)
             enough_apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
             in_groups = apart(enough_apart, self._gang, context.levels.of_groups)
             reason = in_groups if most >= self._needed else limits
             decided = not (isinstance(search, UnfinishedSearch) and search.staging.undecided)
-            self._verdicts.note(candidate.path, min(self._needed - 1, most), reason, decided=decided)
+            self._tried.record(candidate.path, min(self._needed - 1, most), reason, decided=decided)
         return None
 
     def _resumed(self, key: Hashable, candidate: DomainCandidate, context: SearchContext) -> UnfinishedSearch | bool:

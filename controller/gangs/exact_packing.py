@@ -418,7 +418,7 @@ class Packing:
                 return count
             if not self._depends_on_members and self._staging.is_alone(node):
                 # Whatever else is where, the node does not take so many. The search knows it from now on, and so do
-                # the searches after it, and the verdict.
+                # the searches after it, and what is said of the domain.
                 self._bounds.lower(batch.shape, node, count - 1, for_devices=self._staging.lacked_devices)
                 self._remaining.lower(batch.shape, node, count - 1)
         return 0

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from controller.allocation import ClaimFault
 from controller.placement import Placed, Placement, PodDemand
 from driver.parameters import PlacementPolicy
 
@@ -135,8 +134,8 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class DomainVerdict:
-    """The result for one domain.
+class DomainFit:
+    """How many members fit in one domain.
 
     Attributes:
         placed: number of members that fit there at once; an upper bound if it is below ``needed``.
@@ -165,26 +164,21 @@ class GangPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class GangRefusal:
-    """No domain takes the gang now.
+class TriedDomains:
+    """Why no domain takes the gang now.
 
     Attributes:
-        verdicts: one for each domain that was examined, in the order of their paths.
-        faults: faults of the members' claims; no domain can ever take the gang with these.
-        wait: seconds until the gang gives up a preferred level, so that the answer may change; None if only a change
-            of the cluster can help.
+        fits: one for each domain that was examined, in the order of their paths.
         outside: number of nodes in no domain of the widest level that was tried, and the key of the level.
         nowhere: key of a member that no node takes, even without the others; "" if each of them could be placed alone,
             or if that is not known.
     """
 
-    verdicts: tuple[DomainVerdict, ...] = ()
-    faults: tuple[ClaimFault, ...] = ()
-    wait: float | None = None
+    fits: tuple[DomainFit, ...] = ()
     outside: tuple[int, str] = (0, "")
     nowhere: str = ""
 
     @property
     def decided(self) -> bool:
         """Whether the search was finished, so that the gang really does not fit."""
-        return all(verdict.decided for verdict in self.verdicts)
+        return all(fit.decided for fit in self.fits)

@@ -23,8 +23,9 @@ from typing import Final
 
 from controller.allocation import CompiledRequest
 from controller.cluster import Cluster
-from controller.gangs.gang import Gang, GangPlan, GangRefusal, Member
+from controller.gangs.gang import Gang, GangPlan, Member, TriedDomains
 from controller.placement import Placement
+from controller.refusal import Refusal
 from driver.model import Allocation, Claim, DeviceId
 from driver.node_selectors import selects
 
@@ -77,18 +78,20 @@ def shared_claims(members: Sequence[Member], cluster: Cluster) -> Sequence[FarCl
     return [FarClaims(tuple(group.values()), group.keys() <= ours) for group in groups]
 
 
-Ask = Callable[[Gang], GangPlan | GangRefusal]
+Ask = Callable[[Gang], GangPlan | Refusal[TriedDomains]]
 """Decides about a gang in which the shared claims are left out, while what they get is in use."""
 
 
-def first_plan(shared: Sequence[FarClaims], cluster: Cluster, gang: Gang, ask: Ask) -> GangPlan | GangRefusal | None:
+def first_plan(
+    shared: Sequence[FarClaims], cluster: Cluster, gang: Gang, ask: Ask
+) -> GangPlan | Refusal[TriedDomains] | None:
     """The first plan for the gang with a reach for each of the claims; else the first refusal.
 
     None if there is no reach for some of them.
     """
     most = None if len(shared) == 1 else max(1, int(_MOST_TRIES ** (1 / len(shared))))
 
-    def with_reaches(chosen: tuple[Reach, ...]) -> GangPlan | GangRefusal | None:
+    def with_reaches(chosen: tuple[Reach, ...]) -> GangPlan | Refusal[TriedDomains] | None:
         if len(chosen) == len(shared):
             answer = ask(_confined(gang, chosen))
             return _completed(answer, gang, chosen) if isinstance(answer, GangPlan) else answer

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from controller.allocation import ClaimFault, CompiledRequest, Fleet
+from controller.allocation import CompiledRequest, Fleet
 from controller.gangs.gang import Gang, Member, SubGroup
 from controller.placement import Needs, Nodes, PodDemand, PodLabels
+from driver.errors import Fault
 from driver.model import Claim
 
 _NO_LABELS = PodLabels()
@@ -133,7 +134,7 @@ class CoLocatedMembers:
         return tuple([member.sub_group for member in self.members if member.sub_group is not None])
 
 
-def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMembers] | tuple[ClaimFault, ...]:
+def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMembers] | tuple[Fault, ...]:
     """Group the members to place into units, or return all faults of their claims.
 
     Members must be in the order of ranks (``in_order``). The units are in the same order.
@@ -146,7 +147,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
     wanted_tasks = {task for task, _ in gang.task_minimums}
     shapes: dict[Hashable, UnitShape] = {}
     units: list[CoLocatedMembers] = []
-    faults: dict[ClaimFault, None] = {}
+    faults: dict[Fault, None] = {}
     for order, members in enumerate(_sharing(gang.members)):
         claims = _once(claim for member in members for claim in member.demand.claims)
         other_claims = _once(claim for member in members for claim in member.demand.other_drivers_claims)

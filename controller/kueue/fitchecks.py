@@ -14,7 +14,7 @@ from typing import Final
 
 from controller.kueue.fitsnow import FitsNow, fits_now
 from controller.kueue.queued import ACTIVE, PAUSED, PENDING, READY, RETRY, CheckState, Queued, QueuedWorkload
-from controller.placement import Refusal
+from controller.refusal import Refusal
 from controller.state import Changes
 from controller.worker import KeyedQueue, RetryTimes, Shared, Worker
 from controller.writing import Lane, WriteResult, WriteSequence

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.allocation import Unsatisfiable, render
 from controller.gangs import (
     NO_CONFIG,
     ConfiguredGang,
@@ -25,7 +24,7 @@ from controller.gangs import (
 )
 from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
-from controller.placement import Placement, PodDemand, Refusal
+from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Wait
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import (
@@ -36,6 +35,7 @@ from controller.reconcile.podclaims import (
     wait_for_template,
 )
 from controller.reconcile.quotas import quota_wait
+from controller.refusal import Refusal
 from controller.state import ClaimRecord, State
 from driver.errors import InvalidInput
 from driver.limits import bounded, listed
@@ -55,7 +55,7 @@ class FitsNow:
     """The pods would get their devices."""
 
 
-FitAnswer = FitsNow | Refusal
+FitAnswer = FitsNow | Refusal[str]
 """A refusal with ``after`` cannot be told yet: ask again then."""
 
 
@@ -91,7 +91,7 @@ def fits_now(
         if isinstance(_answer(state, workload, question), FitsNow):
             return alone
     why = "it fits, but Workloads that were admitted just now may need the same devices"
-    return Refusal(workload.key, why=why, after=AGAIN_SECONDS)
+    return Refusal(workload.key, why, after=AGAIN_SECONDS)
 
 
 def _still_to_place(state: State, workload: QueuedWorkload, closed: Collection[str]) -> Iterator[PodDemand]:
@@ -114,9 +114,9 @@ def _pods_of(state: State, workload: QueuedWorkload) -> Iterator[str]:
 # The question
 
 
-def _question(state: State, workload: QueuedWorkload, closed: Collection[str]) -> _Question | Refusal:
+def _question(state: State, workload: QueuedWorkload, closed: Collection[str]) -> _Question | Refusal[str]:
     if workload.problem:
-        return Refusal(workload.key, why=bounded(workload.problem))
+        return Refusal(workload.key, bounded(workload.problem))
     members, claims = list[Member](), 0
     configs: list[tuple[str, ConfiguredGang]] = []
     for pod_set in workload.pod_sets:
@@ -129,7 +129,7 @@ def _question(state: State, workload: QueuedWorkload, closed: Collection[str]) -
         claims += pod_set.count * (len(ours) + len(others))
         if claims > MOST_CLAIMS:
             text = f"more than {MOST_CLAIMS} claims are not looked at; use a queue without this check"
-            return Refusal(workload.key, why=f"spec.podSets: {claims} claims of their pods; {text}")
+            return Refusal(workload.key, f"spec.podSets: {claims} claims of their pods; {text}")
         configs += [(record.claim.key, _config(state, record)) for _, record in ours if record.claim.spec.config]
         for number in range(pod_set.count):
             key = f"{workload.key}-{pod_set.name}-{number} (to come)"
@@ -143,14 +143,14 @@ def _question(state: State, workload: QueuedWorkload, closed: Collection[str]) -
             members.append(Member(demand, len(members), task=pod_set.name))
     config = config_of_pod(configs) if configs else NO_CONFIG
     if config.faults:
-        return Refusal(workload.key, why=listed([f"{fault.field}: {fault.message}" for fault in config.faults]))
+        return Refusal(workload.key, listed([f"{fault.field}: {fault.message}" for fault in config.faults]))
     return _Question(members, config)
 
 
 _Entries = Sequence[tuple[str, ClaimRecord]]
 
 
-def _claims_of(state: State, workload: QueuedWorkload, pod_set: PodSet) -> tuple[_Entries, _Entries] | Refusal:
+def _claims_of(state: State, workload: QueuedWorkload, pod_set: PodSet) -> tuple[_Entries, _Entries] | Refusal[str]:
     """Return the claims of ours that each pod of the set will have, and those of other drivers."""
     known, problems = list[tuple[str, ClaimRecord]](), list[str]()
     where = f"pod set {pod_set.name}: "
@@ -169,11 +169,11 @@ def _claims_of(state: State, workload: QueuedWorkload, pod_set: PodSet) -> tuple
             problems.append(f"{where}the controller may not read ResourceClaimTemplates; an operator must allow it")
     split = measured_by_driver(state, [record for _, record in known])
     if isinstance(split, Wait):
-        return Refusal(workload.key, why=split.message, after=split.after or EVALUATION_PAUSE_SECONDS)
+        return Refusal(workload.key, split.message, after=split.after or EVALUATION_PAUSE_SECONDS)
     faults = [*split.problems, *faults_of(state, split.ours)]
     problems += [f"{where}{_of_template(fault.message)}" for fault in faults]
     if problems:
-        return Refusal(workload.key, why=listed(tuple(dict.fromkeys(problems))))
+        return Refusal(workload.key, listed(tuple(dict.fromkeys(problems))))
     ours, others = ({id(record) for record in some} for some in (split.ours, split.others))
     return (
         [one for one in known if id(one[1]) in ours],
@@ -201,16 +201,16 @@ def _config(state: State, record: ClaimRecord) -> ConfiguredGang:
 # The answer
 
 
-def _answer(state: State, workload: QueuedWorkload, question: _Question) -> FitsNow | Refusal:
+def _answer(state: State, workload: QueuedWorkload, question: _Question) -> FitsNow | Refusal[str]:
     placed = _as_gang(state, workload, question) if question.config else _one_by_one(state, workload, question)
     if isinstance(placed, Refusal):
         return placed
     given: Iterable[Allocation] = [allocation for one in placed for allocation in one.allocations]
     over = quota_wait(state, workload.namespace, given)
-    return Refusal(workload.key, why=over.message) if over else FitsNow()
+    return Refusal(workload.key, over.message) if over else FitsNow()
 
 
-def _one_by_one(state: State, workload: QueuedWorkload, question: _Question) -> Sequence[Placement] | Refusal:
+def _one_by_one(state: State, workload: QueuedWorkload, question: _Question) -> Sequence[Placement] | Refusal[str]:
     found: list[Placement] = []
     with state.cluster.what_if() as trial:
         for member in question.members:
@@ -221,12 +221,12 @@ def _one_by_one(state: State, workload: QueuedWorkload, question: _Question) -> 
         else:
             return found
     if answer.faults:
-        return Refusal(workload.key, why=bounded(_of_template(render(Unsatisfiable(answer.faults)))))
+        return Refusal(workload.key, bounded(_of_template(listed([str(fault) for fault in answer.faults]))))
     count = f"{len(found)} of {len(question.members)} pods fit now"
-    return Refusal(workload.key, why=bounded(f"{count}{_in_use(state, workload, member)}"))
+    return Refusal(workload.key, bounded(f"{count}{_in_use(state, workload, member)}"))
 
 
-def _as_gang(state: State, workload: QueuedWorkload, question: _Question) -> Sequence[Placement] | Refusal:
+def _as_gang(state: State, workload: QueuedWorkload, question: _Question) -> Sequence[Placement] | Refusal[str]:
     """Place as many pods as have to start together, in one domain of the topology if the claims say so."""
     config, total = question.config, len(question.members)
     gang = Gang(
@@ -243,7 +243,7 @@ def _as_gang(state: State, workload: QueuedWorkload, question: _Question) -> Seq
     if isinstance(answer, GangPlan):
         return answer.placements
     why = f"{_of_template(render_gang(answer))}{_in_use(state, workload, question.members[0])}"
-    return Refusal(workload.key, why=bounded(why))
+    return Refusal(workload.key, bounded(why))
 
 
 def _in_use(state: State, workload: QueuedWorkload, member: Member) -> str:

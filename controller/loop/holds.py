@@ -7,7 +7,7 @@ from controller.gangs import GangPlan
 from controller.loop.waiting import WaitingPods
 from controller.preemption.worker import Preempting
 from controller.reconcile import NodeRestrictions
-from controller.reconcile.decisions import GangDecision, Unallocatable
+from controller.reconcile.decisions import GangDecision, PodRefusal
 from controller.reconcile.prospects import (
     fits_without_later_pods,
     latest_end_of_new,
@@ -105,7 +105,7 @@ class Holds(Worker):
 
     # For single pods
 
-    def hold_node(self, pod: PodView, answer: Unallocatable) -> None:
+    def hold_node(self, pod: PodView, answer: PodRefusal) -> None:
         """Hold a node back for the pod if it has waited long, or end the hold if the node cannot take the pod.
 
         A gang has ``GangHolds``, which looks for nodes in another way: a search for a domain takes as long as a

@@ -16,15 +16,16 @@ from controller.reconcile.decisions import (
     LetGo,
     MakeRoom,
     PlacePod,
+    PodRefusal,
     Reason,
     Release,
     TakeBack,
-    Unallocatable,
     Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried, WriteRefusal
 from controller.reconcile.refusals import NO_MEMORY
 from controller.reconcile.updates import ClaimUpdate, claim_updates
+from controller.refusal import Refusal
 from controller.state import Changes, PodView
 from controller.worker import Shared, Worker
 from controller.worker.metrics import DecisionOutcome
@@ -131,7 +132,7 @@ class PodSync(Worker):
         decision = self._decide(pod)
         if not isinstance(decision, MakeRoom) and not self._is_pause(decision):
             ended = self._preempting.end(key, changes, decision)
-            decision = self._decide(pod) if ended and isinstance(decision, Unallocatable) else decision
+            decision = self._decide(pod) if ended and isinstance(decision, Refusal) else decision
         return self.carry_out_decision(pod, decision, changes)
 
     def _decide(self, pod: PodView) -> Decision:
@@ -143,13 +144,13 @@ class PodSync(Worker):
         with_rooms = replace(context, restrictions=restrictions, memory=NO_MEMORY)
         with self._state.rooms.open_to([pod.key]) as opened:
             decision = decide(self._state, pod.key, now, history, with_rooms if opened else context)
-        if not isinstance(decision, Unallocatable):
+        if not isinstance(decision, Refusal):
             return decision
         # What is kept for lower priorities is taken only if there is no other place.
         with self._state.rooms.open_to([pod.key], pod.priority) as opened:
             if opened:
                 decision = decide(self._state, pod.key, now, history, with_rooms)
-            if isinstance(decision, Unallocatable) and self.may_evict_for([pod.key]):
+            if isinstance(decision, Refusal) and self.may_evict_for([pod.key]):
                 return self._preempting.eviction_for(pod, decision, history, with_rooms if opened else context)
         return decision
 
@@ -183,7 +184,7 @@ class PodSync(Worker):
         retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
             retry = self._retries[pod.key] = _RetryState(pod.uid)
-        if isinstance(decision, Unallocatable):
+        if isinstance(decision, Refusal):
             return self._wait_for_node(pod, decision)
         if isinstance(decision, Wait):
             retry.history = retry.history.after(decision, self._clock.monotonic())
@@ -201,7 +202,7 @@ class PodSync(Worker):
 
     # Waiting
 
-    def _wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
+    def _wait_for_node(self, pod: PodView, answer: PodRefusal) -> Reason:
         """Let the pod wait until a node can take it. The reasons are costly to find, so they are found later."""
         self._memory.remember(answer, self._state.nodes.generation)
         self._waiting.wait_for_node(answer)
@@ -209,7 +210,7 @@ class PodSync(Worker):
             self._queue.soon("pod", [pod.key], answer.after)
         self._reports.explain_later(pod)
         self._holds.hold_node(pod, answer)
-        return answer.reason
+        return answer.why.reason
 
     def _wait(self, pod: PodView, wait: Wait, event: bool, wish: str) -> Reason:
         """Let the pod wait for something else than a node of its own."""

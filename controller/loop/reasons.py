@@ -10,7 +10,7 @@ from controller.explaining import Explanations, with_member
 from controller.loop.holds import Holds
 from controller.loop.waiting import WaitingPods
 from controller.quotas import Quota
-from controller.reconcile.decisions import Reason, Unallocatable, Wait
+from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reporting import Reporter
 from controller.state import Changes, PodView
 from controller.state.versions import UnreadableObject
@@ -160,7 +160,9 @@ class WaitReports(Worker):
             return answer is None or self._explain(pod, answer, now)
         assert told.wait.nowhere is not None
         member = told.wait.nowhere
-        if member.pod not in self._state.pods or any(claim not in self._state.claims for claim in member.claims):
+        if member.subject not in self._state.pods or any(
+            claim not in self._state.claims for claim in member.why.claims
+        ):
             # The gang is decided anew, because of that.
             return True
         found = self._explanations.find(self._state, member, self._memory, now)
@@ -185,11 +187,11 @@ class WaitReports(Worker):
             else:
                 self._unexplained.setdefault(key.partition("/")[0], {})[key] = None
 
-    def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
+    def _explain(self, pod: PodView, answer: PodRefusal, now: float) -> bool:
         """Report why no node takes the pod, if that is news; return False if finding that takes further turns."""
         generation, reported_at = self._state.nodes.generation, self._reported_at.get(pod.key)
         shown = next(
-            (reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self.reporter.shows(pod, reason)), None
+            (reason for reason in (answer.why.reason, Reason.IMPOSSIBLE) if self.reporter.shows(pod, reason)), None
         )
         if shown and (reword := self.reporter.reword_at(pod, shown)) is not None and now < reword:
             self.reporter.keep_said(pod, shown)
@@ -201,11 +203,11 @@ class WaitReports(Worker):
         if found is None:
             return False
         explanation, self._reported_at[pod.key] = found
-        wait = Wait(explanation.reason, explanation.message(answer.claims))
+        wait = Wait(explanation.reason, explanation.message(answer.why.claims))
         self.reporter.report_wait(pod, wait, wish=self._wish_of(pod, answer))
         if found[1] != generation and (reword := self.reporter.reword_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), reword)
         return True
 
-    def _wish_of(self, pod: PodView, answer: Unallocatable) -> str:
+    def _wish_of(self, pod: PodView, answer: PodRefusal) -> str:
         return self.wishes.wish(answer, partial(self._holds.from_pod, pod))

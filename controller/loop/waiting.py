@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.preemption.worker import Preempting
-from controller.reconcile.decisions import Reason, Unallocatable, Wait
+from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.reconcile.prospects import could_take, depends_on_other_pods
 from controller.state import Changes, PodView
@@ -40,7 +40,7 @@ class _Waiting:
     since: float
     """Time from which the pod waits (monotonic seconds)."""
     reason: Reason
-    answer: Unallocatable | None = None
+    answer: PodRefusal | None = None
     """The last answer if the pod waits for a node."""
 
 
@@ -75,7 +75,7 @@ class WaitingPods(Worker):
         """Return from when on the pod, which waits, has done so (monotonic seconds)."""
         return self._waiting[pod].since
 
-    def answer(self, pod: str) -> Unallocatable | None:
+    def answer(self, pod: str) -> PodRefusal | None:
         """Return why no node took the pod when it was tried last; None if it does not wait for a node."""
         waiting = self._waiting.get(pod)
         return waiting.answer if waiting is not None else None
@@ -93,18 +93,18 @@ class WaitingPods(Worker):
         if helps is Help.QUOTA and self._parked.is_first(pod.key, helps):
             self.try_soon(pod.key, _OTHER_DEVICES_SECONDS)
 
-    def wait_for_node(self, answer: Unallocatable) -> None:
+    def wait_for_node(self, answer: PodRefusal) -> None:
         """Let the pod wait until a node can take it, if it exists. If it is in a gang, that is woken then."""
-        if pod := self._state.pods.get(answer.pod):
-            self._park(pod, answer.reason, answer, Help.NODES)
+        if pod := self._state.pods.get(answer.subject):
+            self._park(pod, answer.why.reason, answer, Help.NODES)
 
     def _park(
-        self, pod: PodView, reason: Reason, answer: Unallocatable | None, by: Help, together: Hashable = None
+        self, pod: PodView, reason: Reason, answer: PodRefusal | None, by: Help, together: Hashable = None
     ) -> None:
         waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic(), reason))
         waiting.answer, waiting.reason = answer, reason
         # A node that is held back is closed to one pod and open to another that ends sooner.
-        group = (answer.group, pod.limit_seconds) if answer else (pod.namespace, together or pod.key)
+        group = (answer.why.group, pod.limit_seconds) if answer else (pod.namespace, together or pod.key)
         self.try_soon(self._parked.park(rank_of(self._state, pod), by, group))
 
     def end(self, pod: str) -> None:

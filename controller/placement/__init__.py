@@ -17,7 +17,7 @@ needs           needs of a pod: its requirements on a node, and its terms about 
 
 from controller.placement.needs import Needs, PodLabels, needs_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, PodChange, facts_of
-from controller.placement.planner import Placed, Placement, PodDemand, Refusal, find_place, place, place_on
+from controller.placement.planner import Placed, Placement, PodDemand, find_place, place, place_on
 from controller.placement.podcheck import PodCapacity, PodCheck
 from controller.placement.predicates import fits
 from controller.placement.storage import (
@@ -42,7 +42,6 @@ __all__ = [
     "PodCheck",
     "PodDemand",
     "PodLabels",
-    "Refusal",
     "VolumeClaim",
     "facts_of",
     "find_place",

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
+from controller.allocation import CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck, harm
 from controller.placement.preferences import has_preferences, preferred_first
+from controller.refusal import Refusal
+from driver.errors import Fault
 from driver.model import Allocation, Claim
 
 Preferred = Callable[[Sequence[str]], Sequence[str]]
@@ -78,30 +80,12 @@ class Placement(Placed):
     pod: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a pod has no node, or the pods of a Workload have none.
-
-    Attributes:
-        subject: key of the pod or Workload.
-        faults: faults of the claims; no node can ever fit these.
-        why: the reason as text, if it was looked for.
-        after: seconds after which the answer may be another one although nothing has changed; None if only a change
-            helps.
-    """
-
-    subject: str
-    faults: tuple[ClaimFault, ...] = ()
-    why: str = ""
-    after: float | None = None
-
-
-def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal:
+def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal[None]:
     """Find a node, and devices there, for the pod."""
     check = PodCheck(pod.key, pod.needs, nodes)
     if pod.bound_to:
         closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
-        found = None if closed else _on(pod.bound_to, fleet, nodes, pod.claims)
+        found = () if closed else _on(pod.bound_to, fleet, nodes, pod.claims)
     else:
         prefers = has_preferences(pod.needs, nodes)
         preferred = partial(preferred_first, pod.key, pod.needs, nodes) if prefers else None
@@ -113,20 +97,18 @@ def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusa
             last=pod.last,
             preferred=preferred,
         )
-        if found is None:
+        if not found:
             found = _preempting(pod, check, fleet, nodes)
-    if isinstance(found, Placed):
-        return _placement(pod, found)
-    return Refusal(pod.key, () if found is None else found.faults)
+    return _placement(pod, found) if isinstance(found, Placed) else Refusal(pod.key, None, found)
 
 
-def _preempting(pod: PodDemand, check: PodCheck, fleet: Fleet, nodes: Nodes) -> Placed | Unsatisfiable | None:
+def _preempting(pod: PodDemand, check: PodCheck, fleet: Fleet, nodes: Nodes) -> Placed | tuple[Fault, ...]:
     """Find a place for the pod where kube-scheduler evicts pods of lower priority for it."""
     for name in _preemptible(pod, check, nodes):
         found = place(fleet, pod.claims, _only(name), pod.other_drivers_claims)
-        if found is not None:
+        if found:
             return found
-    return None
+    return ()
 
 
 def place(
@@ -136,8 +118,8 @@ def place(
     other_drivers_claims: Sequence[Claim] = (),
     last: Sequence[str] = (),
     preferred: Preferred | None = None,
-) -> Placed | Unsatisfiable | None:
-    """Find the first node that fits all ``claims``, and allocate them there; None if no node fits.
+) -> Placed | tuple[Fault, ...]:
+    """Find the first node that fits all ``claims``, and allocate them there.
 
     If a request has alternatives or preferences, find the best node (``controller.allocation.nodefit.score``).
     ``Fleet.allocate`` gives the answer, and the reasons, for one given node.
@@ -149,19 +131,20 @@ def place(
         preferred: sorts nodes that are equal as to devices: all nodes, if no request has alternatives or preferences.
 
     Returns:
-        ``Unsatisfiable`` only if the claims are invalid as written, so that no node can ever fit them.
+        The node and the allocations; or else what is wrong with the claims as written, so that no node can ever fit
+        them: nothing, if only no node fits them now.
     """
     request, others = fleet.compile(claims), fleet.compile(other_drivers_claims)
     if not isinstance(request, CompiledRequest):
-        return Unsatisfiable(faults=request)
+        return request
     if not isinstance(others, CompiledRequest):
-        return Unsatisfiable(faults=others)
+        return others
     search = _NodeSearch(fleet, (request, claims), (others, other_drivers_claims), is_eligible or _any_node)
     slots: Iterable[NodeSlot] = fleet.candidates(request)
     if preferred is not None:
         slots = _sorted(slots, preferred, is_eligible or _any_node)
     found = search.best_first(slots) if request.scored or others.scored else search.in_order(slots)
-    return next(_deferring(found, last), None)
+    return next(_deferring(found, last), ())
 
 
 def _sorted(slots: Iterable[NodeSlot], preferred: Preferred, is_eligible: IsEligible) -> Iterable[NodeSlot]:
@@ -184,7 +167,7 @@ def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]
 def place_on(node: str, pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | None:
     """Place the pod on one given node, without evictions; None if the node does not take it."""
     check = PodCheck(pod.key, pod.needs, nodes)
-    found: Placed | Unsatisfiable | None = None
+    found: Placed | tuple[Fault, ...] | None = None
     if not pod.allows(node):
         return None
     if pod.bound_to:
@@ -268,12 +251,10 @@ def _sum(ours: NodeScore, others: NodeScore) -> NodeScore:
     return ours[0] + others[0], ours[1]
 
 
-def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | Unsatisfiable | None:
-    """Allocate the claims on one given node."""
+def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | tuple[Fault, ...]:
+    """Allocate the claims on one given node; or else return what is wrong with them as written."""
     found = fleet.allocate(name, nodes.labels_of(name), claims)
-    if isinstance(found, Unsatisfiable):
-        return found if found.faults else None
-    return Placed(name, found)
+    return found.faults if isinstance(found, Unsatisfiable) else Placed(name, found)
 
 
 def _eligible(pod: PodDemand, check: PodCheck) -> IsEligible:

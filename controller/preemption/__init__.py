@@ -53,19 +53,18 @@ values          victims and refusals as values
 """
 
 from controller.preemption.decision import preempt, prepare
-from controller.preemption.evictions import NobodyToEvict, make_room, preemption_for, wait_for_ends, waiting_pod
+from controller.preemption.evictions import make_room, preemption_for, wait_for_ends, waiting_pod
 from controller.preemption.occupancy import Holder, Occupancy
 from controller.preemption.occupants import Occupants, VictimLimits, occupancy_of, overdue_at
 from controller.preemption.render import render
-from controller.preemption.values import NoPreemption, Preemption
+from controller.preemption.values import Preemption, Unevicted
 
 __all__ = [
     "Holder",
-    "NoPreemption",
-    "NobodyToEvict",
     "Occupancy",
     "Occupants",
     "Preemption",
+    "Unevicted",
     "VictimLimits",
     "make_room",
     "occupancy_of",

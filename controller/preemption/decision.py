@@ -4,15 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from controller.cluster import Cluster
-from controller.gangs import Gang, GangPlan, GangRefusal, choose
-from controller.placement import Needs, Nodes, Placement, PodDemand, Refusal, find_place
+from controller.gangs import Gang, GangPlan, TriedDomains, choose
+from controller.placement import Needs, Nodes, Placement, PodDemand, find_place
 from controller.preemption.candidates import Bonds, Market, Prices
 from controller.preemption.least_set import Trials
 from controller.preemption.node_classes import ResidentsByNode
 from controller.preemption.occupancy import Holder, Occupancy
-from controller.preemption.values import NoPreemption, Preemption
+from controller.preemption.values import Preemption, Unevicted
 from controller.preemption.victim_search import victims_for_gang, victims_for_pod
 from controller.reconcile.decisions import Victim
+from controller.refusal import Refusal
 
 TRIALS: Final = 1000
 """Most trials of one decision about a pod: with whom gone does a node take it?"""
@@ -32,7 +33,7 @@ def prepare(occupancy: Occupancy, cluster: Cluster) -> None:
 
 def preempt(
     wanted: PodDemand | Gang, occupancy: Occupancy, cluster: Cluster, trials: int | None = None
-) -> Preemption | NoPreemption:
+) -> Preemption | Refusal[Unevicted]:
     """Decide which pods have to go so that a pod or gang has its places, or why none of them can.
 
     A way without victims comes first: room as it is, then room that pods leave which are being deleted. Sets of victims
@@ -50,7 +51,7 @@ def preempt(
     if isinstance(found, tuple):
         return Preemption(found)
     if found.faults:
-        return NoPreemption(faults=found.faults)
+        return Refusal(wanted.key, Unevicted(), found.faults)
     demands = demands_of(wanted)
     needs = [one.needs for one in demands]
     bonds = Bonds(occupancy, min(one.priority for one in needs), _spared(wanted, needs, occupancy, cluster.nodes))
@@ -65,7 +66,7 @@ def preempt(
         if isinstance(found, tuple):
             return Preemption(found, awaited=_awaited(found, bonds))
         if not all(one.preempts for one in needs):
-            return NoPreemption(never="its preemptionPolicy is Never")
+            return Refusal(wanted.key, Unevicted(never="its preemptionPolicy is Never"))
         prices = Prices(cluster.devices, bonds)
         if isinstance(wanted, Gang):
             most = min(GANG_TRIALS, max(_LEAST_TRIALS, _GANG_NODES // max(1, len(cluster.nodes))))
@@ -76,7 +77,8 @@ def preempt(
             residents = ResidentsByNode(occupancy, bonds, prices, cluster)
             answer = victims_for_pod(wanted, Market(cluster, bonds, prices, limit), residents)
     if not answer.placements:
-        return NoPreemption(tuple(bonds.kept(answer.forbidden)), answer.in_vain, decided=answer.proven)
+        kept = tuple(bonds.kept(answer.forbidden))
+        return Refusal(wanted.key, Unevicted(kept, answer.in_vain, decided=answer.proven))
     freed = {claim.key for claim in bonds.freed(answer.victims)}
     return Preemption(
         answer.placements,
@@ -91,7 +93,9 @@ def demands_of(wanted: PodDemand | Gang) -> Sequence[PodDemand]:
     return [member.demand for member in wanted.members] if isinstance(wanted, Gang) else [wanted]
 
 
-def _places(wanted: PodDemand | Gang, cluster: Cluster) -> tuple[Placement, ...] | GangRefusal | Refusal:
+def _places(
+    wanted: PodDemand | Gang, cluster: Cluster
+) -> tuple[Placement, ...] | Refusal[TriedDomains] | Refusal[None]:
     """Places without victims, or why there are none."""
     if isinstance(wanted, Gang):
         answer = choose(wanted, cluster)

@@ -9,7 +9,7 @@ before each of the others says for which node it is.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from controller.gangs import Gang
@@ -17,7 +17,7 @@ from controller.placement import Placement, PodDemand
 from controller.preemption.decision import demands_of, preempt
 from controller.preemption.occupancy import Occupancy
 from controller.preemption.occupants import UNBOUND
-from controller.preemption.values import NoPreemption, Preemption
+from controller.preemption.values import Preemption, Unevicted
 from controller.reconcile import DecisionContext
 from controller.reconcile.decisions import MakeRoom, Reason, Wait, is_recorded
 from controller.reconcile.demand import NeedsDevices
@@ -26,6 +26,7 @@ from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.pods import NO_CONTEXT, examine, question_about
 from controller.reconcile.quotas import quota_wait
+from controller.refusal import Refusal
 from controller.state import ClaimRecord, State
 from controller.state.rooms import KeptRoom
 
@@ -33,21 +34,6 @@ _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"
 _UNPUBLISHED: Final = "nobody publishes the devices that it asks for in claims of other drivers"
 _OVER_QUOTA: Final = "a quota of its namespace leaves too little for these devices"
-
-
-@dataclass(frozen=True, slots=True)
-class NobodyToEvict:
-    """Nobody is evicted for the pod or gang.
-
-    Attributes:
-        over_quota: why it waits, if the quotas of its namespace do not allow what it would get; None otherwise.
-        unbound: whether pods of lower priority are about to be bound, so that there may be victims then.
-        unpublished: whether it also asks for devices of other drivers that no slice has. Others of its shape may not.
-    """
-
-    over_quota: Wait | None = None
-    unbound: bool = False
-    unpublished: bool = False
 
 
 def waiting_pod(
@@ -68,24 +54,23 @@ def waiting_pod(
 
 
 def make_room(
-    state: State, wanted: PodDemand | Gang | None, occupancy: Occupancy
-) -> Mapping[str, MakeRoom] | NobodyToEvict:
-    """Return the next step for each pod that gets a place, by key; or that nobody is evicted.
+    state: State, wanted: PodDemand | Gang, occupancy: Occupancy
+) -> Mapping[str, MakeRoom] | Refusal[Unevicted]:
+    """Return the next step for each pod that gets a place, by key; or why nobody is evicted.
 
     Args:
         wanted: as of ``waiting_pod``, or a gang as ``decide_gang`` asked for it. Nobody is evicted for a gang that has
             started, nor if a member that it lacks does not exist or is not gated.
     """
-    if wanted is None or (isinstance(wanted, Gang) and not _is_free_to_move(state, wanted)):
-        return NobodyToEvict()
-    if not _are_published(state, wanted):
-        return NobodyToEvict(unpublished=True)
+    if isinstance(wanted, Gang) and not _is_free_to_move(state, wanted):
+        return Refusal(wanted.key, Unevicted())
     answer = _preemption(state, wanted, occupancy)
-    if isinstance(answer, Wait):
-        return NobodyToEvict(answer)
-    if isinstance(answer, NoPreemption):
+    if isinstance(answer, Refusal):
+        if answer.why.unpublished or answer.why.over_quota is not None:
+            return answer
         priority = min(demand.needs.priority for demand in demands_of(wanted))
-        return NobodyToEvict(unbound=any(one.kept == UNBOUND and one.priority < priority for one in occupancy.holders))
+        unbound = any(one.kept == UNBOUND and one.priority < priority for one in occupancy.holders)
+        return replace(answer, why=replace(answer.why, unbound=unbound))
     kept = _kept_for(state, wanted, answer.placements)
     said = [is_recorded(state, state.pods[one.pod], one.node) for one in kept]
     if not answer.victims and not any(said):
@@ -112,29 +97,29 @@ def _steps(answer: Preemption, kept: Sequence[KeptRoom], said: Sequence[bool]) -
     return {one.pod: step(at) for at, one in enumerate(kept)}
 
 
-def preemption_for(state: State, wanted: PodDemand | Gang, occupancy: Occupancy) -> Preemption | NoPreemption:
+def preemption_for(state: State, wanted: PodDemand | Gang, occupancy: Occupancy) -> Preemption | Refusal[Unevicted]:
     """Return who would have to go for a pod as of ``waiting_pod``, or for a gang as ``decide_gang`` asked for it."""
     if isinstance(wanted, Gang) and not wanted.starts:
-        return NoPreemption(never=_STARTED)
+        return Refusal(wanted.key, Unevicted(never=_STARTED))
     if any(demand.key not in state.pods for demand in demands_of(wanted)):
-        return NoPreemption(never=_IN_PARTS)
+        return Refusal(wanted.key, Unevicted(never=_IN_PARTS))
+    return _preemption(state, wanted, occupancy)
+
+
+def _preemption(state: State, wanted: PodDemand | Gang, occupancy: Occupancy) -> Preemption | Refusal[Unevicted]:
+    """Return who has to go, or why nobody does. The quotas of their namespace may forbid to have others evicted."""
     if not _are_published(state, wanted):
-        return NoPreemption(never=_UNPUBLISHED)
-    answer = _preemption(state, wanted, occupancy)
-    return NoPreemption(never=_OVER_QUOTA) if isinstance(answer, Wait) else answer
-
-
-def _preemption(state: State, wanted: PodDemand | Gang, occupancy: Occupancy) -> Preemption | NoPreemption | Wait:
-    """Return who has to go; or why all of them wait, if the quotas of their namespace forbid to have others evicted."""
+        return Refusal(wanted.key, Unevicted(never=_UNPUBLISHED, unpublished=True))
     demands = demands_of(wanted)
     others = any(demand.other_drivers_claims for demand in demands)
     with hold_expected_foreign_use(state, [demand.key for demand in demands]) if others else nullcontext():
         answer = preempt(wanted, occupancy, state.cluster)
-    if isinstance(answer, NoPreemption):
+    if isinstance(answer, Refusal):
         return answer
     given = [allocation for one in _kept_for(state, wanted, answer.placements) for allocation in one.given]
     named = (wanted.key, f"gang {wanted.key}") if isinstance(wanted, Gang) else ()
-    return quota_wait(state, wanted.key.partition("/")[0], given, *named) or answer
+    over = quota_wait(state, wanted.key.partition("/")[0], given, *named)
+    return Refusal(wanted.key, Unevicted(never=_OVER_QUOTA, over_quota=over)) if over else answer
 
 
 def _are_published(state: State, wanted: PodDemand | Gang) -> bool:

@@ -3,20 +3,21 @@
 from collections.abc import Sequence
 from typing import Final
 
-from controller.preemption.values import NoPreemption, Preemption
+from controller.preemption.values import Preemption, Unevicted
 from controller.reconcile.decisions import Victim
+from controller.refusal import Refusal
 
 _MOST_NAMED: Final = 8
 """Most pods that are named."""
 
 
-def render(answer: Preemption | NoPreemption) -> str:
+def render(answer: Preemption | Refusal[Unevicted]) -> str:
     """One line; "" if there is nothing to say, because there is room without victims, or the claims are faulty.
 
     It names pods of all namespaces: it is for readers who may list these.
     """
-    if isinstance(answer, NoPreemption):
-        return _nobody(answer)
+    if isinstance(answer, Refusal):
+        return "" if answer.faults else _nobody(answer.why)
     awaited = _named(answer.awaited)
     if not answer.victims:
         return f"{_pods(answer.awaited)} being deleted already, which makes room: {awaited}" if awaited else ""
@@ -26,17 +27,15 @@ def render(answer: Preemption | NoPreemption) -> str:
     return text if answer.least else f"{text}; whether fewer would do was not searched to the end"
 
 
-def _nobody(answer: NoPreemption) -> str:
-    if answer.faults:
-        return ""
-    reasons = [answer.never] if answer.never else []
-    for kept in answer.kept:
+def _nobody(why: Unevicted) -> str:
+    reasons = [why.never] if why.never else []
+    for kept in why.kept:
         more = kept.pods - len(kept.some)
         some = ", ".join([*kept.some, *([f"{more} more"] if more else [])])
         reasons.append(f"{kept.pods} that {kept.reason} ({some})")
-    if answer.in_vain:
-        reasons.append(f"{answer.in_vain} whose end makes no room")
-    if not answer.decided:
+    if why.in_vain:
+        reasons.append(f"{why.in_vain} whose end makes no room")
+    if not why.decided:
         reasons.append("the search was cut short, so others might do")
     return f"no pod would be evicted: {'; '.join(reasons) or 'none holds what is missing'}"
 

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from controller.allocation import ClaimFault
 from controller.placement import Placement
-from controller.reconcile.decisions import Victim
+from controller.reconcile.decisions import Victim, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +43,23 @@ class KeptPods:
 
 
 @dataclass(frozen=True, slots=True)
-class NoPreemption:
-    """No eviction that is allowed makes room.
+class Unevicted:
+    """Why nobody is evicted for a pod or gang: no eviction that is allowed makes room.
 
     Attributes:
         kept: the pods that are not evicted, by reason, the most frequent reason first.
         in_vain: number of pods that could be evicted, but whose end makes no room.
         never: why the pod or gang preempts nobody, whoever there is; "" if it may.
-        faults: faults of the claims, with which no node can ever fit.
         decided: False if the search ended early, so that there may be a way.
+        over_quota: what is told, if the quotas of its namespace do not allow what it would get; None otherwise.
+        unbound: whether pods of lower priority are about to be bound, so that there may be victims then.
+        unpublished: whether it also asks for devices of other drivers that no slice has. Others of its shape may not.
     """
 
     kept: tuple[KeptPods, ...] = ()
     in_vain: int = 0
     never: str = ""
-    faults: tuple[ClaimFault, ...] = ()
     decided: bool = True
+    over_quota: Wait | None = None
+    unbound: bool = False
+    unpublished: bool = False

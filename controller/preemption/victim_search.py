@@ -340,7 +340,7 @@ class _GangSearch:
             found = choose(self._gang, self._market.cluster, SearchOptions(memory=memory))
         if isinstance(found, GangPlan):
             return found
-        self._undecided |= not found.decided
+        self._undecided |= not found.why.decided
         return None
 
     # Places that are found

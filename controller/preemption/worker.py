@@ -7,12 +7,14 @@ from typing import Final
 
 from controller.gangs import Gang, choose
 from controller.placement import PodDemand
-from controller.preemption.evictions import NobodyToEvict, make_room, waiting_pod
+from controller.preemption.evictions import make_room, waiting_pod
 from controller.preemption.occupancy import Occupancy
 from controller.preemption.occupants import Occupants, VictimLimits, overdue_at
+from controller.preemption.values import Unevicted
 from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide_gang, known_gang
-from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, Unallocatable, Wait, is_recorded
+from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, PodRefusal, Wait, is_recorded
 from controller.reconcile.prospects import fits_without_later_pods
+from controller.refusal import Refusal
 from controller.state import Changes, PodView
 from controller.state.rooms import KeptRoom
 from controller.waiting import rank_of
@@ -71,46 +73,47 @@ class Preempting(Worker):
         return members or (pod.key,), min((self._state.pods[key].priority for key in members), default=pod.priority)
 
     def eviction_for(
-        self, pod: PodView, answer: Unallocatable, history: PlacementHistory, context: DecisionContext
-    ) -> MakeRoom | Unallocatable | Wait:
+        self, pod: PodView, answer: PodRefusal, history: PlacementHistory, context: DecisionContext
+    ) -> MakeRoom | PodRefusal | Wait:
         """Return the next step to make room for a pod that no node takes, or the answer. Its rooms are open."""
         now, state = self._clock.monotonic(), self._state
         # For whom fewer nodes are held back, there may be somebody to evict.
-        shape = None if answer.own else (answer.shape, pod.priority, frozenset(context.restrictions.held))
+        question = answer.why
+        shape = None if question.own else (question.shape, pod.priority, frozenset(context.restrictions.held))
         found = self._next_steps([pod], shape, lambda: waiting_pod(state, pod.key, now, history, context))
-        if not isinstance(found, NobodyToEvict):
+        if not isinstance(found, Refusal):
             return found[pod.key]
-        if found.over_quota is not None:
-            return replace(found.over_quota, group=(answer.group, pod.priority))
-        return replace(answer, own=True) if found.unpublished else answer
+        if found.why.over_quota is not None:
+            return replace(found.why.over_quota, group=(question.group, pod.priority))
+        return replace(answer, why=replace(question, own=pod.key)) if found.why.unpublished else answer
 
     def evictions_for_gang(self, decision: GangDecision) -> GangDecision:
         """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
         open."""
         asked, refusal = decision.asked, decision.refusal
-        if asked is None or refusal is None or refusal.wait is not None:
+        if asked is None or refusal is None or refusal.after is not None:
             return decision
         keys = tuple(member.demand.key for member in asked.members)
         pods = [pod for key in keys if (pod := self._state.pods.get(key)) is not None]
         if not pods or not (decision.decided or any(map(self._state.rooms.for_pod, keys))):
             return decision
-        own = any(answer.refused for answer in decision.lacking)
+        own = any(answer.why.refused for answer in decision.lacking)
         avoided = frozenset[str]().union(*(member.demand.avoid for member in asked.members))
         found = self._next_steps(pods, None if own else (asked.key, keys, asked.minimum, avoided), lambda: asked)
-        if not isinstance(found, NobodyToEvict):
+        if not isinstance(found, Refusal):
             # What members hold that have devices already stays: the others get theirs beside it.
             standing = {one.pod for one in asked.standing}
             others = {key: one for key, one in decision.members.items() if key not in standing}
             return replace(decision, members={**others, **found}, lacking=(), decided=True)
-        if found.over_quota is not None:
-            waits = dict.fromkeys(keys, found.over_quota)
+        if found.why.over_quota is not None:
+            waits = dict.fromkeys(keys, found.why.over_quota)
             return replace(decision, members={**decision.members, **waits}, lacking=())
         return decision
 
     def _next_steps(
         self, pods: Sequence[PodView], shape: Hashable, wanted: Callable[[], PodDemand | Gang | None]
-    ) -> Mapping[str, MakeRoom] | NobodyToEvict:
-        """Return the next step for each of the pods, which get their places together; or that nobody is evicted.
+    ) -> Mapping[str, MakeRoom] | Refusal[Unevicted]:
+        """Return the next step for each of the pods, which get their places together; or why nobody is evicted.
 
         Args:
             shape: equal for those for whom nobody is evicted for the same reasons; None if that is not known.
@@ -118,15 +121,16 @@ class Preempting(Worker):
         """
         now = self._clock.monotonic()
         if not self._may_look(pods, shape, now):
-            return NobodyToEvict()
-        found = make_room(self._state, wanted(), self._occupancy(now))
-        if isinstance(found, NobodyToEvict):
-            if found.over_quota is None:
-                self._found_none(pods[0], found, None if found.unpublished else shape)
+            return Refusal(pods[0].key, Unevicted())
+        asked = wanted()
+        found = make_room(self._state, asked, self._occupancy(now)) if asked else Refusal(pods[0].key, Unevicted())
+        if isinstance(found, Refusal):
+            if found.why.over_quota is None:
+                self._found_none(pods[0], found.why, None if found.why.unpublished else shape)
             return found
         if not any(one.victims or one.awaited for one in found.values()):
             # Nobody has to end: so this place is there for others of higher rank, too, and each gets it in its turn.
-            return NobodyToEvict()
+            return Refusal(pods[0].key, Unevicted())
         return {key: self._not_asked_twice(one) for key, one in found.items()}
 
     def _not_asked_twice(self, found: MakeRoom) -> MakeRoom:
@@ -138,10 +142,10 @@ class Preempting(Worker):
         """Return by what name those are known that are given room together: the gang of the pod, or the pod."""
         return self._state.gangs.gang_of(pod) or pod
 
-    def could_make_room(self, answer: Unallocatable, node: str, priority: int) -> bool:
+    def could_make_room(self, answer: PodRefusal, node: str, priority: int) -> bool:
         """Return whether the node might take the pod if pods below this priority were evicted there. Its rooms are
         open."""
-        pod = self._state.pods.get(answer.pod)
+        pod = self._state.pods.get(answer.subject)
         if pod is None or not self._may_preempt(pod):
             return False
         return fits_without_later_pods(self._state, answer, node, lambda other: other.priority < priority)
@@ -160,11 +164,11 @@ class Preempting(Worker):
         self._await_spared(next(iter(pods)), now)
         return False
 
-    def _found_none(self, pod: PodView, found: NobodyToEvict, shape: Hashable) -> None:
+    def _found_none(self, pod: PodView, why: Unevicted, shape: Hashable) -> None:
         """Take in that nobody is evicted for a pod, nor for others of its shape; or that this may change soon."""
-        if found.unbound:
+        if why.unbound:
             self._unbound[pod.key] = None
-        if found.unpublished:
+        if why.unpublished:
             self._unpublished[pod.key] = self._state.devices.published
         if self._state.rooms:
             self._behind[pod.key] = None
@@ -225,8 +229,8 @@ class Preempting(Worker):
                 if gang
                 else waiting_pod(state, pod.key, now, context=context)
             )
-            found = make_room(state, wanted, self._occupancy(now))
-        return () if isinstance(found, NobodyToEvict) else [one.room for one in found.values()]
+            found = make_room(state, wanted, self._occupancy(now)) if wanted else {}
+        return () if isinstance(found, Refusal) else [one.room for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
         """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""

@@ -4,7 +4,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controller.gangs import Gang, GangPlan, GangRefusal
+from controller.gangs import Gang, GangPlan, TriedDomains
+from controller.refusal import Refusal
 from controller.state import PodView, State
 from controller.state.knownnodes import Revision
 from controller.state.rooms import KeptRoom
@@ -58,25 +59,25 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Unallocatable:
-    """No node takes the pod now. ``ask_all`` finds the reasons; it is costly, so it is called to report them."""
+class PodQuestion:
+    """What a pod asks of nodes, and which nodes it did not ask: all that it takes to ask for reasons if none takes it.
 
-    pod: str
-    """Key."""
+    ``controller.explaining`` asks for them. That is costly, so it is done to report them.
+    """
+
     claims: tuple[str, ...]
     """Keys of the claims that need devices: ours, then those of other drivers, which the node must fit, too."""
     shape: Hashable = None
     """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
     by_every_node: bool = False
     """True if every node refuses every pod of this shape, until something changes."""
-    own: bool = False
-    """True if the answer is about this pod alone: kube-scheduler refused it somewhere, or its claims name nodes."""
+    own: str = ""
+    """Key of the pod if the answer is about it alone: kube-scheduler refused it somewhere, or its claims name nodes. ""
+    if it holds for all pods of the shape."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are not tried because kube-scheduler refused the pod there, each with its message."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are not tried because they are held back for a pod that comes first, each with that pod."""
-    after: float | None = None
-    """Seconds after which to try again; None leaves it to the back-off."""
     bound_to: str = ""
     """The node that the pod is bound to already, and cannot leave; "" for none."""
     lenient: bool = False
@@ -90,7 +91,11 @@ class Unallocatable:
     @property
     def group(self) -> Hashable:
         """Equal for pods that wait together: if the first one in the order is refused, so are the others."""
-        return (self.shape, self.pod) if self.own else self.shape
+        return (self.shape, self.own) if self.own else self.shape
+
+
+PodRefusal = Refusal[PodQuestion]
+"""No node takes the pod now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Wait:
     unschedulable: str = ""
     """kube-scheduler's words, if the pod may be another driver's alone, so that it is said to be Unschedulable as if it
     had no gate of ours; "" if it is not."""
-    nowhere: Unallocatable | None = None
+    nowhere: PodRefusal | None = None
     """A member of the pod's gang that no node takes, even without the others. Why, is told as to a single pod."""
 
     def __post_init__(self) -> None:
@@ -134,7 +139,7 @@ class PlacePod:
     reserve: tuple[str, ...] = ()
     """Claims that are allocated already and must be reserved for the pod."""
     shape: Hashable = None
-    """As ``Unallocatable.shape``."""
+    """As ``PodQuestion.shape``."""
     outdates_verdict: bool = False
     """True if the pod has a verdict of kube-scheduler, which is old from now on (``PodView.unschedulable``)."""
     revision: Revision = ()
@@ -211,7 +216,7 @@ class FreeClaim:
     message: str
 
 
-Decision = Idle | Wait | Unallocatable | LetGo | PlacePod | Release | TakeBack | MakeRoom
+Decision = Idle | Wait | PodRefusal | LetGo | PlacePod | Release | TakeBack | MakeRoom
 ClaimDecision = Idle | Wait | FreeClaim
 
 
@@ -234,14 +239,14 @@ class GangDecision:
     """
 
     members: Mapping[str, Decision]
-    lacking: tuple[Unallocatable, ...] = ()
+    lacking: tuple[PodRefusal, ...] = ()
     after: float | None = None
     decided: bool = True
     plan: GangPlan | None = None
     """The places of members that had none yet, and of members that do not exist yet."""
     asked: Gang | None = None
     """The gang as a place was looked for; None if none was."""
-    refusal: GangRefusal | None = None
+    refusal: Refusal[TriedDomains] | None = None
     """The reason why no domain takes the gang."""
     started: bool = False
     """True if as many members have or get their place as have to start."""

@@ -36,21 +36,29 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from controller.allocation import Unsatisfiable, render
 from controller.gangs import (
     Gang,
     GangPlan,
-    GangRefusal,
     GangTerms,
     Member,
     Source,
     Standing,
     SubGroups,
     TaskMinimums,
+    TriedDomains,
 )
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
-from controller.reconcile.decisions import Decision, GangDecision, LetGo, PlacePod, Reason, Unallocatable, Wait
+from controller.reconcile.decisions import (
+    Decision,
+    GangDecision,
+    LetGo,
+    PlacePod,
+    PodQuestion,
+    PodRefusal,
+    Reason,
+    Wait,
+)
 from controller.reconcile.demand import NeedsDevices, reachable_nodes
 from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
@@ -60,7 +68,9 @@ from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place, question_about
 from controller.reconcile.quotas import members_beyond_quota
+from controller.refusal import Refusal
 from controller.state import State
+from driver.limits import listed
 from driver.model import Consumer
 
 QUIET_SECONDS = 2.0
@@ -73,7 +83,7 @@ INCOMPLETE_SECONDS = 10.0
 """Time after its last member appeared at which a gang is reported as incomplete. Until then it is most likely being
 made."""
 
-Choose = Callable[[Gang], GangPlan | GangRefusal]
+Choose = Callable[[Gang], GangPlan | Refusal[TriedDomains]]
 """``controller.gangs.choose`` on the state that is decided on."""
 
 
@@ -111,7 +121,7 @@ def places_for_later(
     return _GangDecider(state, gang, now, choose, history_of=history_of, context=context).places_for_later()
 
 
-def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
+def refusal_text(terms: GangTerms, refusal: Refusal[TriedDomains], now: float | None = None) -> str:
     """Return the text of a gang's refusal at ``now`` (epoch seconds)."""
     return f"gang {terms.key}: {render_gang(refusal, now=now)}"
 
@@ -186,7 +196,7 @@ class _GangDecider:
         priority = max((pod.priority for pod in self._found.pods.values()), default=0)
         return later_members(self._state, self._gang, self._gang.later, self._restrictions, priority)
 
-    def _ask(self, question: Gang) -> GangPlan | GangRefusal:
+    def _ask(self, question: Gang) -> GangPlan | Refusal[TriedDomains]:
         open_pods = self._found.open
         awaits = any(member.demand.other_drivers_claims for member in question.members)
         with hold_expected_foreign_use(self._state, open_pods) if awaits else nullcontext():
@@ -325,14 +335,15 @@ class _GangDecider:
         """Return the decision without letting the member go: its gate stays."""
         return replace(decision, admit=self._state.names.gate not in self._found.open[key].pod.gates)
 
-    def _refused(self, terms: GangTerms, refusal: GangRefusal) -> GangDecision:
+    def _refused(self, terms: GangTerms, refusal: Refusal[TriedDomains]) -> GangDecision:
         """Decide when no domain takes as many members as must be placed."""
         found = self._found
         if refusal.faults:
-            faulty = tuple(dict.fromkeys(fault.claim for fault in refusal.faults))
-            return self._give_up(Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(refusal.faults)), faulty))
+            faulty = tuple(dict.fromkeys(fault.key for fault in refusal.faults))
+            return self._give_up(Wait(Reason.INVALID_CLAIM, listed([str(fault) for fault in refusal.faults]), faulty))
         text = refusal_text(terms, refusal, self._now) + self._in_use()
-        nowhere = self._lacking(refusal.nowhere) if refusal.decided and refusal.nowhere in found.open else None
+        why = refusal.why
+        nowhere = self._lacking(why.nowhere) if why.decided and why.nowhere in found.open else None
         wait = Wait(Reason.UNALLOCATABLE, text, nowhere=nowhere)
         left = list(found.open)
         if found.running or self._stands(terms):
@@ -340,8 +351,8 @@ class _GangDecider:
             decision = replace(self._decision(decisions | self._found.finished(), left), started=True)
         else:
             decision = self._give_up(wait, left)
-        after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
-        return replace(decision, after=after, decided=refusal.decided, refusal=refusal)
+        after = min((seconds for seconds in (refusal.after, decision.after) if seconds is not None), default=None)
+        return replace(decision, after=after, decided=refusal.why.decided, refusal=refusal)
 
     def _in_use(self) -> str:
         """Return text about claims that hold devices for a member. Claims of other namespaces are not named."""
@@ -373,11 +384,11 @@ class _GangDecider:
             return pod is not None and gate not in pod.gates and bool(getattr(decisions[key], "allocations", ()))
 
         keys = sorted((key for key in ranked if key in decisions), key=comes_last)
-        by_group: dict[Hashable, Unallocatable] = {}
+        by_group: dict[Hashable, PodRefusal] = {}
         for one in map(self._lacking, left):
-            by_group.setdefault(one.group, one)
+            by_group.setdefault(one.why.group, one)
         # Another pod of the shape may find room where a whole gang does not.
-        lacking = [replace(one, own=True) for one in by_group.values()]
+        lacking = [replace(one, why=replace(one.why, own=one.subject)) for one in by_group.values()]
         waits = [one.after for one in lacking if one.after is not None]
         return GangDecision(
             {key: decisions[key] for key in keys},
@@ -385,7 +396,7 @@ class _GangDecider:
             min((seconds for seconds in (after, *waits) if seconds is not None), default=None),
         )
 
-    def _lacking(self, key: str) -> Unallocatable:
+    def _lacking(self, key: str) -> PodRefusal:
         pod, history = self._found.open[key], self._history_of(key)
         refused = pod.refused(self._state, history, self._now)
         reachable = reachable_nodes(self._state, pod.records)
@@ -394,16 +405,15 @@ class _GangDecider:
         own = reachable is not None or bool(refused)
         # A node may help that takes only members that come later.
         lenient = self._gang.later > 0 and not self._found.started
-        return Unallocatable(
-            key,
+        question = PodQuestion(
             claims,
             shape=pod.shape(self._state),
-            own=own,
+            own=key if own else "",
             refused=refused,
             held=self._restrictions.held_from(key),
-            after=after,
             lenient=lenient,
         )
+        return Refusal(key, question, after=after)
 
 
 def places(state: State, members: Mapping[str, NeedsDevices], placements: Iterable[Placement]) -> dict[str, PlacePod]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from controller.allocation import Drivers, TurnEnded, Unsatisfiable, render
+from controller.allocation import Drivers, TurnEnded
 from controller.reconcile.decisions import Reason, Wait
 from controller.state import ClaimRecord, PodView, State
 from controller.state.claims import is_made_for
@@ -104,9 +104,7 @@ def too_costly(state: State, records: Iterable[ClaimRecord]) -> Mapping[str, Wai
     except TurnEnded:
         message = "the selectors of the claims are being evaluated"
         return Wait(Reason.EVALUATING, message, report=False, after=EVALUATION_PAUSE_SECONDS)
-    return {
-        fault.claim: Wait(Reason.INVALID_CLAIM, render(Unsatisfiable((fault,))), (fault.claim,)) for fault in faults
-    }
+    return {fault.key: Wait(Reason.INVALID_CLAIM, listed([str(fault)]), (fault.key,)) for fault in faults}
 
 
 def _may_be_ours(state: State, claim: Claim) -> bool:

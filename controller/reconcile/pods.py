@@ -31,18 +31,17 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.allocation import Unsatisfiable, render
-from controller.placement import Placed, Placement, PodDemand, Refusal, find_place
+from controller.placement import Placed, Placement, PodDemand, find_place
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import (
     Decision,
     Idle,
     LetGo,
     PlacePod,
+    PodQuestion,
     Reason,
     Release,
     TakeBack,
-    Unallocatable,
     Wait,
 )
 from controller.reconcile.demand import ANY_NODE, HasDevices, NeedsDevices, NodeRestrictions, demand_of, reachable_nodes
@@ -63,7 +62,9 @@ from controller.reconcile.podclaims import (
 from controller.reconcile.quotas import quota_wait
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
 from controller.reconcile.verdicts import relevant_reason
+from controller.refusal import Refusal
 from controller.state import NEVER, ClaimRecord, PodView, State
+from driver.limits import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ def allocate(
     own_answer = reachable is not None or bool(pod.node_name or refused)
     unconstrained = not own_answer and not held
     shape = found.shape(state)
-    answer: Placement | Refusal = Refusal(pod.key)
+    answer: Placement | Refusal[None] = Refusal(pod.key, None)
     if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
         demand = _demand(
             found,
@@ -312,23 +313,21 @@ def allocate(
         message = f"the pod's other claims cannot be allocated: {over.message}"
         return _taken_back(state, found, message, now, history) or over
     if answer.faults:
-        faulty = dict.fromkeys(fault.claim for fault in answer.faults)
-        return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
+        faulty = dict.fromkeys(fault.key for fault in answer.faults)
+        return Wait(Reason.INVALID_CLAIM, listed([str(fault) for fault in answer.faults]), tuple(faulty))
     if taken_back := _taken_back(state, found, "the pod's other claims cannot be allocated there", now, history):
         return taken_back
     after = max(0.0, history.last_resort_at - now) if refused else None
-    waiting = tuple(record.claim.key for record in needed)
-    return Unallocatable(
-        pod.key,
-        waiting,
+    question = PodQuestion(
+        tuple(record.claim.key for record in needed),
         shape=shape,
         by_every_node=unconstrained,
-        own=own_answer,
+        own=pod.key if own_answer else "",
         refused=refused,
         held=held,
-        after=after,
         bound_to=pod.node_name,
     )
+    return Refusal(pod.key, question, after=after)
 
 
 def _taken_back(

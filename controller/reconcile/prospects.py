@@ -12,7 +12,7 @@ from typing import Final
 from controller.cluster import WhatIf
 from controller.gangs import GangPlan
 from controller.placement import PodCheck
-from controller.reconcile.decisions import GangDecision, Unallocatable
+from controller.reconcile.decisions import GangDecision, PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.podclaims import reserved_only_for
 from controller.state import ClaimRecord, PodView, State
@@ -24,11 +24,11 @@ ComesAfter = Callable[[PodView], bool]
 """Tells whether a pod comes after the one that waits, in the order in which pods are served."""
 
 
-def could_take(state: State, decision: Unallocatable, node: str) -> bool:
+def could_take(state: State, refusal: PodRefusal, node: str) -> bool:
     """Return whether this node, if it is not held back, might take the pod now. True if only deciding can tell."""
-    pod = state.pods.get(decision.pod)
-    claims = _claims(state, decision)
-    if pod is None or claims is None or decision.lenient:
+    pod = state.pods.get(refusal.subject)
+    claims = _claims(state, refusal)
+    if pod is None or claims is None or refusal.why.lenient:
         return True
     return _takes(state, pod, claims, node)
 
@@ -40,7 +40,7 @@ def depends_on_other_pods(state: State, pod: PodView) -> bool:
     return bool(own or state.nodes.pods.terms_against(needs.pod))
 
 
-def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
+def node_to_hold(state: State, refusal: PodRefusal, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
     """Return the node to hold back for a pod that waits (rule in ``controller.waiting.held``); "" if there is none.
 
     Nodes are tried one by one, those with the fewest pods to end first: so few have to end, and each try is quick. For
@@ -49,18 +49,18 @@ def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter,
     Args:
         without: nodes that may not be held back.
     """
-    pod, claims = state.pods.get(decision.pod), _claims(state, decision)
+    pod, claims = state.pods.get(refusal.subject), _claims(state, refusal)
     if pod is None or claims is None or pod.node_name:
         return ""
     reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
     counted = []
     for name in state.nodes if reachable is None else reachable:
-        if name not in decision.refused and name not in decision.held and name not in without:
+        if name not in refusal.why.refused and name not in refusal.why.held and name not in without:
             after = _pods_after(state, name, comes_after)
             if after:
                 counted.append((len(after), name))
     for _, name in sorted(counted)[:_MOST_TRIED]:
-        if fits_without_later_pods(state, decision, name, comes_after):
+        if fits_without_later_pods(state, refusal, name, comes_after):
             return name
     return ""
 
@@ -82,9 +82,9 @@ def start_without(
         return decide().plan
 
 
-def fits_without_later_pods(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:
+def fits_without_later_pods(state: State, refusal: PodRefusal, node: str, comes_after: ComesAfter) -> bool:
     """Return whether the node could take the pod if pods that come after it ended there. The state is as before."""
-    pod, claims = state.pods.get(decision.pod), _claims(state, decision)
+    pod, claims = state.pods.get(refusal.subject), _claims(state, refusal)
     if pod is None or claims is None or node not in state.nodes:
         return False
     with state.cluster.what_if() as trial:
@@ -110,10 +110,10 @@ def _can_be_on(state: State, pod: PodView, node: str) -> bool:
     return check.passes(node) or check.victims(node) is not None
 
 
-def _claims(state: State, decision: Unallocatable) -> Sequence[ClaimRecord] | None:
-    if any(key not in state.claims for key in decision.claims):
+def _claims(state: State, refusal: PodRefusal) -> Sequence[ClaimRecord] | None:
+    if any(key not in state.claims for key in refusal.why.claims):
         return None
-    return [state.claims[key] for key in decision.claims]
+    return [state.claims[key] for key in refusal.why.claims]
 
 
 def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[PodView]:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from controller.allocation import NodeReasons
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodRefusal
 from driver.bounded import BoundedCache
 
 _MAX_SHAPES: Final = 64
@@ -20,25 +20,25 @@ class RefusalMemory:
 
     def __init__(self) -> None:
         self._generations: BoundedCache[Hashable, int] = BoundedCache(_MAX_SHAPES)
-        self._refusals: BoundedCache[Hashable, dict[str, NodeReasons]] = BoundedCache(_MAX_SHAPES)
+        self._reasons: BoundedCache[Hashable, dict[str, NodeReasons]] = BoundedCache(_MAX_SHAPES)
 
     def refused_by_all(self, shape: Hashable, generation: int) -> bool:
         """Return whether every node refused pods of this shape, and ``Nodes.generation`` is the same since."""
         return self._generations.get(shape) == generation
 
-    def refusals_of(self, shape: Hashable) -> Mapping[str, NodeReasons]:
-        """Return the refusals of pods of this shape, by node. Each holds while its ``version`` is the node's."""
-        return self._refusals.get(shape, {})
+    def reasons_of(self, shape: Hashable) -> Mapping[str, NodeReasons]:
+        """Return why nodes refuse pods of this shape. What is said of a node holds while its version is the node's."""
+        return self._reasons.get(shape, {})
 
-    def remember(self, decision: Unallocatable, generation: int) -> None:
-        """Remember a decision that found a pod unallocatable at this ``Nodes.generation``."""
-        if decision.by_every_node:
-            self._generations[decision.shape] = generation
+    def remember(self, refusal: PodRefusal, generation: int) -> None:
+        """Remember a decision that no node takes a pod, made at this ``Nodes.generation``."""
+        if refusal.why.by_every_node:
+            self._generations[refusal.why.shape] = generation
 
-    def remember_refusals(self, shape: Hashable, refusals: Mapping[str, NodeReasons]) -> None:
-        """Remember the refusals that ``Questions`` found."""
-        lasting = {name: refusal for name, refusal in refusals.items() if refusal.version is not None}
-        self._refusals[shape] = {**self._refusals.get(shape, {}), **lasting}
+    def remember_reasons(self, shape: Hashable, found: Mapping[str, NodeReasons]) -> None:
+        """Remember the reasons that ``Questions`` found, by node."""
+        lasting = {name: reasons for name, reasons in found.items() if reasons.version is not None}
+        self._reasons[shape] = {**self._reasons.get(shape, {}), **lasting}
 
 
 NO_MEMORY = RefusalMemory()

@@ -5,10 +5,11 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, SearchOptions, choose
+from controller.gangs import Gang, GangPlan, GangTerms, SearchOptions, TriedDomains, choose
 from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
 from controller.reconcile.decisions import PlacePod
 from controller.reconcile.gangprogress import KnownGang
+from controller.refusal import Refusal
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
 from driver.cache_key import cache_key
@@ -90,10 +91,10 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
             yield key
 
 
-def _decided(gang: Gang, state: State) -> GangPlan | GangRefusal:
+def _decided(gang: Gang, state: State) -> GangPlan | Refusal[TriedDomains]:
     """The decision, which has to find what trying every node finds."""
     answer = choose(gang, state.cluster, SearchOptions(ENOUGH_STEPS))
-    refused = isinstance(answer, GangRefusal) and answer.wait is None and not answer.faults
+    refused = isinstance(answer, Refusal) and answer.after is None and not answer.faults
     if refused and gang_search.fits(gang, state.cluster):
         raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}")
     return answer

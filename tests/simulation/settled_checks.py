@@ -11,8 +11,9 @@ from controller.allocation import Fleet, Unsatisfiable
 from controller.autoscaling import NewNodes, wish_of
 from controller.autoscaling.protecting import awaited_nodes
 from controller.reconcile import decide
-from controller.reconcile.decisions import Unallocatable, Wait
+from controller.reconcile.decisions import Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
+from controller.refusal import Refusal
 from controller.reporting.events import REMIND_SECONDS
 from controller.reporting.reporter import REWORD_SECONDS
 from controller.state import State, epoch_seconds
@@ -290,7 +291,7 @@ def _wish_violations(cluster: SimulatedCluster, state: State) -> Iterator[str]:
             continue
         decision = decide(state, pod.key, cluster.clock.now())
         wish = ""
-        if new_nodes is not None and isinstance(decision, Unallocatable):
+        if new_nodes is not None and isinstance(decision, Refusal):
             wish = wish_of(state, new_nodes, decision)
         if isinstance(decision, Wait):
             wish = decision.unschedulable

@@ -12,7 +12,8 @@ from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import CompiledSelectors
-from controller.placement import Placement, PodDemand, Refusal, find_place, needs_of
+from controller.placement import Placement, PodDemand, find_place, needs_of
+from controller.refusal import Refusal
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State
 from controller.state.devices import class_record_from
 from driver.kube.api import (
@@ -145,7 +146,7 @@ class Restarted:
 class RightAnswers:
     """What a pod of one template would get now."""
 
-    placed: Placement | Refusal
+    placed: Placement | Refusal[None]
     by_node: Mapping[str, tuple[Allocation, ...] | Unsatisfiable]
     problems: tuple[str, ...]
     """What is wrong with these answers themselves."""

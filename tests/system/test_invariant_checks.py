@@ -9,8 +9,8 @@ import pytest
 
 from controller.allocation import DeviceLedger
 from controller.election import Election
-from controller.placement import Refusal
 from controller.reconcile import PlacementHistory
+from controller.refusal import Refusal
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.model import Claim
 from kubeletplugin.prepare import DeviceStatusWriter
@@ -193,7 +193,7 @@ def test_a_pod_that_is_bound_without_devices_may_wait_until_they_are_free_on_its
 
 def test_a_controller_that_gives_no_devices_to_bound_pods_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = bound_to_a_full_node()
-    monkeypatch.setattr("controller.reconcile.pods.find_place", lambda demand, *rest: Refusal(demand.key))
+    monkeypatch.setattr("controller.reconcile.pods.find_place", lambda demand, *rest: Refusal(demand.key, None))
     scenario.delete("first")
     with pytest.raises(Violation, match="pod default/next waits, but could run on n1"):
         scenario.settle()

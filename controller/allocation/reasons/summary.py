@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.allocation.reasons.unsatisfiable import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
-from controller.allocation.requests import ClaimFault
+from driver.errors import Fault
 from driver.wire import Json
 
 MOST_GROUPS: Final = 8
@@ -106,7 +106,7 @@ class Summary:
     """
 
     nodes: int
-    faults: tuple[ClaimFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     groups: tuple[NodeGroup, ...] = ()
     closest: Closest | None = None
 

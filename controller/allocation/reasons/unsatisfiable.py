@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from controller.allocation.requests import ClaimFault
+from driver.errors import Fault
 from driver.wire import Json
 
 MOST_HOLDERS: Final = 3
@@ -173,7 +173,7 @@ class Unsatisfiable:
         for_good: whether a request cannot be satisfied whatever is in use, so that waiting does not help.
     """
 
-    faults: tuple[ClaimFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     shortages: tuple[Shortage, ...] = ()
     together: tuple[Exclusion, ...] = ()
     pools: tuple[str, ...] = ()
@@ -195,9 +195,7 @@ class Unsatisfiable:
     def to_json(self) -> Json:
         """JSON with the keys faults (claim, field, message), requests, together, pools and undecided."""
         return {
-            "faults": [
-                {"claim": one.claim, "field": one.fault.field, "message": one.fault.message} for one in self.faults
-            ],
+            "faults": [{"claim": one.key, "field": one.field, "message": one.message} for one in self.faults],
             "requests": [one.to_json() for one in self.shortages],
             "together": [one.to_json() for one in self.together],
             "pools": list(self.pools),

@@ -85,7 +85,7 @@ def test_one_amount_asked_for_by_both_spellings_is_a_fault_of_the_claim() -> Non
     assert isinstance(found, Unsatisfiable)
     (fault,) = found.faults
     field = f"spec.devices.requests[0].exactly.capacity.requests[{ours}/memory]"
-    assert str(fault.fault) == f"{field}: 2Gi is asked for beside 1Gi of memory; say one of them"
+    assert str(fault) == f"claim {fault.key}: {field}: 2Gi is asked for beside 1Gi of memory; say one of them"
 
 
 def test_both_spellings_of_another_driver_are_on_no_device() -> None:

@@ -40,7 +40,7 @@ def test_what_was_learnt_about_a_node_stays_with_it_when_another_arrives_before_
     for node in ("n1", "n2"):
         built.ledger.upsert_node(node, {})
     pod = [claim(want())]
-    assert place(built, pod, lambda node: node == "n2") is None
+    assert place(built, pod, lambda node: node == "n2") == ()
     built.ledger.upsert_node("n0", {})
     assert node_of(built, pod) == "n1"
 

@@ -12,6 +12,7 @@ from controller.allocation.nodefit.fit import GreedyFit, QuickAnswer
 from controller.allocation.nodefit.score import alternatives
 from controller.cluster import Cluster
 from controller.placement import Placed, place
+from driver.errors import Fault
 from driver.model import (
     Allocation,
     AttributeValue,
@@ -245,12 +246,12 @@ class ChangedFleet:
                 self.fleet.ledger.remove_taint_rule("r")
 
 
-def node_by_node(world: ChangedFleet, pod: Pod) -> Placed | None:
+def node_by_node(world: ChangedFleet, pod: Pod) -> Placed | tuple[Fault, ...]:
     """What a new fleet says that is asked for each node in turn: the first of those with the earliest alternatives."""
     built = world.rebuilt()
     answers = [(node, built.allocate(node, world.nodes[node], pod)) for node in sorted(world.nodes)]
     found = [Placed(node, answer) for node, answer in answers if isinstance(answer, tuple)]
-    return min(found, key=lambda one: alternatives(pod, one.allocations), default=None)
+    return min(found, key=lambda one: alternatives(pod, one.allocations), default=())
 
 
 def had(world: ChangedFleet, pod: Pod) -> list[tuple[Allocation, ...] | None]:

@@ -63,7 +63,7 @@ def test_percentages_that_make_no_sense_are_refused_all_at_once() -> None:
     )
     twice = claim(share(1), want("gpu", admin=True), config=(placement(memoryPercent=50),))
     answer = refused(built.allocate(NODE, {}, [twice]))
-    assert [(fault.fault.field, fault.claim) for fault in answer.faults] == [
+    assert [(fault.field, fault.key) for fault in answer.faults] == [
         ("spec.devices.requests[0].exactly.capacity.requests[memory]", "ns/c"),
         ("spec.devices.requests[1].exactly.adminAccess", "ns/c"),
     ]

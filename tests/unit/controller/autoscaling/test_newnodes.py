@@ -7,14 +7,15 @@ import pytest
 from controller.autoscaling import NewNodes, wish_of
 from controller.autoscaling.newnodes import MOST_KINDS, kinds_of
 from controller.reconcile import NO_HISTORY, decide
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodQuestion, PodRefusal
+from controller.refusal import Refusal
 from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from tests.unit.controller.filled_state import NOW, FilledState, device_class, node, slice_on
 
 
-def waiting(state: FilledState, name: str = "p") -> Unallocatable:
+def waiting(state: FilledState, name: str = "p") -> PodRefusal:
     decision = decide(state.state, f"default/{name}", NOW, NO_HISTORY)
-    assert isinstance(decision, Unallocatable), decision
+    assert isinstance(decision, Refusal), decision
     return decision
 
 
@@ -122,7 +123,7 @@ class TestWishes:
         state.claim("c", at="n1/gpu-0", by=("x",))
         state.claim("d")
         state.pod("p", "d")
-        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
+        decision = Refusal("default/p", PodQuestion(("default/d",), held={"n1": "default/first"}))
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
     def test_what_another_driver_allocates_does_not_count(self) -> None:
@@ -132,7 +133,7 @@ class TestWishes:
         state.claim("d")
         state.claim("late", ("late.example.com",))
         state.pod("p", "d", "late")
-        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
+        decision = Refusal("default/p", PodQuestion(("default/d",), held={"n1": "default/first"}))
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=True), decision) == ""
 
     def test_a_pod_for_which_nobody_would_be_evicted_on_a_held_node_has_one(self) -> None:
@@ -142,7 +143,7 @@ class TestWishes:
         state.pod("hungry", nodeName="n1", gates=(), cpu="5")
         state.claim("d")
         state.pod("p", "d", cpu="3", priority=1)
-        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"})
+        decision = Refusal("default/p", PodQuestion(("default/d",), held={"n1": "default/first"}))
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision)
         state.pod("hungrier", nodeName="n2", gates=(), cpu="5", priority=1)
         assert wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision) == ""
@@ -152,7 +153,7 @@ class TestWishes:
         state = FilledState(1) if takes_it else full(1)
         state.claim("d")
         state.pod("p", "d")
-        decision = Unallocatable("default/p", ("default/d",), held={"n1": "default/first"}, lenient=True)
+        decision = Refusal("default/p", PodQuestion(("default/d",), held={"n1": "default/first"}, lenient=True))
         found = wish_of(state.state, NewNodes(state.state, unknown_kinds=False), decision)
         assert bool(found) is not takes_it
 

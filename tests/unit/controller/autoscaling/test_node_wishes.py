@@ -8,7 +8,8 @@ import pytest
 from controller.allocation import Fleet
 from controller.autoscaling import newnodes
 from controller.autoscaling.newnodes import NodeKinds, kinds_of
-from controller.placement import Nodes, Placement, PodDemand, Refusal, find_place
+from controller.placement import Nodes, Placement, PodDemand, find_place
+from controller.refusal import Refusal
 from controller.state import State
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -255,7 +256,7 @@ def test_new_nodes_are_looked_for_once_for_all_pods_that_are_alike(monkeypatch: 
         asked.append("kinds")
         return kinds_of(state)
 
-    def looked_for(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal:
+    def looked_for(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal[None]:
         asked.append(pod.key)
         return find_place(pod, fleet, nodes)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.allocation import ClaimFault, NodeReasons, Unsatisfiable
+from controller.allocation import NodeReasons, Unsatisfiable
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
 from controller.explaining.messages import explanation_of
 from driver.errors import Fault
@@ -45,9 +45,7 @@ def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
     assert "secret" not in message
 
 
-FAULTY = NodeReasons(
-    devices=Unsatisfiable(faults=(ClaimFault("team/a", Fault("spec", "no such class")),)), claims=("team/a",)
-)
+FAULTY = NodeReasons(devices=Unsatisfiable(faults=(Fault("spec", "no such class", "team/a"),)), claims=("team/a",))
 
 
 @pytest.mark.parametrize("reason", [full("team/b"), FAULTY], ids=["shortage", "fault"])

@@ -9,10 +9,10 @@ from controller.autoscaling import NewNodes, wish_of
 from controller.explaining.questions import ask_all
 from controller.gangs import GangTerms, Source
 from controller.kueue.fitsnow import fits_now
-from controller.preemption import NobodyToEvict, Occupants, VictimLimits, make_room, waiting_pod
+from controller.preemption import Occupants, VictimLimits, make_room, waiting_pod
 from controller.reconcile import NO_HISTORY, RefusalMemory, decide, decide_gang
 from controller.reconcile.claims import double_use
-from controller.reconcile.decisions import GangDecision, MakeRoom, Unallocatable
+from controller.reconcile.decisions import GangDecision, MakeRoom, PodRefusal
 from controller.reconcile.gangprogress import KnownGang, KnownMember
 from controller.reconcile.prospects import (
     could_take,
@@ -21,6 +21,7 @@ from controller.reconcile.prospects import (
     predicted_start,
     start_without,
 )
+from controller.refusal import Refusal
 from controller.state import PodView, State
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
@@ -72,9 +73,9 @@ class Asked:
         return self.scene.state
 
     @property
-    def waits(self) -> Unallocatable:
+    def waits(self) -> PodRefusal:
         decision = decide(self.state, "default/p", NOW)
-        assert isinstance(decision, Unallocatable)
+        assert isinstance(decision, Refusal)
         return decision
 
     def gang(self) -> GangDecision:
@@ -84,8 +85,9 @@ class Asked:
         return decide_gang(self.state, known, NOW, self.scene.choose, history_of=lambda _: NO_HISTORY)
 
     def room_for(self, key: str) -> object:
-        found = make_room(self.state, waiting_pod(self.state, key, NOW), self.occupants.at(NOW, VictimLimits()))
-        return found if isinstance(found, NobodyToEvict) else found[key]
+        wanted = waiting_pod(self.state, key, NOW)
+        found = make_room(self.state, wanted, self.occupants.at(NOW, VictimLimits())) if wanted else None
+        return found if found is None or isinstance(found, Refusal) else found[key]
 
     def room_for_gang(self) -> object:
         asked = self.gang().asked
@@ -108,7 +110,7 @@ def younger(other: PodView) -> bool:
 QUESTIONS: Mapping[str, Callable[[Asked], object]] = {
     "where does the pod go": lambda one: decide(one.state, "default/p", NOW),
     "where does the gang go": Asked.gang,
-    "why does no node take it": lambda one: ask_all(one.state, one.waits).refusals,
+    "why does no node take it": lambda one: ask_all(one.state, one.waits).reasons,
     "could a node take it": lambda one: [could_take(one.state, one.waits, name) for name in one.state.nodes],
     "which node is held for it": lambda one: node_to_hold(one.state, one.waits, younger),
     "does it fit when others end": lambda one: [
@@ -135,6 +137,6 @@ def test_a_question_changes_no_version(question: Callable[[Asked], object]) -> N
     before = everything(asked.state.cluster)
     answer = question(asked)
     assert everything(asked.state.cluster) == before
-    assert memory.refused_by_all(decision.shape, asked.state.nodes.generation)
+    assert memory.refused_by_all(decision.why.shape, asked.state.nodes.generation)
     assert question(asked) == answer
     assert everything(asked.state.cluster) == before

@@ -8,7 +8,8 @@ import pytest
 from controller.allocation import NodeReasons
 from controller.explaining.questions import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
 from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodQuestion, PodRefusal
+from controller.refusal import Refusal
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node
 
@@ -37,9 +38,9 @@ def scene() -> FilledState:
     return scene
 
 
-def unallocatable(scene: FilledState, pod: str, memory: RefusalMemory) -> Unallocatable:
+def unallocatable(scene: FilledState, pod: str, memory: RefusalMemory) -> PodRefusal:
     decision = decide(scene.state, f"default/{pod}", NOW, context=DecisionContext(memory=memory))
-    assert isinstance(decision, Unallocatable)
+    assert isinstance(decision, Refusal)
     return decision
 
 
@@ -49,8 +50,8 @@ def test_questions_remember_nothing(scene: FilledState, monkeypatch: pytest.Monk
     for calls in (1, 2):
         decision = unallocatable(scene, "p", memory)
         assert candidates.number == calls
-    assert len(ask_all(scene.state, decision, memory).refusals) == 2
-    assert memory.refusals_of(decision.shape) == {}
+    assert len(ask_all(scene.state, decision, memory).reasons) == 2
+    assert memory.reasons_of(decision.why.shape) == {}
 
 
 def test_a_shape_that_every_node_refused_is_tried_again_only_after_a_change(
@@ -72,15 +73,15 @@ def test_reasons_are_found_again_only_for_nodes_that_changed(
     memory, allocate = RefusalMemory(), Calls(scene.state.devices.allocate)
     monkeypatch.setattr(scene.state.devices, "allocate", allocate)
     decision = unallocatable(scene, "p", memory)
-    refusals = ask_all(scene.state, decision, memory).refusals
-    memory.remember_refusals(decision.shape, refusals)
+    refusals = ask_all(scene.state, decision, memory).reasons
+    memory.remember_reasons(decision.why.shape, refusals)
     assert allocate.number == 2
     other = unallocatable(scene, "q", memory)
-    assert ask_all(scene.state, other, memory).refusals == refusals
+    assert ask_all(scene.state, other, memory).reasons == refusals
     assert allocate.number == 2
     scene.claim("held0")
     scene.claim("new", at="n1/gpu-0", by=("other",))
-    assert set(ask_all(scene.state, other, memory).refusals) == {"n1", "n2"}
+    assert set(ask_all(scene.state, other, memory).reasons) == {"n1", "n2"}
     assert allocate.number == 3
 
 
@@ -99,18 +100,18 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
     scene.pod("p", "a")
     held = {"n1": first, "n2": first}
     decision = decide(scene.state, "default/p", NOW, context=DecisionContext(NodeRestrictions(held=held)))
-    assert isinstance(decision, Unallocatable)
-    refusal = ask_all(scene.state, decision).refusals["n1"]
+    assert isinstance(decision, Refusal)
+    refusal = ask_all(scene.state, decision).reasons["n1"]
     assert refusal.predicates == (f"held back for {named}, which comes first",)
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
     memory, refusal = RefusalMemory(), NodeReasons(("full",), version=(0, 0))
     for shape in range(100):
-        memory.remember(Unallocatable("default/p", (), shape, by_every_node=True), 7)
-        memory.remember_refusals(shape, {"n1": refusal})
+        memory.remember(Refusal("default/p", PodQuestion((), shape, by_every_node=True)), 7)
+        memory.remember_reasons(shape, {"n1": refusal})
     remembered = [shape for shape in range(100) if memory.refused_by_all(shape, 7)]
-    assert remembered == [shape for shape in range(100) if memory.refusals_of(shape)]
+    assert remembered == [shape for shape in range(100) if memory.reasons_of(shape)]
     assert remembered == list(range(64, 100))
 
 
@@ -121,7 +122,7 @@ NODE_COUNT = 14
 CARDS = 2
 
 
-def many_nodes(ready: bool = True) -> tuple[FilledState, Unallocatable]:
+def many_nodes(ready: bool = True) -> tuple[FilledState, PodRefusal]:
     """A pod that wants more cards than any node has; with ``ready`` unset, no node takes pods now."""
     scene = FilledState(NODE_COUNT)
     for number in range(1, NODE_COUNT + 1):
@@ -140,8 +141,8 @@ def test_reasons_are_the_same_however_many_turns_it_takes_to_find_them(looks: in
     questions, turns = Questions(scene.state, decision), 1
     while not questions.ask(scene.state, decision, looks=looks):
         turns += 1
-    assert (questions.refusals, questions.impossible) == (expected.refusals, True)
-    assert len(questions.refusals) == NODE_COUNT
+    assert (questions.reasons, questions.impossible) == (expected.reasons, True)
+    assert len(questions.reasons) == NODE_COUNT
     assert (turns > 3) == (looks <= 50)
 
 
@@ -150,7 +151,7 @@ def test_a_turn_takes_no_more_than_its_work_and_one_node() -> None:
     looks = scene.state.devices.looks
     questions = Questions(scene.state, decision)
     assert not questions.ask(scene.state, decision, looks=2 * LOOKS_PER_NODE)
-    assert len(questions.refusals) <= 3
+    assert len(questions.reasons) <= 3
     assert scene.state.devices.looks - looks <= 3 * CARDS
 
 
@@ -162,8 +163,8 @@ def test_beyond_a_limit_nodes_are_not_looked_at_and_nobody_is_told_that_waiting_
     while not questions.ask(scene.state, decision, looks=LOOKS_PER_NODE):
         turns += 1
     assert turns <= 4
-    left_out = [name for name, refusal in questions.refusals.items() if refusal.predicates == (NOT_ASKED,)]
-    assert len(questions.refusals) == NODE_COUNT
+    left_out = [name for name, refusal in questions.reasons.items() if refusal.predicates == (NOT_ASKED,)]
+    assert len(questions.reasons) == NODE_COUNT
     assert len(left_out) >= 10
     assert not questions.impossible
 
@@ -175,4 +176,4 @@ def test_a_node_that_is_deleted_between_two_turns_harms_nobody() -> None:
     scene.state.drop(NODES, f"n{NODE_COUNT}")
     while not questions.ask(scene.state, decision, looks=1):
         pass
-    assert len(questions.refusals) == NODE_COUNT
+    assert len(questions.reasons) == NODE_COUNT

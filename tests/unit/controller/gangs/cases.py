@@ -7,8 +7,9 @@ from typing import Any
 
 from controller.allocation import Fleet
 from controller.cluster import Cluster
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory, SearchOptions, Standing, choose
+from controller.gangs import Gang, GangPlan, Level, Member, Memory, SearchOptions, Standing, TriedDomains, choose
 from controller.placement import Needs, NodeFacts, Nodes, NodeTaint, Placed, PodDemand
+from controller.refusal import Refusal
 from driver.model import Claim, Device
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, fleet, pool, want
@@ -67,7 +68,7 @@ class GangCase:
             nodes.count(one.pod, Needs({}), one.placed.node)
         return made, nodes, replace(self.gang, members=tuple(members), standing=tuple(standing))
 
-    def decide(self, shuffle: Random | None = None, **options: Any) -> GangPlan | GangRefusal:
+    def decide(self, shuffle: Random | None = None, **options: Any) -> GangPlan | Refusal[TriedDomains]:
         made, nodes, gang = self.built(shuffle)
         before = state(made, nodes)
         answer = choose(gang, Cluster.unlimited(made, nodes), SearchOptions(**options))
@@ -140,12 +141,12 @@ def standing(rank: int, cluster: Sequence[Host], node: str, *devices: str, name:
     return Standing(f"ns/{name}", Placed(node, found), rank)
 
 
-def nodes_of(answer: GangPlan | GangRefusal) -> list[str]:
+def nodes_of(answer: GangPlan | Refusal[TriedDomains]) -> list[str]:
     assert isinstance(answer, GangPlan), answer
     return [placement.node for placement in answer.placements]
 
 
-def devices_of(answer: GangPlan | GangRefusal) -> list[str]:
+def devices_of(answer: GangPlan | Refusal[TriedDomains]) -> list[str]:
     assert isinstance(answer, GangPlan), answer
     return [
         f"{placement.node}/{result.device.device}"
@@ -155,11 +156,11 @@ def devices_of(answer: GangPlan | GangRefusal) -> list[str]:
     ]
 
 
-def domain_of(answer: GangPlan | GangRefusal) -> str:
+def domain_of(answer: GangPlan | Refusal[TriedDomains]) -> str:
     assert isinstance(answer, GangPlan), answer
     return str(answer.domain)
 
 
-def verdicts(answer: GangPlan | GangRefusal) -> list[str]:
-    assert isinstance(answer, GangRefusal), answer
-    return [f"{verdict.domain}: {verdict.placed} of {verdict.needed}" for verdict in answer.verdicts]
+def verdicts(answer: GangPlan | Refusal[TriedDomains]) -> list[str]:
+    assert isinstance(answer, Refusal), answer
+    return [f"{verdict.domain}: {verdict.placed} of {verdict.needed}" for verdict in answer.why.fits]

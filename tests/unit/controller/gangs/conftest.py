@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangPlan, GangRefusal
+from controller.gangs import GangPlan, TriedDomains
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import (
     GangCase,
     Host,
@@ -14,10 +15,10 @@ from tests.unit.controller.gangs.cases import (
 
 
 @pytest.fixture(params=[None, 1, 2, 3], ids=["in order", "shuffled", "shuffled again", "and again"])
-def decide(request: pytest.FixtureRequest) -> Callable[..., GangPlan | GangRefusal]:
+def decide(request: pytest.FixtureRequest) -> Callable[..., GangPlan | Refusal[TriedDomains]]:
     """Every case is decided with its input in several orders; the whole answer has to be the same."""
 
-    def decided(cluster: Sequence[Host], asked: Any, **options: Any) -> GangPlan | GangRefusal:
+    def decided(cluster: Sequence[Host], asked: Any, **options: Any) -> GangPlan | Refusal[TriedDomains]:
         scene = GangCase(cluster, asked)
         answer = scene.decide(**options)
         if request.param is not None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from controller.gangs import GangPlan, GangRefusal
+from controller.gangs import GangPlan, TriedDomains
+from controller.refusal import Refusal
 
 A, B = {"ib": "a"}, {"ib": "b"}
 
@@ -11,4 +12,4 @@ def leaf(cluster: str, name: str) -> dict[str, str]:
     return {"ib": cluster, "leaf": name}
 
 
-Decide = Callable[..., GangPlan | GangRefusal]
+Decide = Callable[..., GangPlan | Refusal[TriedDomains]]

@@ -10,8 +10,9 @@ import pytest
 
 from controller.allocation import Fleet
 from controller.cluster import Cluster
-from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, choose, render
+from controller.gangs import STEPS, Gang, GangPlan, Level, Memory, SearchOptions, choose, render
 from controller.placement import NodeFacts, Nodes, needs_of
+from controller.refusal import Refusal
 from driver.model import Constraint
 from tests.hard_searches import HARD_SEARCHES, NODE
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
@@ -107,8 +108,8 @@ def test_a_preferred_level_falls_back_outwards_and_a_required_one_does_not(decid
     assert domain_of(decide(cluster, gang(members(4), CLUSTER, PREFERRED_LEAF))) == "a"
     answer = decide(cluster, gang(members(4), CLUSTER, Level("leaf", "nodeLabel")))
     assert verdicts(answer) == ["a/l0: 2 of 4", "a/l1: 2 of 4", "a/l2: 2 of 4"]
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided
     assert render(answer, 2) == (
         "2 of 4 members fit in a/l0 (devices on 1 node); 2 of 4 members fit in a/l1 (devices on 1 node); "
         "at most 2 of 4 in 1 other domain"
@@ -139,26 +140,26 @@ def test_many_domains_are_summed_up_and_a_node_without_a_domain_is_mentioned(dec
         Host("apart", {"ib": ""}, cards=8),
     ]
     answer = decide(cluster, gang(members(4), Level("ib", "nodeLabel")))
-    assert isinstance(answer, GangRefusal)
-    text = render(replace(answer, wait=118.2), 1, now=0.0)
+    assert isinstance(answer, Refusal)
+    text = render(replace(answer, after=118.2), 1, now=0.0)
     assert text.startswith("2 of 4 members fit in d")
     assert "; at most 2 of 4 in each of 5 other domains; 1 node is in no domain, without a value of ib; " in text
     assert text.endswith("a wider domain is taken from 00:01 UTC on")
-    assert "wider" not in render(replace(answer, wait=118.2))
+    assert "wider" not in render(replace(answer, after=118.2))
 
 
 def test_a_node_that_lacks_devices_for_members_of_several_kinds_counts_once(decide: Decide) -> None:
     cluster = [Host("a1", A, cards=1), Host("a2", A, cards=1)]
     asked = [member(0, count=3), member(1, count=2), member(2, count=3), member(3, count=2)]
     answer = decide(cluster, gang(asked, CLUSTER))
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert "(devices on 2 nodes)" in render(answer)
 
 
 def test_an_empty_value_is_no_domain(decide: Decide) -> None:
     cluster = [*hosts("n", 2, {"ib": ""}), *hosts("m", 2)]
     answer = decide(cluster, gang(members(4), CLUSTER))
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert render(answer) == "0 of 4 members fit in the cluster (no node is in a domain of ib)"
 
 
@@ -179,7 +180,7 @@ def test_a_node_can_hold_devices_of_two_domains(decide: Decide) -> None:
 def test_a_label_cannot_be_in_two_domains_of_an_attribute(decide: Decide) -> None:
     levels = attribute("clique"), Level("leaf", "nodeLabel")
     answer = decide([nvlink("n1", {"leaf": "l1"})], gang(members(1), *levels))
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert render(answer) == (
         "0 of 1 members fit in the cluster (no node is in a domain of leaf; "
         "node n1 is in several domains of lode.dev/clique, so in none of leaf)"
@@ -213,7 +214,7 @@ def test_members_that_name_their_hosts_go_exactly_there(decide: Decide, by: str)
     full = [replace(host, used=7) if host.name == "n3" else host for host in cluster]
     assert verdicts(decide(full, asked)) == ["a: 15 of 16"]
     without = decide(cluster[1:], asked)
-    assert isinstance(without, GangRefusal)
+    assert isinstance(without, Refusal)
     assert render(without) == "15 of 16 members fit in a (not one of the nodes that the pod may use on 15 nodes)"
 
 
@@ -226,7 +227,7 @@ def test_members_that_share_a_claim_are_on_one_node(decide: Decide) -> None:
     assert isinstance(answer, GangPlan)
     assert all(placement.allocations == answer.placements[0].allocations for placement in answer.placements)
     refused = decide(cluster[:4], gang(asked, CLUSTER))
-    assert isinstance(refused, GangRefusal)
+    assert isinstance(refused, Refusal)
     assert render(refused) == "0 of 3 members fit in a (insufficient cpu (120 requested) on 4 nodes)"
 
 
@@ -253,7 +254,7 @@ def test_members_that_stand_count_for_their_task(decide: Decide) -> None:
     asked = gang([member(1, task="worker"), member(2, task="worker")], CLUSTER, minimum=3, standing=(stands,))
     assert nodes_of(decide(cluster, replace(asked, task_minimums=(("ps", 1), ("worker", 2))))) == ["a1", "a1"]
     answer = decide(cluster, replace(asked, task_minimums=(("ps", 2),)))
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert render(answer) == "2 of 3 members fit in the cluster (too few members of task ps are there to be placed)"
 
 
@@ -299,7 +300,7 @@ def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | N
 
 def test_claims_that_are_invalid_are_faults(decide: Decide) -> None:
     answer = decide(hosts("a", 1, A), gang([member(0, claim(want("missing"), name="worker-0")), *members(1, 1)]))
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert "missing" in render(answer)
 
 
@@ -325,13 +326,13 @@ def test_with_a_larger_budget_searches_for_devices_on_a_node_are_longer(steps: i
     (fleet, nodes, asked), memory = hard_to_place(steps), Memory()
     if budget > STEPS:
         short = choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(budget // 2, memory))
-        assert isinstance(short, GangRefusal)
-        assert not short.decided
+        assert isinstance(short, Refusal)
+        assert not short.why.decided
     assert isinstance(choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(budget, memory)), GangPlan)
 
 
 def test_however_large_the_budget_is_a_search_for_devices_on_a_node_is_bounded() -> None:
     fleet, nodes, asked = hard_to_place(3)
     answer = choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(1_000 * STEPS))
-    assert isinstance(answer, GangRefusal)
-    assert not answer.decided
+    assert isinstance(answer, Refusal)
+    assert not answer.why.decided

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from controller.gangs import GangPlan, GangRefusal, Level, Member, Standing
+from controller.gangs import GangPlan, Level, Member, Standing, TriedDomains
 from controller.placement import Placed
+from controller.refusal import Refusal
 from tests.unit.controller.allocation.small_fleets import device
 from tests.unit.controller.gangs.cases import (
     GangCase,
@@ -35,7 +36,9 @@ def bare(name: str, cpus: int = 8) -> Host:
 LAUNCHER = member(9, count=0, cpus=2, name="launcher")
 
 
-def decided(cluster: list[Host], *levels: Level, launcher: Member = LAUNCHER, cpus: int = 4) -> GangPlan | GangRefusal:
+def decided(
+    cluster: list[Host], *levels: Level, launcher: Member = LAUNCHER, cpus: int = 4
+) -> GangPlan | Refusal[TriedDomains]:
     return GangCase(cluster, gang([*members(4, cpus=cpus), launcher], *levels)).decide()
 
 

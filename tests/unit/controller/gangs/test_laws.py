@@ -7,8 +7,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Level, Member
+from controller.gangs import GangPlan, Level, Member
 from controller.placement import Needs, PodDemand, needs_of
+from controller.refusal import Refusal
 from driver.model import Device, Want
 from driver.parameters import PlacementPolicy
 from tests.unit.controller.allocation.small_fleets import claim, device, want
@@ -135,10 +136,10 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: P
     assert asked.decide(Random(seed)) == answer
     expected = best(problem)
     if expected is None:
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
-        assert answer.verdicts
-        assert all(verdict.placed < verdict.needed for verdict in answer.verdicts)
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
+        assert answer.why.fits
+        assert all(verdict.placed < verdict.needed for verdict in answer.why.fits)
         return
     assert isinstance(answer, GangPlan)
     tier, path, children = expected
@@ -156,5 +157,5 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: P
 @given(problems())
 def test_what_is_ruled_out_without_a_search_is_impossible(problem: Problem) -> None:
     answer = scene(problem).decide(budget=0)
-    if isinstance(answer, GangRefusal) and answer.decided:
+    if isinstance(answer, Refusal) and answer.why.decided:
         assert best(problem) is None

@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Level
+from controller.gangs import GangPlan, Level
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
     Assignment,
@@ -94,8 +95,8 @@ def test_a_gang_with_groups_is_placed_exactly_if_it_can_be_and_gives_up_no_level
     assert asked.decide(Random(seed)) == answer
     tier = best_tier(problem)
     if tier is None:
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
         return
     assert isinstance(answer, GangPlan), answer
     at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
@@ -110,5 +111,5 @@ def test_a_gang_with_groups_is_placed_exactly_if_it_can_be_and_gives_up_no_level
 @given(problems())
 def test_what_is_ruled_out_without_a_search_has_no_way(problem: Problem) -> None:
     answer = scene(problem).decide(budget=0)
-    if isinstance(answer, GangRefusal) and answer.decided:
+    if isinstance(answer, Refusal) and answer.why.decided:
         assert best_tier(problem) is None

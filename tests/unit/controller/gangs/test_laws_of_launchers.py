@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Level
+from controller.gangs import GangPlan, Level
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
@@ -89,8 +90,8 @@ def test_only_members_with_devices_are_kept_in_domains_of_devices(problem: Probl
     assert asked.decide(Random(seed)) == answer
     tier = best_tier(problem)
     if tier is None:
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
         return
     assert isinstance(answer, GangPlan), answer
     at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
@@ -108,5 +109,5 @@ def test_only_members_with_devices_are_kept_in_domains_of_devices(problem: Probl
 @given(problems())
 def test_what_is_ruled_out_without_a_search_has_no_way_either(problem: Problem) -> None:
     answer = scene(problem).decide(budget=0)
-    if isinstance(answer, GangRefusal) and answer.decided:
+    if isinstance(answer, Refusal) and answer.why.decided:
         assert best_tier(problem) is None

@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Member
+from controller.gangs import GangPlan, Member
+from controller.refusal import Refusal
 from tests.unit.controller.allocation.small_fleets import claim, device, want
 from tests.unit.controller.gangs.cases import GangCase, Host, attribute, devices_of, gang, member
 
@@ -88,8 +89,8 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_one_domain_of_devices_if_t
     assert scene.decide(Random(seed)) == answer
     in_one = any(fits(cluster, wanted, domain) for domain in DOMAINS[1:])
     if not in_one and (required or not fits(cluster, wanted, None)):
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
         return
     assert isinstance(answer, GangPlan)
     assert len(answer.placements) == sum(unit.members for unit in wanted)

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.cluster import Cluster
-from controller.gangs import GangPlan, GangRefusal, Member, SearchOptions, choose
+from controller.gangs import GangPlan, Member, SearchOptions, choose
+from controller.refusal import Refusal
 from driver.model import Device, NodeScope, Slice
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
 from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, add, attribute, gang, member, state
@@ -99,8 +100,8 @@ def test_a_gang_is_placed_exactly_if_it_can_be_where_nodes_share_devices(
     answer = answers[0]
     assert answers == [answer, answer]
     if not fits(cluster, wanted):
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
         return
     assert isinstance(answer, GangPlan), answer
     held = [result.device for one in answer.placements for found in one.allocations for result in found.results]
@@ -129,8 +130,8 @@ def test_groups_on_parts_of_a_node_get_no_more_cpus_than_the_node_has(
     ]
     members = [member(rank, cpus=cpus) for rank in range(groups * size)]
     answer = GangCase(hosts, gang(members, attribute("domain", group_size=size))).decide()
-    if isinstance(answer, GangRefusal):
-        assert answer.decided
+    if isinstance(answer, Refusal):
+        assert answer.why.decided
         assert not _groups_fit(nodes, groups, size, cpus)
         return
     for number, (_, of_node) in enumerate(nodes):

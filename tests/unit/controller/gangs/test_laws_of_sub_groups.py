@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Level, SubGroup, SubGroups
+from controller.gangs import GangPlan, Level, SubGroup, SubGroups
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
@@ -100,8 +101,8 @@ def test_a_gang_is_placed_exactly_if_enough_sub_groups_can_be_whole(problem: Pro
     assert asked.decide(Random(seed)) == answer
     tier = best_tier(problem)
     if tier is None:
-        assert isinstance(answer, GangRefusal)
-        assert answer.decided
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
         return
     assert isinstance(answer, GangPlan), answer
     at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
@@ -116,5 +117,5 @@ def test_a_gang_is_placed_exactly_if_enough_sub_groups_can_be_whole(problem: Pro
 @given(problems())
 def test_what_is_ruled_out_without_a_search_cannot_be_whole(problem: Problem) -> None:
     answer = scene(problem).decide(budget=0)
-    if isinstance(answer, GangRefusal) and answer.decided:
+    if isinstance(answer, Refusal) and answer.why.decided:
         assert best_tier(problem) is None

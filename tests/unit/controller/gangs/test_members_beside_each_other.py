@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from controller.gangs import GangRefusal, Level
+from controller.gangs import Level
 from controller.placement import needs_of
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import (
     CLUSTER,
     PREFERRED_LEAF,
@@ -40,8 +41,8 @@ def test_members_with_anti_affinity_get_a_node_each_and_are_counted(decide: Deci
     cluster = [*on_hosts("a", 63, A), *on_hosts("b", 63, B)]
     answer = decide(cluster, gang([apart(n) for n in range(64)], CLUSTER))
     assert verdicts(answer) == ["a: 63 of 64", "b: 63 of 64"]
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided
     assert len(set(nodes_of(decide(cluster, gang([apart(n) for n in range(63)], CLUSTER))))) == 63
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.gangs import Gang, GangRefusal
+from controller.gangs import Gang
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import CLUSTER, IB, GangCase, gang, hosts, member
 
 UNLIKE = {
@@ -16,7 +17,7 @@ UNLIKE = {
 @pytest.mark.parametrize(("asked", "placed"), UNLIKE.values(), ids=UNLIKE)
 def test_unlike_members_that_ask_for_too_much_together_are_refused_without_a_search(asked: Gang, placed: int) -> None:
     answer = GangCase(hosts("a", 2, {IB: "a"}), asked).decide(budget=0)
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
-    (verdict,) = answer.verdicts
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided
+    (verdict,) = answer.why.fits
     assert (verdict.placed, verdict.reason) == (placed, "they do not fit together")

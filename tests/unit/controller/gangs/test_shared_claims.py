@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cluster import Cluster
-from controller.gangs import GangPlan, GangRefusal, Member, SearchOptions, choose
+from controller.gangs import GangPlan, Member, SearchOptions, TriedDomains, choose
+from controller.refusal import Refusal
 from driver.model import (
     Claim,
     NodeRequirement,
@@ -51,7 +52,7 @@ class Racks:
     nodes: tuple[tuple[str, int], ...]
     channels: tuple[str, ...]
 
-    def decide(self, *asked: Member, **options: Any) -> GangPlan | GangRefusal:
+    def decide(self, *asked: Member, **options: Any) -> GangPlan | Refusal[TriedDomains]:
         hosts = [
             Host(
                 f"n{number}",
@@ -72,7 +73,7 @@ class Racks:
         return answer
 
 
-def pools(answer: GangPlan | GangRefusal) -> list[list[str]]:
+def pools(answer: GangPlan | Refusal[TriedDomains]) -> list[list[str]]:
     """The pools of each member's devices, its channels last."""
     assert isinstance(answer, GangPlan), answer
     return [
@@ -112,7 +113,7 @@ def test_members_of_two_claims_get_a_channel_each() -> None:
         ["n3", "c2"],
         ["n4", "c2"],
     ]
-    assert isinstance(Racks(nodes, ("",)).decide(*asked, minimum=4), GangRefusal)
+    assert isinstance(Racks(nodes, ("",)).decide(*asked, minimum=4), Refusal)
 
 
 def test_a_member_may_have_several_of_them() -> None:
@@ -134,8 +135,8 @@ def test_a_refusal_says_what_is_missing_where_the_device_is_reached() -> None:
     found = Racks((("r1", 1), ("r1", 0), ("r2", 0), ("r2", 0)), ("r1",)).decide(
         *(sharing(rank, channel_claim()) for rank in range(2)), minimum=2
     )
-    assert isinstance(found, GangRefusal)
-    assert [(verdict.placed, verdict.needed) for verdict in found.verdicts] == [(1, 2)]
+    assert isinstance(found, Refusal)
+    assert [(fit.placed, fit.needed) for fit in found.why.fits] == [(1, 2)]
 
 
 racks = st.builds(

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from controller.gangs import GangPlan, GangRefusal, Level, render
+from controller.gangs import GangPlan, Level, render
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import (
     CLUSTER,
     PREFERRED_LEAF,
@@ -51,7 +52,7 @@ def test_later_members_wait_when_the_domain_is_gone_or_move_to_another(decide: D
     stands = (standing(0, cluster, "x1", "gpu-0"),)
     waits = replace(gang(members(3, 1), CLUSTER), standing=stands, minimum=2)
     refused = decide(cluster, waits)
-    assert isinstance(refused, GangRefusal)
+    assert isinstance(refused, Refusal)
     assert "the members that stand are in no domain of ib" in render(refused)
     assert nodes_of(decide(cluster, replace(waits, moves=True, minimum=4))) == ["b1", "b1", "b2"]
 
@@ -79,8 +80,8 @@ def test_a_preferred_level_is_waited_for(decide: Decide) -> None:
     patient = Level("leaf", "nodeLabel", required=False, wait_seconds=300)
     asked = gang(members(4), CLUSTER, patient)
     waiting = decide(cluster, replace(asked, elapsed=100))
-    assert isinstance(waiting, GangRefusal)
-    assert waiting.wait == 200
+    assert isinstance(waiting, Refusal)
+    assert waiting.after == 200
     assert domain_of(decide(cluster, replace(asked, elapsed=300))) == "a"
     freed = [*cluster, Host("a3", leaf("a", "l1"), cards=2)]
     assert domain_of(decide(freed, replace(asked, elapsed=200))) == "a/l1"

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, SubGroups, render
+from controller.gangs import Gang, GangPlan, Level, Member, SubGroups, TriedDomains, render
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import GangCase, Host, gang, hosts, member, nodes_of
 
 A, B = {"ib": "a"}, {"ib": "b"}
@@ -29,7 +30,7 @@ def asked(some: Sequence[Member], *levels: Level, size: int = 4, minimum: int = 
     return gang(some, *levels, minimum=max(least, size * minimum), sub_groups=(SubGroups(size, minimum),), starts=True)
 
 
-def placed(answer: GangPlan | GangRefusal) -> dict[str, int]:
+def placed(answer: GangPlan | Refusal[TriedDomains]) -> dict[str, int]:
     """How many members of each sub-group are placed."""
     assert isinstance(answer, GangPlan), answer
     return dict(Counter(placement.pod.partition("/")[2].partition("-")[0] for placement in answer.placements))
@@ -38,8 +39,8 @@ def placed(answer: GangPlan | GangRefusal) -> dict[str, int]:
 def test_three_members_of_each_of_two_sub_groups_of_four_are_no_start() -> None:
     cluster = [Host("n1", {"rack": "r1"}, cards=3), Host("n2", {"rack": "r2"}, cards=3)]
     answer = GangCase(cluster, asked(replicas(4, 4), RACK)).decide()
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided
 
 
 def test_room_for_one_whole_sub_group_starts_that_one_only() -> None:
@@ -66,7 +67,7 @@ def test_a_whole_sub_group_may_have_more_members_than_its_size() -> None:
 def test_a_sub_group_that_has_too_few_members_is_left_out() -> None:
     assert placed(GangCase(hosts("n", 1, cards=8), asked(replicas(3, 4))).decide()) == {"r1": 4}
     answer = GangCase(hosts("n", 1, cards=8), asked(replicas(3, 3))).decide()
-    assert isinstance(answer, GangRefusal)
+    assert isinstance(answer, Refusal)
     assert "only 0 of 1 sub-groups that have to be whole are there to be placed" in render(answer)
 
 
@@ -91,13 +92,13 @@ def test_each_policy_has_a_minimum_of_its_own() -> None:
     both = (SubGroups(1, 2), SubGroups(2, 1))
     wanted = gang([*prefill, *decode], minimum=4, sub_groups=both, starts=True)
     assert placed(GangCase(hosts("n", 1, cards=6), wanted).decide()) == {"p0": 1, "p1": 1, "d0": 2}
-    assert isinstance(GangCase(hosts("n", 1, cards=5), wanted).decide(), GangRefusal)
+    assert isinstance(GangCase(hosts("n", 1, cards=5), wanted).decide(), Refusal)
 
 
 def test_a_minimum_of_members_beyond_that_of_sub_groups_takes_more_of_them() -> None:
     wanted = asked(replicas(4, 4, 4), least=7)
     assert placed(GangCase(hosts("n", 1, cards=8), wanted).decide()) == {"r0": 4, "r1": 4}
-    assert isinstance(GangCase(hosts("n", 1, cards=7), wanted).decide(), GangRefusal)
+    assert isinstance(GangCase(hosts("n", 1, cards=7), wanted).decide(), Refusal)
 
 
 @pytest.mark.parametrize("count", [8, 60])
@@ -106,5 +107,5 @@ def test_many_sub_groups_that_are_alike_are_decided_within_the_steps(count: int)
     cluster = [Host(f"n{number}", {"rack": f"r{number}"}, cards=4) for number in range(count // 2 - 1)]
     spare = [Host(f"m{number}", {"rack": f"s{number}"}, cards=3) for number in range(8)]
     answer = GangCase([*cluster, *spare], asked(replicas(*[4] * count), RACK, minimum=count // 2)).decide()
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet
 from controller.cluster import Cluster
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Memory, SearchOptions, Unfinished, choose
+from controller.gangs import Gang, GangPlan, Level, Memory, SearchOptions, TriedDomains, Unfinished, choose
 from controller.placement import Nodes
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import CLUSTER, GangCase, Host, gang, member, state
 from tests.unit.controller.gangs.exhaustive import Problem, best
 from tests.unit.controller.gangs.test_laws import problems, scene
@@ -36,7 +37,7 @@ class Deciding:
         self.fleet, self.nodes, self.asked, self.budget = fleet, nodes, asked, budget
         self.memory, self.unfinished = Memory(), Unfinished()
 
-    def once(self) -> GangPlan | GangRefusal:
+    def once(self) -> GangPlan | Refusal[TriedDomains]:
         before = state(self.fleet, self.nodes)
         answer = choose(
             self.asked,
@@ -46,7 +47,7 @@ class Deciding:
         assert state(self.fleet, self.nodes) == before, "something is left behind"
         return answer
 
-    def tries(self, most: int) -> tuple[int, GangPlan | GangRefusal]:
+    def tries(self, most: int) -> tuple[int, GangPlan | Refusal[TriedDomains]]:
         """How often it was decided until the answer was certain, and the answer."""
         for number in count(1):
             answer = self.once()
@@ -56,11 +57,11 @@ class Deciding:
         raise AssertionError
 
 
-def is_certain(answer: GangPlan | GangRefusal) -> bool:
-    return isinstance(answer, GangPlan) or answer.decided
+def is_certain(answer: GangPlan | Refusal[TriedDomains]) -> bool:
+    return isinstance(answer, GangPlan) or answer.why.decided
 
 
-@pytest.mark.parametrize(("problem", "kind"), [(FITS, GangPlan), (FITS_NOT, GangRefusal)])
+@pytest.mark.parametrize(("problem", "kind"), [(FITS, GangPlan), (FITS_NOT, Refusal)])
 def test_however_many_steps_a_gang_needs_it_is_decided_in_the_end(problem: Any, kind: type) -> None:
     fleet, nodes, asked = packed(*problem)
     assert not is_certain(choose(asked, Cluster.unlimited(fleet, nodes), SearchOptions(20 * BUDGET)))

@@ -3,7 +3,8 @@
 import pytest
 
 from controller.cluster import Cluster
-from controller.gangs import GangPlan, GangRefusal, Level, Member, choose
+from controller.gangs import GangPlan, Level, Member, choose
+from controller.refusal import Refusal
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, want
 from tests.unit.controller.gangs.cases import (
     CLUSTER,
@@ -71,7 +72,7 @@ def test_each_group_of_which_members_stand_may_lack_one() -> None:
 def test_members_that_share_a_claim_join_their_groups() -> None:
     shared = claim(want(count=1), name="shared")
     members = [member(0, shared), member(1), member(2, shared), member(3)]
-    assert isinstance(GangCase(leaves(2, 2), gang(members, in_leaves(2))).decide(), GangRefusal)
+    assert isinstance(GangCase(leaves(2, 2), gang(members, in_leaves(2))).decide(), Refusal)
     assert nodes_of(GangCase(leaves(2, 3), gang(members, in_leaves(2))).decide()) == ["n1"] * 4
 
 
@@ -101,9 +102,9 @@ def test_members_take_different_alternatives(count: int, cards: tuple[int, int],
     cluster = [Host("n1", {IB: "a"}, 0, devices=devices)]
     assert nodes_of(GangCase(cluster, gang(members[:fit], CLUSTER)).decide()) == ["n1"] * fit
     refusal = GangCase(cluster, gang(members, CLUSTER)).decide(budget=0)
-    assert isinstance(refusal, GangRefusal)
-    assert refusal.decided, "counted, not searched"
-    assert [verdict.placed for verdict in refusal.verdicts] == [fit]
+    assert isinstance(refusal, Refusal)
+    assert refusal.why.decided, "counted, not searched"
+    assert [verdict.placed for verdict in refusal.why.fits] == [fit]
 
 
 def test_who_wants_all_devices_of_a_node_never_gets_those_of_one_domain_only() -> None:
@@ -113,7 +114,7 @@ def test_who_wants_all_devices_of_a_node_never_gets_those_of_one_domain_only() -
     in_one, anywhere = (gang(members, attribute("leaf", required=required)) for required in (True, False))
     for asked in (in_one, anywhere):
         assert devices_of(GangCase([both, whole], asked).decide()) == ["whole/gpu-0", "whole/gpu-1"]
-    assert isinstance(GangCase([both], in_one).decide(), GangRefusal)
+    assert isinstance(GangCase([both], in_one).decide(), Refusal)
     assert devices_of(GangCase([both], anywhere).decide()) == ["both/gpu-0", "both/gpu-1", "both/gpu-2"]
 
 

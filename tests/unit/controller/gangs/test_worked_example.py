@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from controller.cluster import Cluster
-from controller.gangs import Domain, Gang, GangPlan, GangRefusal, Level, choose
+from controller.gangs import Domain, Gang, GangPlan, Level, choose
 from controller.gangs.staging import Staging
 from controller.gangs.units import CoLocatedMembers
+from controller.refusal import Refusal
 from tests.unit.controller.gangs.cases import CLUSTER, IB, LEAF, PREFERRED_LEAF, GangCase, Host, gang, member
 
 FREE = {"n1": ("a", "a1", 4), "n2": ("a", "a1", 3), "n3": ("a", "a2", 2), "n4": ("a", "a2", 2)}
@@ -40,9 +41,9 @@ def decided(cluster: Sequence[Host], asked: Gang) -> GangPlan:
 
 def test_no_leaf_takes_four_members_which_the_bounds_say_without_a_search() -> None:
     answer = GangCase(NODES, replace(FIVE, levels=(CLUSTER, Level(LEAF, "nodeLabel")))).decide(budget=0)
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
-    most = {str(verdict.domain): verdict.placed for verdict in answer.verdicts}
+    assert isinstance(answer, Refusal)
+    assert answer.why.decided
+    most = {str(verdict.domain): verdict.placed for verdict in answer.why.fits}
     assert most == {"a/a1": 3, "a/a2": 2, "b/b1": 2, "b/b2": 2}
 
 

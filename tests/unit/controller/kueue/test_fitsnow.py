@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.kueue.fitsnow import MOST_CLAIMS, FitAnswer, FitsNow, fits_now
 from controller.kueue.queued import QueuedWorkload, queued_from
-from controller.placement import Refusal
+from controller.refusal import Refusal
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Unreadable
 from tests.unit.controller.filled_state import (

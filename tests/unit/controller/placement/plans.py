@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.allocation import ClaimFault, Fleet
+from controller.allocation import Fleet
 from controller.cluster import Cluster
 from controller.placement import Nodes, Placement, PodDemand
+from driver.errors import Fault
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class NoPlan:
 
     pod: str
     placed: int = 0
-    faults: tuple[ClaimFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | NoPlan:

@@ -8,8 +8,9 @@ from controller.cluster import Cluster as WholeCluster
 from controller.gangs import Gang, Level, Member
 from controller.placement import Needs, NodeFacts, Nodes, PodDemand, PodLabels
 from controller.placement.needs import HostPort
-from controller.preemption import Holder, NoPreemption, Occupancy, Preemption, preempt
+from controller.preemption import Holder, Occupancy, Preemption, Unevicted, preempt
 from controller.preemption.occupancy import RunningGang
+from controller.refusal import Refusal
 from driver.model import Claim, Consumer, Device
 from driver.quantity import Quantity
 from tests.unit.controller.allocation.small_fleets import claim, device, fleet, memory, pool, want
@@ -102,7 +103,7 @@ class Cluster:
     def occupancy(self) -> Occupancy:
         return Occupancy(tuple(self.holders.values()), self.gangs, self.budgets)
 
-    def preempt(self, pod: PodDemand | Gang, trials: int | None = None) -> Preemption | NoPreemption:
+    def preempt(self, pod: PodDemand | Gang, trials: int | None = None) -> Preemption | Refusal[Unevicted]:
         before = self.fleet.ledger.usage_snapshot(), self.fleet.ledger.free_counters(), self.versions
         answer = preempt(pod, self.occupancy, self.whole, trials)
         assert (self.fleet.ledger.usage_snapshot(), self.fleet.ledger.free_counters(), self.versions) == before
@@ -161,7 +162,13 @@ def gang(*members: PodDemand, minimum: int = 0, levels: tuple[Level, ...] = (), 
     return Gang("ns/important", "uid-gang", every, minimum=least, levels=levels, **more)  # type: ignore[arg-type]
 
 
-def victims(answer: Preemption | NoPreemption) -> list[str]:
+def nobody(answer: Preemption | Refusal[Unevicted]) -> Unevicted:
+    """Why nobody is evicted."""
+    assert isinstance(answer, Refusal), answer
+    return answer.why
+
+
+def victims(answer: Preemption | Refusal[Unevicted]) -> list[str]:
     """Names of the victims, in order."""
     assert isinstance(answer, Preemption), answer
     return [victim.pod.removeprefix("ns/") for victim in answer.victims]

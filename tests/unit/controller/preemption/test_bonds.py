@@ -7,12 +7,13 @@ import pytest
 from controller.gangs import SubGroups
 from controller.placement import PodLabels
 from controller.placement.needs import PodSelector, PodTerm
-from controller.preemption import NoPreemption, Preemption
+from controller.preemption import Preemption, Unevicted
 from controller.preemption.occupancy import GangMember, RunningGang
 from controller.preemption.values import KeptPods
+from controller.refusal import Refusal
 from driver.label_selectors import LabelSelector
 from driver.model import Consumer, NodeRequirement
-from tests.unit.controller.preemption.cases import HALF, WHOLE, Cluster, pod, victims
+from tests.unit.controller.preemption.cases import HALF, WHOLE, Cluster, nobody, pod, victims
 
 GANG = "ns/gang"
 
@@ -43,8 +44,8 @@ def test_a_gang_of_which_a_member_is_protected_does_not_go() -> None:
     cluster = with_gang(2, 2)
     cluster.change("member-1", priority=10)
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (
         KeptPods("do not have a lower priority", 1, ("ns/member-1",)),
         KeptPods("would go with pods that do not have a lower priority", 1, ("ns/member-0",)),
     )
@@ -77,8 +78,8 @@ def test_a_gang_of_which_a_member_is_not_known_does_not_go() -> None:
     cluster.gangs = {GANG: replace(cluster.gangs[GANG], members=(GangMember("uid-member-0"), GangMember("uid-other")))}
     cluster.gangs[GANG] = replace(cluster.gangs[GANG], minimum=2)
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert [one.pods for one in answer.kept] == [1]
+    assert isinstance(answer, Refusal)
+    assert [one.pods for one in answer.why.kept] == [1]
 
 
 def test_users_of_one_claim_go_together() -> None:
@@ -92,7 +93,7 @@ def test_users_of_one_claim_go_together() -> None:
     assert isinstance(answer, Preemption)
     assert [one.claims for one in answer.victims] == [("ns/first",), ("ns/first",)]
     cluster.change("second", priority=10)
-    assert isinstance(cluster.preempt(replace(pod(WHOLE), among=("n1",))), NoPreemption)
+    assert isinstance(cluster.preempt(replace(pod(WHOLE), among=("n1",))), Refusal)
 
 
 def test_what_a_pod_that_is_going_shares_is_free_when_the_other_goes() -> None:
@@ -115,8 +116,8 @@ def test_a_claim_with_users_that_are_not_known_is_kept(user: Consumer, reason: s
     (held,) = cluster.holders["low"].claims
     cluster.change("low", claims=(replace(held, reserved_for=(*held.reserved_for, user)),))
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (KeptPods(reason, 1, ("ns/low",)),)
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (KeptPods(reason, 1, ("ns/low",)),)
 
 
 def test_the_claim_of_a_pod_group_outlasts_its_pods() -> None:
@@ -126,8 +127,8 @@ def test_the_claim_of_a_pod_group_outlasts_its_pods() -> None:
     (held,) = cluster.holders["low"].claims
     cluster.change("low", claims=(replace(held, reserved_for=(group,)),))
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (KeptPods("use only claims of PodGroups, which last as long as these", 1, ("ns/low",)),)
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (KeptPods("use only claims of PodGroups, which last as long as these", 1, ("ns/low",)),)
     cluster = Cluster([2])
     cluster.hold("both", WHOLE)
     cluster.hold("other", WHOLE)
@@ -149,7 +150,7 @@ def test_a_member_without_devices_keeps_nobody_of_its_gang_and_goes_only_with_it
     cluster = Cluster([1], cpus=2)
     cluster.hold("boss", gang="g", priority=10**6, cpus=2)
     cluster.gangs["g"] = RunningGang("g", (GangMember("uid-boss"),))
-    assert isinstance(cluster.preempt(pod(WHOLE, cpus=1)), NoPreemption)
+    assert isinstance(cluster.preempt(pod(WHOLE, cpus=1)), Refusal)
 
 
 def test_a_claim_with_devices_of_others_or_admin_access_is_kept() -> None:
@@ -169,8 +170,8 @@ def test_a_claim_with_devices_of_others_or_admin_access_is_kept() -> None:
         allocation = replace(held.allocation, results=(result, more))
         cluster.change("low", claims=(replace(held, allocation=allocation),))
         answer = cluster.preempt(pod(WHOLE))
-        assert isinstance(answer, NoPreemption)
-        assert answer.kept == (KeptPods(reason, 1, ("ns/low",)),)
+        assert isinstance(answer, Refusal)
+        assert answer.why.kept == (KeptPods(reason, 1, ("ns/low",)),)
 
 
 def test_a_budget_is_never_exceeded() -> None:
@@ -182,13 +183,13 @@ def test_a_budget_is_never_exceeded() -> None:
     cluster.budgets = {"ns/budget": 1}
     assert victims(cluster.preempt(pod(HALF))) == ["a"]
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
+    assert isinstance(answer, Refusal)
     reason = "are more than the 1 that PodDisruptionBudget ns/budget lets go"
-    assert answer == NoPreemption((KeptPods(reason, 2, ("ns/a", "ns/b")),))
+    assert nobody(answer) == Unevicted((KeptPods(reason, 2, ("ns/a", "ns/b")),))
     cluster.budgets = {}
     answer = cluster.preempt(pod(HALF))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (KeptPods("PodDisruptionBudget ns/budget does not let go", 2, ("ns/a", "ns/b")),)
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (KeptPods("PodDisruptionBudget ns/budget does not let go", 2, ("ns/a", "ns/b")),)
 
 
 def test_a_pod_with_two_budgets_is_kept_as_the_api_evicts_no_such_pod() -> None:
@@ -196,8 +197,8 @@ def test_a_pod_with_two_budgets_is_kept_as_the_api_evicts_no_such_pod() -> None:
     cluster.hold("low", WHOLE, budgets=("ns/one", "ns/two"))
     cluster.budgets = {"ns/one": 5, "ns/two": 5}
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    (kept,) = answer.kept
+    assert isinstance(answer, Refusal)
+    (kept,) = answer.why.kept
     assert kept.reason == "are selected by several PodDisruptionBudgets, which the Eviction API refuses"
 
 
@@ -206,9 +207,9 @@ def test_reasons_and_names_are_bounded() -> None:
     for number in range(12):
         cluster.hold(f"low-{number:02}", WHOLE, kept=f"are protected by rule {number if number < 9 else 9}")
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept[0] == KeptPods("are protected by rule 9", 3, ("ns/low-09", "ns/low-10", "ns/low-11"))
-    assert len(answer.kept) == 8
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept[0] == KeptPods("are protected by rule 9", 3, ("ns/low-09", "ns/low-10", "ns/low-11"))
+    assert len(answer.why.kept) == 8
 
 
 def test_the_pods_that_an_affinity_wants_are_kept() -> None:
@@ -218,5 +219,5 @@ def test_the_pods_that_an_affinity_wants_are_kept() -> None:
     term = PodTerm(PodSelector(frozenset({"ns"}), selector), "host")
     important = pod(WHOLE)
     answer = cluster.preempt(replace(important, needs=replace(important.needs, pod_affinity=(term,))))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (KeptPods("are selected by its affinity to pods", 1, ("ns/database",)),)
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (KeptPods("are selected by its affinity to pods", 1, ("ns/database",)),)

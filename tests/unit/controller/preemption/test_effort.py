@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.preemption import NoPreemption, Preemption
-from tests.unit.controller.preemption.cases import SMALL, THIRD, WHOLE, Cluster, pod, victims
+from controller.preemption import Preemption, Unevicted
+from tests.unit.controller.preemption.cases import SMALL, THIRD, WHOLE, Cluster, nobody, pod, victims
 
 NODES = 60
 
@@ -26,7 +26,7 @@ def test_one_trial_finds_the_victim_among_many_nodes() -> None:
 
 def test_one_trial_tells_that_nobody_makes_room_on_nodes_that_are_alike() -> None:
     answer = full(1, WHOLE).preempt(pod(WHOLE, WHOLE), trials=1)
-    assert answer == NoPreemption(in_vain=NODES)
+    assert nobody(answer) == Unevicted(in_vain=NODES)
 
 
 @pytest.mark.parametrize(("cards", "kind", "pods", "wanted"), [(4, WHOLE, 4, 4), (4, WHOLE, 4, 2), (1, SMALL, 7, 1)])

@@ -2,9 +2,10 @@
 
 import pytest
 
-from controller.preemption import NoPreemption, Preemption
+from controller.preemption import Preemption, Unevicted
 from controller.preemption.values import KeptPods
-from tests.unit.controller.preemption.cases import HALF, RACK, SMALL, WHOLE, Cluster, gang, pod, victims
+from controller.refusal import Refusal
+from tests.unit.controller.preemption.cases import HALF, RACK, SMALL, WHOLE, Cluster, gang, nobody, pod, victims
 
 
 def members(count: int, kind: str = WHOLE, priority: int = 10) -> list:  # type: ignore[type-arg]
@@ -45,10 +46,10 @@ def test_a_gang_counts_as_its_least_important_member() -> None:
     cluster.hold("low", WHOLE, node="n2", priority=5)
     pods = [*members(1), pod(WHOLE, name="other", priority=5)]
     answer = cluster.preempt(gang(*pods))
-    assert isinstance(answer, NoPreemption)
-    assert answer.kept == (KeptPods("do not have a lower priority", 1, ("ns/low",)),)
+    assert isinstance(answer, Refusal)
+    assert answer.why.kept == (KeptPods("do not have a lower priority", 1, ("ns/low",)),)
     pods[1] = pod(WHOLE, name="other", priority=6, preempts=False)
-    assert cluster.preempt(gang(*pods)) == NoPreemption(never="its preemptionPolicy is Never")
+    assert nobody(cluster.preempt(gang(*pods))) == Unevicted(never="its preemptionPolicy is Never")
 
 
 def test_pods_that_are_going_count_as_gone() -> None:
@@ -64,7 +65,7 @@ def test_pods_in_vain_are_counted() -> None:
     cluster = Cluster([1, 1])
     cluster.hold("a", WHOLE)
     cluster.hold("b", HALF, node="n2")
-    assert cluster.preempt(gang(*members(3))) == NoPreemption(in_vain=2)
+    assert nobody(cluster.preempt(gang(*members(3)))) == Unevicted(in_vain=2)
 
 
 @pytest.mark.parametrize("trials", [0, 3])
@@ -87,7 +88,7 @@ def test_as_few_of_the_cheapest_go_as_are_needed(needed: int) -> None:
         cluster.hold(f"low-{number}", WHOLE, node=f"n{number + 1}", created=number)
     answer = cluster.preempt(gang(*members(needed)), trials=0)
     assert victims(answer) == [f"low-{number}" for number in reversed(range(33 - needed, 33))]
-    assert cluster.preempt(gang(*members(34)), trials=0) == NoPreemption(in_vain=33)
+    assert nobody(cluster.preempt(gang(*members(34)), trials=0)) == Unevicted(in_vain=33)
 
 
 @pytest.mark.parametrize("others", [0, 60])

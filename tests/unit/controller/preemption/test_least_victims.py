@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from controller.gangs import Gang, GangPlan, SubGroups, choose
 from controller.placement import Placement, PodDemand, find_place
-from controller.preemption import Holder, NoPreemption, Preemption
+from controller.preemption import Holder, Preemption
 from controller.preemption.occupancy import GangMember, RunningGang
+from controller.refusal import Refusal
 from driver.model import Claim
 from tests.unit.controller.preemption.cases import HALF, PART, RACK, SMALL, THIRD, WHOLE, Cluster, gang, pod
 
@@ -204,8 +205,8 @@ def test_no_other_set_of_victims_is_better(case: tuple[Cluster, Held], important
     cluster.holders = dict(reversed(cluster.holders.items()))
     assert cluster.preempt(important) == answer, "the order of the holders matters"
     expected = best(cluster, held, important)
-    if isinstance(answer, NoPreemption):
-        assert answer.decided
+    if isinstance(answer, Refusal):
+        assert answer.why.decided
         assert expected is None
         return
     assert answer.least

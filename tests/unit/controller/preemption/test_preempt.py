@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from controller.placement import PodDemand
 from controller.placement.needs import HostPort
-from controller.preemption import NoPreemption, Preemption
+from controller.preemption import Preemption, Unevicted
 from controller.preemption.occupancy import GangMember, RunningGang
+from controller.refusal import Refusal
 from tests.unit.controller.allocation.small_fleets import claim
-from tests.unit.controller.preemption.cases import HALF, KINDS, PART, SMALL, THIRD, WHOLE, Cluster, pod, victims
+from tests.unit.controller.preemption.cases import HALF, KINDS, PART, SMALL, THIRD, WHOLE, Cluster, nobody, pod, victims
 
 
 def test_a_pod_of_lower_priority_goes_for_its_card() -> None:
@@ -35,11 +36,11 @@ def test_equal_priority_is_not_lower() -> None:
     cluster = Cluster([1])
     cluster.hold("equal", WHOLE, priority=10)
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert [(one.reason, one.pods, one.some) for one in answer.kept] == [
+    assert isinstance(answer, Refusal)
+    assert [(one.reason, one.pods, one.some) for one in answer.why.kept] == [
         ("do not have a lower priority", 1, ("ns/equal",))
     ]
-    assert answer.in_vain == 0
+    assert answer.why.in_vain == 0
 
 
 def test_victims_compare_by_priority_then_cards_then_number_then_age() -> None:
@@ -57,8 +58,8 @@ def test_victims_compare_by_priority_then_cards_then_number_then_age() -> None:
             cluster.change(name, kept="are protected")
         gone += expected
     answer = cluster.preempt(pod(WHOLE))
-    assert isinstance(answer, NoPreemption)
-    assert [(one.reason, one.pods) for one in answer.kept] == [("are protected", 6)]
+    assert isinstance(answer, Refusal)
+    assert [(one.reason, one.pods) for one in answer.why.kept] == [("are protected", 6)]
 
 
 def test_the_example_of_the_package() -> None:
@@ -77,7 +78,7 @@ def test_the_example_of_the_package() -> None:
         assert (found if "e" not in found else sorted(found)) == expected
         for name in expected:
             cluster.change(name, kept="are protected")
-    assert isinstance(cluster.preempt(pod(WHOLE, WHOLE)), NoPreemption)
+    assert isinstance(cluster.preempt(pod(WHOLE, WHOLE)), Refusal)
 
 
 def test_two_halves_of_two_cards_are_spared_if_one_card_is_enough() -> None:
@@ -103,7 +104,7 @@ def test_preemption_policy_never_preempts_nobody() -> None:
     cluster = Cluster([1])
     cluster.hold("low", WHOLE)
     answer = cluster.preempt(pod(WHOLE, preempts=False))
-    assert answer == NoPreemption(never="its preemptionPolicy is Never")
+    assert nobody(answer) == Unevicted(never="its preemptionPolicy is Never")
 
 
 def test_a_pod_that_is_going_counts_as_gone() -> None:

@@ -2,13 +2,18 @@
 
 import pytest
 
-from controller.preemption import NoPreemption, Preemption, render
+from controller.preemption import Preemption, Unevicted, render
 from controller.preemption.values import KeptPods
 from controller.reconcile.decisions import Victim
+from controller.refusal import Refusal
 
 
 def victim(name: str, node: str = "n1") -> Victim:
     return Victim(f"ns/{name}", f"uid-{name}", node, 0)
+
+
+def refused(why: Unevicted) -> Refusal[Unevicted]:
+    return Refusal("ns/p", why)
 
 
 @pytest.mark.parametrize(
@@ -28,16 +33,21 @@ def victim(name: str, node: str = "n1") -> Victim:
             Preemption((), (), (victim("b"),)),
             "1 pod being deleted already, which makes room: ns/b on node n1",
         ),
-        (NoPreemption(), "no pod would be evicted: none holds what is missing"),
-        (NoPreemption(never="its preemptionPolicy is Never"), "no pod would be evicted: its preemptionPolicy is Never"),
+        (refused(Unevicted()), "no pod would be evicted: none holds what is missing"),
         (
-            NoPreemption((KeptPods("do not have a lower priority", 5, ("ns/a", "ns/b", "ns/c")),), 2, decided=False),
+            refused(Unevicted(never="its preemptionPolicy is Never")),
+            "no pod would be evicted: its preemptionPolicy is Never",
+        ),
+        (
+            refused(
+                Unevicted((KeptPods("do not have a lower priority", 5, ("ns/a", "ns/b", "ns/c")),), 2, decided=False)
+            ),
             "no pod would be evicted: 5 that do not have a lower priority (ns/a, ns/b, ns/c, 2 more); "
             "2 whose end makes no room; the search was cut short, so others might do",
         ),
     ],
 )
-def test_an_answer_in_words(answer: Preemption | NoPreemption, text: str) -> None:
+def test_an_answer_in_words(answer: Preemption | Refusal[Unevicted], text: str) -> None:
     assert render(answer) == text
 
 

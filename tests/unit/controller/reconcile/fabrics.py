@@ -3,18 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.gangs import (
-    Gang,
-    GangPlan,
-    GangRefusal,
-    GangTerms,
-    Level,
-    Source,
-    choose,
-)
+from controller.gangs import Gang, GangPlan, GangTerms, Level, Source, TriedDomains, choose
 from controller.reconcile import NO_HISTORY, PlacementHistory, decide_gang
 from controller.reconcile.decisions import Decision, GangDecision, PlacePod
 from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.refusal import Refusal
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
 from tests.unit.controller.filled_state import NAMES, NOW, FilledState, node, slice_on
 from tests.unit.controller.reconcile.inwords import about
@@ -42,7 +35,7 @@ class Fabrics(FilledState):
         for number in range(count):
             self.member(f"w{number}", at=at[number] if number < len(at) else "", **options)
 
-    def choose(self, gang: Gang) -> GangPlan | GangRefusal:
+    def choose(self, gang: Gang) -> GangPlan | Refusal[TriedDomains]:
         return choose(gang, self.state.cluster)
 
     def decide(

@@ -1,6 +1,7 @@
 """Decisions in a line, as the tables of tests have them."""
 
-from controller.reconcile.decisions import Decision, LetGo, PlacePod, Release, TakeBack, Unallocatable, Wait
+from controller.reconcile.decisions import Decision, LetGo, PlacePod, Release, TakeBack, Wait
+from controller.refusal import Refusal
 from driver.model import Allocation, DeviceId
 
 
@@ -19,7 +20,7 @@ def about(decision: Decision) -> str:
             return "remove gate"
         case Release(claims, on):
             return " ".join(["release", on, *(key.split("/")[1] for key in claims)])
-        case Unallocatable():
+        case Refusal():
             return "unallocatable"
     return type(decision).__name__.lower()
 

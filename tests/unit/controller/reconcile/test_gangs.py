@@ -5,21 +5,14 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import (
-    Domain,
-    DomainVerdict,
-    Gang,
-    GangPlan,
-    GangRefusal,
-    GangTerms,
-    Source,
-)
+from controller.gangs import Domain, DomainFit, Gang, GangPlan, GangTerms, Source, TriedDomains
 from controller.placement import Placement, find_place
 from controller.reconcile import PlacementHistory, decide_gang
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, Wait
 from controller.reconcile.gangprogress import KnownGang, KnownMember
 from controller.reconcile.gangs import Choose
 from controller.reconcile.history import LAST_RESORT_SECONDS, NodeVerdict
+from controller.refusal import Refusal
 from driver.errors import Fault
 from driver.kube.api import NODES, PODS
 from driver.model import Consumer
@@ -47,7 +40,7 @@ def test_a_gang_that_fits_into_no_fabric_gets_nothing_and_all_members_are_told_t
     (wait,) = set(decision.members.values())
     text = "2 of 4 members fit in a (devices on 1 node); 2 of 4 members fit in b (devices on 1 node)"
     assert wait == Wait(Reason.UNALLOCATABLE, f"gang default/train: {text}")
-    assert [answer.pod for answer in decision.lacking] == ["default/w0"], "one answer for members of one shape"
+    assert [answer.subject for answer in decision.lacking] == ["default/w0"], "one answer for members of one shape"
 
 
 def test_members_beyond_the_minimum_are_placed_where_possible_and_the_others_wait() -> None:
@@ -78,14 +71,14 @@ def test_a_task_with_too_few_members_is_named_and_those_that_have_succeeded_coun
 def test_a_search_without_end_is_no_refusal() -> None:
     scene = Fabrics(a=1)
     scene.members(4)
-    undecided = GangRefusal((DomainVerdict(Domain(), 2, 4, "", decided=False),))
+    undecided = Refusal("default/train", TriedDomains((DomainFit(Domain(), 2, 4, "", decided=False),)))
     assert not scene.decide(choose=lambda gang: undecided).decided
 
 
 def test_waiting_for_a_preferred_level_ends_without_a_change() -> None:
     scene = Fabrics(a=1)
     scene.members(4)
-    assert scene.decide(choose=lambda gang: GangRefusal(wait=120.0)).after == 120.0
+    assert scene.decide(choose=lambda gang: Refusal(gang.key, TriedDomains(), after=120.0)).after == 120.0
 
 
 def test_a_gang_is_decided_again_when_a_member_may_return_to_a_node_that_refused_it() -> None:
@@ -103,7 +96,7 @@ def test_the_choice_knows_how_long_the_gang_has_been_complete() -> None:
     for number, age in enumerate((90, 70, 50, 10)):
         scene.member(f"w{number}", age=age)
     asked: list[Gang] = []
-    scene.decide(minimum=3, choose=lambda gang: asked.append(gang) or GangRefusal())  # type: ignore[func-returns-value]
+    scene.decide(minimum=3, choose=lambda gang: asked.append(gang) or Refusal(gang.key, TriedDomains()))  # type: ignore[func-returns-value]
     assert asked[0].elapsed == 50
 
 
@@ -270,7 +263,7 @@ def test_members_that_share_a_claim_get_it_in_one_write() -> None:
 def same_card(scene: FilledState) -> Choose:
     """Each member gets the same devices for a shared claim."""
 
-    def choose(gang: Gang) -> GangPlan | GangRefusal:
+    def choose(gang: Gang) -> GangPlan | Refusal[TriedDomains]:
         found = find_place(gang.members[0].demand, scene.state.devices, scene.state.nodes)
         assert isinstance(found, Placement)
         return GangPlan(Domain(), tuple(replace(found, pod=member.demand.key) for member in gang.members))

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import Gang, GangPlan, GangRefusal, choose
+from controller.gangs import Gang, GangPlan, TriedDomains, choose
 from controller.reconcile import decide, decide_gang, known_gang
 from controller.reconcile.claims import unhealthy_use
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, TakeBack, Wait
 from controller.reconcile.updates import claim_updates
+from controller.refusal import Refusal
 from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.model import Consumer
 from driver.wire import consumer_to
@@ -47,7 +48,7 @@ class Grouped(FilledState):
         group = {"podGroupName": "train"}
         self.put(PODS, pod(name, *named, generated={**generated}, schedulingGroup=group, **options))
 
-    def choose(self, gang: Gang) -> GangPlan | GangRefusal:
+    def choose(self, gang: Gang) -> GangPlan | Refusal[TriedDomains]:
         return choose(gang, self.state.cluster)
 
     def decide_gang(self) -> GangDecision:

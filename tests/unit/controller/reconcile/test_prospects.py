@@ -1,8 +1,9 @@
 """What could help a pod that no node takes: a changed node, the end of pods that come after it."""
 
 from controller.reconcile import decide
-from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.prospects import could_take, depends_on_other_pods, fits_without_later_pods, node_to_hold
+from controller.refusal import Refusal
 from controller.state import PodView
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, FilledState, node
@@ -12,7 +13,7 @@ def younger(pod: PodView) -> bool:
     return pod.priority < 10
 
 
-def scene_of(*held: tuple[str, str, int]) -> tuple[FilledState, Unallocatable]:
+def scene_of(*held: tuple[str, str, int]) -> tuple[FilledState, PodRefusal]:
     """``held``: pod, node/device and priority. The pod ``p`` of priority 10 asks for two cards and waits."""
     scene = FilledState(nodes=3)
     for pod, place, priority in held:
@@ -21,7 +22,7 @@ def scene_of(*held: tuple[str, str, int]) -> tuple[FilledState, Unallocatable]:
     scene.claim("a", ("gpu.lode.dev", "gpu.lode.dev"))
     scene.pod("p", "a", priority=10)
     decision = decide(scene.state, "default/p", NOW)
-    assert isinstance(decision, Unallocatable)
+    assert isinstance(decision, Refusal)
     return scene, decision
 
 

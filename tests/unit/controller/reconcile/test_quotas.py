@@ -49,7 +49,7 @@ def test_a_pod_that_no_node_takes_waits_for_a_node_whatever_its_quota() -> None:
     scene.claim("a")
     scene.pod("p", "a")
     answer: Any = decide(scene.state, "default/p", NOW)
-    assert answer.reason is Reason.UNALLOCATABLE
+    assert answer.why.reason is Reason.UNALLOCATABLE
 
 
 def test_whoever_plans_for_a_pod_asks_with_the_allocations_of_the_plan() -> None:

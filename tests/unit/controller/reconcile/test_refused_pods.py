@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide
-from controller.reconcile.decisions import PlacePod, Reason, TakeBack, Unallocatable, Wait
+from controller.reconcile.decisions import PlacePod, Reason, TakeBack, Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
+from controller.refusal import Refusal
 from controller.state.knownnodes import Revision
 from driver.clock import rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_SLICES
@@ -105,8 +106,8 @@ def test_a_node_that_refused_is_avoided_until_something_there_changes(unplaced: 
     assert about(decide(unplaced.state, "default/p", NOW, history)) == "place n2 a=n2/gpu-0"
     everywhere = refused_on(unplaced, "n1", "n2", "n3")
     decision = decide(unplaced.state, "default/p", NOW, everywhere)
-    assert isinstance(decision, Unallocatable)
-    assert (list(decision.refused), decision.after) == (["n1", "n2", "n3"], LAST_RESORT_SECONDS - 1)
+    assert isinstance(decision, Refusal)
+    assert (list(decision.why.refused), decision.after) == (["n1", "n2", "n3"], LAST_RESORT_SECONDS - 1)
     unplaced.put(NODES, node("n2", cpu="16"))
     assert about(decide(unplaced.state, "default/p", NOW, everywhere)) == "place n2 a=n2/gpu-0"
 
@@ -126,7 +127,7 @@ def test_every_node_is_tried_before_one_comes_again_and_then_the_one_refused_lon
 def test_the_last_resort_tries_the_node_refused_longest_ago(unplaced: FilledState) -> None:
     history = refused_on(unplaced, "n2", "n1", "n3")
     now = NOW - 1 + LAST_RESORT_SECONDS
-    assert isinstance(decide(unplaced.state, "default/p", now - 1, history), Unallocatable)
+    assert isinstance(decide(unplaced.state, "default/p", now - 1, history), Refusal)
     assert about(decide(unplaced.state, "default/p", now, history)) == "place n2 a=n2/gpu-0"
 
 
@@ -149,7 +150,7 @@ def test_a_pod_whose_last_resort_has_no_devices_waits_for_a_change_alone(unplace
     history = refused_on(unplaced, "n2", "n1", "n3")
     use_all_devices(unplaced, "n1", "n2", "n3")
     decision = decide(unplaced.state, "default/p", NOW - 1 + LAST_RESORT_SECONDS, history)
-    assert isinstance(decision, Unallocatable)
+    assert isinstance(decision, Refusal)
     assert decision.after is None
 
 

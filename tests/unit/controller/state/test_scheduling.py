@@ -6,7 +6,8 @@ import pytest
 
 from controller.placement import PodCheck
 from controller.reconcile import decide
-from controller.reconcile.decisions import PlacePod, Unallocatable
+from controller.reconcile.decisions import PlacePod
+from controller.refusal import Refusal
 from controller.state import GANG_RESOURCES, State
 from controller.state.kinds import OPTIONAL_RESOURCES, VOLUME_RESOURCES
 from driver.kube.api import (
@@ -109,11 +110,11 @@ def test_labels_of_a_namespace_wake_pods_only_if_a_term_asks_for_them() -> None:
 @pytest.mark.parametrize("resource", VOLUME_RESOURCES, ids=lambda resource: resource.plural)
 def test_volumes_exclude_no_node_until_all_that_belongs_to_them_can_be_read(resource: Resource) -> None:
     scene = waiting_with_a_volume()
-    assert isinstance(decide(scene.state, "default/p", NOW), Unallocatable), "its claim does not exist"
+    assert isinstance(decide(scene.state, "default/p", NOW), Refusal), "its claim does not exist"
     scene.state.apply(Unreadable(resource))
     assert isinstance(decide(scene.state, "default/p", NOW), PlacePod)
     scene.state.apply(Synced(resource, frozenset(), "0"))
-    assert isinstance(decide(scene.state, "default/p", NOW), Unallocatable)
+    assert isinstance(decide(scene.state, "default/p", NOW), Refusal)
 
 
 def test_only_these_kinds_are_read_to_choose_nodes() -> None:

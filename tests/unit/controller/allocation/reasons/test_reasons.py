@@ -50,7 +50,7 @@ def test_all_faults_are_told_at_once() -> None:
     answer = refused(
         fleet().allocate(NODE, {}, [claim(want("no-a"), want("no-b", "1 +"), name="x"), claim(want("no-c"))])
     )
-    assert [fault.claim for fault in answer.faults] == ["ns/x", "ns/x", "ns/x", "ns/c"]
+    assert [fault.key for fault in answer.faults] == ["ns/x", "ns/x", "ns/x", "ns/c"]
 
 
 def test_every_device_is_counted_once_by_what_excludes_it_first() -> None:

@@ -1,0 +1,111 @@
+"""How far each domain fits that does not take a gang: recorded during a decision, and rendered as one line."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from controller.gangs.gang import Domain, DomainFit, Gang, TriedDomains
+from controller.gangs.levels import GroupLevel
+from controller.gangs.topology import Path, Topology
+from controller.refusal import Refusal
+from driver.limits import listed
+
+NOT_TOGETHER: Final = "they do not fit together"
+NOT_WHOLE: Final = "too few sub-groups fit as a whole"
+_MOST_DOMAINS: Final = 3
+
+
+def apart(why: str, gang: Gang, groups: Sequence[GroupLevel]) -> str:
+    """Say why members do not fit in a domain that has room for as many, with the levels that keep groups together."""
+    kept = [
+        f"each {f'{group.size} members' if group.size else 'sub-group'} in one {gang.levels[group.depth - 1].key}"
+        for group in groups
+    ]
+    return ", ".join([why, *kept])
+
+
+class DomainRecord:
+    """How far each domain fits, as one decision found out last.
+
+    Args:
+        standing: number of members with a place.
+        needed: number of members to place.
+    """
+
+    def __init__(self, topology: Topology, standing: int, needed: int):
+        self._topology = topology
+        self._standing = standing
+        self._needed = needed
+        self._found: dict[Domain, DomainFit] = {}
+
+    def record(self, path: Path, placed: int, reason: str, *, decided: bool = True) -> None:
+        """Record that the domain takes only ``placed`` more members."""
+        domain = self._topology.domain(path)
+        standing, needed = self._standing, self._needed
+        self._found[domain] = DomainFit(domain, standing + placed, standing + needed, reason, decided)
+
+    def in_order(self) -> tuple[DomainFit, ...]:
+        """How far all domains fit, in the order of paths.
+
+        The outermost one also names nodes that cannot be used for a level.
+        """
+        self._record_conflicts()
+        return tuple(sorted(self._found.values(), key=lambda fit: fit.domain.path))
+
+    def _record_conflicts(self) -> None:
+        conflicts = self._topology.conflicts
+        for key, outer in dict.fromkeys((one.key, one.outer) for one in conflicts):
+            names = [one.node for one in conflicts if (one.key, one.outer) == (key, outer)]
+            who = f"{len(names)} nodes ({names[0]}, ...) are" if len(names) > 1 else f"node {names[0]} is"
+            text = f"{who} in several domains of {outer}, so in none of {key}"
+            known = self._found.get(Domain())
+            self.record((), 0, f"{known.reason}; {text}" if known else text)
+
+
+def render(refusal: Refusal[TriedDomains], most: int = _MOST_DOMAINS, now: float | None = None) -> str:
+    """Name the ``most`` domains that come closest, with the members that fit there and the reason.
+
+    Of nested domains, only the outermost ones are named. The rest is summed up.
+
+    Args:
+        now: epoch seconds, to say at what time a wider domain is taken; None to leave that out. A number of seconds
+            would be wrong as soon as it is read.
+    """
+    if refusal.faults:
+        return listed([str(fault) for fault in refusal.faults[:most]])
+    fits = refusal.why.fits
+    if not fits:
+        return "there are no nodes"
+    depth = min(len(fit.domain.path) for fit in fits)
+    outermost = [fit for fit in fits if len(fit.domain.path) == depth]
+    closest = sorted(outermost, key=lambda fit: (fit.placed - fit.needed, fit.decided), reverse=True)
+    parts = [*map(_sentence, closest[:most]), *_rest(closest[most:]), *(_outside(refusal.why) if depth else ())]
+    if refusal.after is not None and now is not None:
+        at = datetime.fromtimestamp(now + refusal.after, UTC)
+        parts.append(f"a wider domain is taken from {at:%H:%M} UTC on")
+    return "; ".join(parts)
+
+
+def _sentence(fit: DomainFit) -> str:
+    if not fit.decided:
+        return f"whether {fit.needed} members fit in {fit.domain} is not decided yet"
+    reason = f" ({fit.reason})" if fit.reason else ""
+    return f"{fit.placed} of {fit.needed} members fit in {fit.domain}{reason}"
+
+
+def _rest(fits: Sequence[DomainFit]) -> Iterator[str]:
+    """Sum up the domains that are not named. They take fewer members than the named ones."""
+    if not fits:
+        return
+    undecided = sum(not fit.decided for fit in fits)
+    most, needed = max(fit.placed for fit in fits), fits[0].needed
+    where = f"{len(fits)} other domains" if len(fits) > 1 else "1 other domain"
+    each = "each of " if len(fits) > 1 else ""
+    more = f", of which {undecided} {'are' if undecided > 1 else 'is'} not decided yet" if undecided else ""
+    yield f"at most {most} of {needed} in {each}{where}{more}"
+
+
+def _outside(tried: TriedDomains) -> Iterator[str]:
+    count, key = tried.outside
+    if count:
+        yield f"{count} {'node is' if count == 1 else 'nodes are'} in no domain, without a value of {key}"
