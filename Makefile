@@ -72,6 +72,12 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on a node that changes hands, on a kind cluster
 	LODE_CHURN_SECONDS=3600 $(MAKE) e2e ALL=1 ARGS="-k two_hands --timeout=7200"
 
+.PHONY: chaos
+chaos: HOURS ?= 2
+chaos: SEED ?= 1
+chaos: $(VENV) ## before a release, hours of faults on a kind cluster of its own, with a table of what came of them (HOURS=2, SEED=1, ARGS)
+	$(CLUSTERS) kind run --name lode-chaos -- python -m tests.chaos --hours $(HOURS) --seed $(SEED) $(ARGS)
+
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes and an upgrade of it, PodGroups of Kubernetes, Karpenter, Kueue, JobSet
 	.ci/cold

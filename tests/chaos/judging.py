@@ -67,7 +67,7 @@ class Problem:
 
 @dataclass
 class Patience:
-    """Which problems have lasted too long. Each is told once."""
+    """Which problems have lasted too long. Each is told once while it lasts."""
 
     bound: float = BOUND_SECONDS
     told: set[str] = field(default_factory=set)
@@ -85,6 +85,7 @@ class Patience:
         never = {it.text for it in now & self._before if it.level == Level.NEVER}
         late = {it.text for it in now if it.level == Level.FOR_A_WHILE and at - self._since[it.text] >= self.bound}
         self._before = now
+        self.told &= self._since.keys()
         found = sorted((never | late) - self.told)
         self.told.update(found)
         return found

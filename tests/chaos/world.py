@@ -18,7 +18,8 @@ FILLER: Final = f"{PLUGIN}/chaos-filler"
 """The file that fills a small disk."""
 _HARDWARE: Final = f"{PLUGIN}/simulated.json"
 _SEPARATOR: Final = "@@@"
-_ATTRIBUTES: Final = metadata.CONTAINER_ROOT.rpartition("/")[2]
+_MOUNTED: Final = "lode.dev-metadata.json"
+"""The end of the path at which a container has a metadata file of ours."""
 
 SCAN: Final = f"""
 find {CDI}/ {PLUGIN}/ -type f \\( -name '*.json' -o -name '*.tmp' \\) 2>/dev/null; echo {_SEPARATOR}
@@ -26,12 +27,12 @@ cat {CHECKPOINT} 2>/dev/null; echo {_SEPARATOR}
 cat {_HARDWARE} 2>/dev/null; echo {_SEPARATOR}
 seen=
 for process in /proc/[0-9]*; do
-  grep -qs {_ATTRIBUTES} $process/mountinfo || continue
+  grep -qs {_MOUNTED} $process/mountinfo || continue
   space=$(readlink $process/ns/mnt) || continue
   case "$seen" in *"$space"*) continue;; esac
   seen="$seen $space"
   echo "pod $(head -n 1 $process/cgroup 2>/dev/null)"
-  grep -s {_ATTRIBUTES} $process/mountinfo | while read _ _ _ file _; do echo "file $file"; done
+  grep -s {_MOUNTED} $process/mountinfo | while read _ _ _ file _; do echo "file $file"; done
   for name in $(ls $process/root/dev/lode 2>/dev/null); do echo "device $name"; done
   for name in $(ls $process/root/dev/dri 2>/dev/null); do echo "bridged $name"; done
 done
@@ -126,7 +127,7 @@ def _containers(lines: Sequence[str]) -> Iterator[ContainerReading]:
             found[-1].append((word, rest))
     for said in found:
         pod = next(pod_of(rest) for word, rest in said if word == "pod")
-        files = [rest.rpartition("/")[2] for word, rest in said if word == "file"]
+        files = [rest.removesuffix("//deleted").rpartition("/")[2] for word, rest in said if word == "file"]
         yield ContainerReading(
             pod,
             frozenset((metadata.claim_uid(file), _request(file)) for file in files),

@@ -22,7 +22,9 @@ RESOURCES = {
     **dict.fromkeys(("daemonsets", "deployments", "replicasets", "statefulsets"), "apis/apps/v1"),
     "jobs": "apis/batch/v1",
     "leases": "apis/coordination.k8s.io/v1",
-    **dict.fromkeys(("resourceclaims", "resourceslices"), "apis/resource.k8s.io/v1"),
+    **dict.fromkeys(
+        ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"), "apis/resource.k8s.io/v1"
+    ),
     **dict.fromkeys(
         ("mutatingadmissionpolicies", "validatingadmissionpolicies"), "apis/admissionregistration.k8s.io/v1"
     ),

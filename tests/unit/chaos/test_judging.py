@@ -257,3 +257,9 @@ def test_the_bound_begins_anew_when_the_problem_was_gone_or_a_fault_has_ended() 
     patience.calm()
     assert patience.look([LATE], 130) == []
     assert patience.look([LATE], 190) == ["left"]
+
+
+def test_what_was_mended_and_is_wrong_again_is_told_again() -> None:
+    patience = Patience(bound=0)
+    assert [patience.look([LATE], 0), patience.look([LATE], 1), patience.look([], 2)] == [["left"], [], []]
+    assert patience.look([LATE], 3) == ["left"]

@@ -18,7 +18,7 @@ PRINTED = f"""/var/run/cdi/lode.dev-claim_{ONE}.json
 @@@
 pod 0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{POD.replace("-", "_")}.slice/x.scope
 file /dra-device-metadata/{ONE}_card.json
-file /dra-device-metadata/{TWO}_c1.json
+file /dra-device-metadata/{TWO}_c1.json//deleted
 device gpu-0
 device gpu-1
 pod 12:memory:/kubelet/kubepods/pod{POD}/x

@@ -1,0 +1,194 @@
+"""Does faults to a cluster. What a fault needs may be missing at that moment; then it is said why it was not done."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from testclusters.images import PREVIOUS
+from tests.chaos.fixtures import CURRENT, DEVICE_PLUGIN, OTHER_DRIVER, Fixtures
+from tests.chaos.schedule import Fault, Kind
+from tests.chaos.world import FILLER
+from tests.e2e.client import Client, eventually
+from tests.e2e.controller import LABEL as CONTROLLERS
+from tests.e2e.controller import SYSTEM
+from tests.e2e.nodes import PLUGIN, PLUGIN_NAMESPACE
+
+LEASE_SECONDS: Final = 10
+"""Of the controllers: so long the API servers stay stopped before etcd is restored."""
+_PLUGINS: Final = "app.kubernetes.io/component=kubeletplugin"
+_SNAPSHOTS: Final = "/var/lib/chaos"
+_KEPT: Final = 8
+"""Snapshots that are kept."""
+_TAKE: Final = f"""
+set -e
+process=$(pgrep -x etcd)
+mkdir -p {_SNAPSHOTS}/new
+trap 'kill -CONT $process' EXIT
+kill -STOP $process
+rm -rf {_SNAPSHOTS}/new/member
+cp -a --sparse=always /var/lib/etcd/member {_SNAPSHOTS}/new/
+kill -CONT $process
+mv {_SNAPSHOTS}/new {_SNAPSHOTS}/$1
+ls -d {_SNAPSHOTS}/[0-9]* | sort -n -t/ -k5 | head -n -{_KEPT} | xargs -r rm -rf
+"""
+"""A copy of etcd's disk as it is at one moment, which is what a snapshot of a machine's disk has."""
+_RESTORE: Final = f"""
+set -e
+mkdir -p /kind/held
+mv /etc/kubernetes/manifests/kube-apiserver.yaml /etc/kubernetes/manifests/etcd.yaml /kind/held/
+quiet=0
+for _ in $(seq 90); do
+  if pgrep -x kube-apiserver >/dev/null || pgrep -x etcd >/dev/null; then quiet=0; else quiet=$((quiet + 1)); fi
+  [ $quiet -lt 4 ] || break
+  pkill -KILL -x kube-apiserver || true
+  pkill -KILL -x etcd || true
+  sleep 1
+done
+sleep {LEASE_SECONDS}
+rm -rf /var/lib/etcd/member
+cp -a "$1/member" /var/lib/etcd/member
+mv /kind/held/etcd.yaml /kind/held/kube-apiserver.yaml /etc/kubernetes/manifests/
+"""
+_FILL: Final = f"""
+mountpoint -q {PLUGIN} || {{ echo "no small disk is mounted" >&2; exit 1; }}
+dd if=/dev/zero of={FILLER} bs=1k 2>/dev/null
+sleep $1
+rm -f {FILLER}
+"""
+_KILL: Final = ("ctr", "-n", "k8s.io", "task", "kill", "-s", "KILL")
+
+
+class NotDone(Exception):
+    """A fault could not be done; the message says why."""
+
+
+@dataclass
+class Snapshots:
+    """Copies of etcd's disk on the control plane, the newest last."""
+
+    client: Client
+    taken: list[float] = field(default_factory=list)
+    """When, in seconds of the monotonic clock."""
+    _number: int = 0
+    _numbers: list[int] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Take another one; etcd stands still meanwhile.
+
+        Raises:
+            CommandFailed: etcd does not run.
+        """
+        cluster = self.client.cluster
+        cluster.node_exec(cluster.control_plane, "sh", "-c", _TAKE, "sh", str(self._number))
+        self.taken, self._numbers = [*self.taken, time.monotonic()][-_KEPT:], [*self._numbers, self._number][-_KEPT:]
+        self._number += 1
+
+    def forget(self) -> None:
+        """None that was taken before now is restored."""
+        self.taken, self._numbers = [], []
+
+    def restore(self, age: float) -> None:
+        """Restore the youngest that is at least as old, else the oldest; then the API server answers.
+
+        Raises:
+            NotDone: there is none.
+        """
+        if not self.taken:
+            raise NotDone("there is no snapshot yet")
+        old = [number for at, number in zip(self.taken, self._numbers, strict=True) if time.monotonic() - at >= age]
+        cluster, chosen = self.client.cluster, (old or self._numbers[:1])[-1]
+        folder = f"{_SNAPSHOTS}/{chosen}"
+        cluster.node_exec(cluster.control_plane, "sh", "-c", _RESTORE, "sh", folder, timeout=240)
+        eventually("the API server answers", cluster.answers, 120)
+        self.forget()
+
+
+@dataclass(frozen=True)
+class Injector:
+    """Does faults, one at a time."""
+
+    client: Client
+    fixtures: Fixtures
+    snapshots: Snapshots
+
+    def do(self, fault: Fault) -> None:
+        """Do a fault to its end; what it has broken may still be coming back.
+
+        Raises:
+            NotDone: it could not be done.
+            CommandFailed: in the same sense.
+            AssertionError: something that has to be there after it, such as the API server, did not come back.
+        """
+        match fault.kind:
+            case Kind.SEVERAL:
+                for kind, worker in fault.kills:
+                    self._kills[kind](self._worker(worker))
+            case Kind.NODE:
+                self.client.cluster.restart_node(self._worker(fault.worker))
+            case Kind.DISK:
+                command = ("sh", "-c", _FILL, "sh", f"{fault.seconds:.0f}")
+                self.client.cluster.node_exec(self._worker(fault.worker), *command, timeout=120)
+            case Kind.DOWNGRADE:
+                self._change(PREVIOUS)
+            case Kind.UPGRADE:
+                self._change(CURRENT)
+            case Kind.RESTORE:
+                self.snapshots.restore(fault.seconds)
+                self._restart_clients()
+            case kind:
+                self._kills[kind](self._worker(fault.worker))
+
+    def _worker(self, number: int) -> str:
+        return self.client.cluster.workers[number]
+
+    def _change(self, version: str) -> None:
+        self.snapshots.forget()
+        self.fixtures.install(version)
+        self.snapshots.forget()
+
+    @property
+    def _kills(self) -> Mapping[Kind, Callable[[str], None]]:
+        """By kind, what kills the program, on a worker if it is on each."""
+        cluster = self.client.cluster
+        plane = cluster.control_plane
+        return {
+            Kind.CONTROLLER: lambda _: self._kill_containers(CONTROLLERS),
+            Kind.PLUGIN: lambda node: self._kill_containers(_PLUGINS, node),
+            Kind.DEVICE_PLUGIN: lambda _: self._kill_containers(DEVICE_PLUGIN),
+            Kind.OTHER_DRIVER: lambda node: self._kill_containers(OTHER_DRIVER, node),
+            Kind.KUBELET: lambda node: cluster.kill(node, "kubelet"),
+            Kind.CONTAINERD: lambda node: cluster.kill(node, "containerd"),
+            Kind.API_SERVER: lambda _: cluster.kill(plane, "kube-apiserver"),
+            Kind.ETCD: lambda _: cluster.kill(plane, "etcd"),
+            Kind.SCHEDULER: lambda _: cluster.kill(plane, "kube-scheduler"),
+            Kind.CONTROLLER_MANAGER: lambda _: cluster.kill(plane, "kube-controller-manager"),
+        }
+
+    def _kill_containers(self, label: str, node: str = "") -> None:
+        """SIGKILL the programs of the containers of these pods, of one node or of all."""
+        killed = 0
+        for it in self.client.list("pods", labels=label, fields=f"spec.nodeName={node}" if node else ""):
+            for status in it["status"].get("containerStatuses", []):
+                if identity := status.get("containerID", "").removeprefix("containerd://"):
+                    done = self.client.cluster.node_exec(it["spec"]["nodeName"], *_KILL, identity, check=False)
+                    killed += done.returncode == 0
+        if not killed:
+            raise NotDone(f"no container of the pods {label} runs")
+
+    def _restart_clients(self) -> None:
+        """Versions of objects have gone back, so every client of the API is restarted (docs/failures.md)."""
+        cluster = self.client.cluster
+        for program in ("kube-controller-manager", "kube-scheduler"):
+            cluster.node_exec(cluster.control_plane, "pkill", "-KILL", "-x", program[:15], check=False)
+        for node in cluster.nodes:
+            cluster.node_exec(node, "systemctl", "restart", "kubelet")
+        for namespace, kind in ((SYSTEM, "deployment"), (PLUGIN_NAMESPACE, "daemonset"), ("kube-system", "daemonset")):
+            self._retried("-n", namespace, "rollout", "restart", kind)
+
+    def _retried(self, *arguments: str) -> None:
+        def done() -> bool:
+            self.client.kubectl(*arguments)
+            return True
+
+        eventually(f"kubectl {' '.join(arguments)}", done, 60)
