@@ -4,6 +4,7 @@ A structure ends in reserved bytes where Huawei reserves them: the library write
 """
 
 import ctypes
+from typing import Any
 
 NAME_BYTES = 32
 TEMPLATE_NAME_BYTES = 16
@@ -27,13 +28,16 @@ ALL_VDEVICES = 0xFFFF
 """To destroy a vNPU of this id destroys all vNPUs of the chip."""
 
 
+def _each(kind: type, names: str) -> tuple[tuple[str, Any], ...]:
+    """Fields that follow one another and have the same type."""
+    return tuple((name, kind) for name in names.split())
+
+
 class ChipInfo(ctypes.Structure):
     """``struct dcmi_chip_info_v2``; ``struct dcmi_chip_info`` is the same without the last field."""
 
     _fields_ = (
-        ("chip_type", ctypes.c_char * NAME_BYTES),
-        ("chip_name", ctypes.c_char * NAME_BYTES),
-        ("chip_ver", ctypes.c_char * NAME_BYTES),
+        *_each(ctypes.c_char * NAME_BYTES, "chip_type chip_name chip_ver"),
         ("aicore_cnt", ctypes.c_uint),
         ("npu_name", ctypes.c_char * NAME_BYTES),
     )
@@ -43,14 +47,9 @@ class PcieInfo(ctypes.Structure):
     """``struct dcmi_pcie_info_all``"""
 
     _fields_ = (
-        ("venderid", ctypes.c_uint),
-        ("subvenderid", ctypes.c_uint),
-        ("deviceid", ctypes.c_uint),
-        ("subdeviceid", ctypes.c_uint),
+        *_each(ctypes.c_uint, "venderid subvenderid deviceid subdeviceid"),
         ("domain", ctypes.c_int),
-        ("bdf_busid", ctypes.c_uint),
-        ("bdf_deviceid", ctypes.c_uint),
-        ("bdf_funcid", ctypes.c_uint),
+        *_each(ctypes.c_uint, "bdf_busid bdf_deviceid bdf_funcid"),
         ("reserve", ctypes.c_ubyte * 32),
     )
 
@@ -58,12 +57,7 @@ class PcieInfo(ctypes.Structure):
 class BoardInfo(ctypes.Structure):
     """``struct dcmi_board_info``"""
 
-    _fields_ = (
-        ("board_id", ctypes.c_uint),
-        ("pcb_id", ctypes.c_uint),
-        ("bom_id", ctypes.c_uint),
-        ("slot_id", ctypes.c_uint),
-    )
+    _fields_ = _each(ctypes.c_uint, "board_id pcb_id bom_id slot_id")
 
 
 class DieId(ctypes.Structure):
@@ -88,12 +82,9 @@ class MemoryInfo(ctypes.Structure):
     """``struct dcmi_get_memory_info_stru``; sizes in MiB"""
 
     _fields_ = (
-        ("memory_size", ctypes.c_ulonglong),
-        ("memory_available", ctypes.c_ulonglong),
+        *_each(ctypes.c_ulonglong, "memory_size memory_available"),
         ("freq", ctypes.c_uint),
-        ("hugepagesize", ctypes.c_ulong),
-        ("hugepages_total", ctypes.c_ulong),
-        ("hugepages_free", ctypes.c_ulong),
+        *_each(ctypes.c_ulong, "hugepagesize hugepages_total hugepages_free"),
         ("utiliza", ctypes.c_uint),
         ("reserve", ctypes.c_ubyte * 60),
     )
@@ -103,9 +94,7 @@ class BaseResource(ctypes.Structure):
     """``struct dcmi_base_resource``"""
 
     _fields_ = (
-        ("token", ctypes.c_ulonglong),
-        ("token_max", ctypes.c_ulonglong),
-        ("task_timeout", ctypes.c_ulonglong),
+        *_each(ctypes.c_ulonglong, "token token_max task_timeout"),
         ("vfg_id", ctypes.c_uint),
         ("vip_mode", ctypes.c_ubyte),
         ("reserved", ctypes.c_ubyte * 31),
@@ -116,29 +105,13 @@ class ComputingResource(ctypes.Structure):
     """``struct dcmi_computing_resource``; memory in MiB"""
 
     _fields_ = (
-        ("aic", ctypes.c_float),
-        ("aiv", ctypes.c_float),
-        ("dsa", ctypes.c_ushort),
-        ("rtsq", ctypes.c_ushort),
-        ("acsq", ctypes.c_ushort),
-        ("cdqm", ctypes.c_ushort),
-        ("c_core", ctypes.c_ushort),
-        ("ffts", ctypes.c_ushort),
-        ("sdma", ctypes.c_ushort),
-        ("pcie_dma", ctypes.c_ushort),
+        *_each(ctypes.c_float, "aic aiv"),
+        *_each(ctypes.c_ushort, "dsa rtsq acsq cdqm c_core ffts sdma pcie_dma"),
         ("memory_size", ctypes.c_ulonglong),
-        ("event_id", ctypes.c_uint),
-        ("notify_id", ctypes.c_uint),
-        ("stream_id", ctypes.c_uint),
-        ("model_id", ctypes.c_uint),
-        ("topic_schedule_aicpu", ctypes.c_ushort),
-        ("host_ctrl_cpu", ctypes.c_ushort),
-        ("host_aicpu", ctypes.c_ushort),
-        ("device_aicpu", ctypes.c_ushort),
-        ("topic_ctrl_cpu_slot", ctypes.c_ushort),
+        *_each(ctypes.c_uint, "event_id notify_id stream_id model_id"),
+        *_each(ctypes.c_ushort, "topic_schedule_aicpu host_ctrl_cpu host_aicpu device_aicpu topic_ctrl_cpu_slot"),
         ("vdev_aicore_utilization", ctypes.c_uint),
-        ("vdev_memory_total", ctypes.c_ulonglong),
-        ("vdev_memory_free", ctypes.c_ulonglong),
+        *_each(ctypes.c_ulonglong, "vdev_memory_total vdev_memory_free"),
         ("reserved", ctypes.c_ubyte * 12),
     )
 
@@ -147,12 +120,7 @@ class MediaResource(ctypes.Structure):
     """``struct dcmi_media_resource``"""
 
     _fields_ = (
-        ("jpegd", ctypes.c_float),
-        ("jpege", ctypes.c_float),
-        ("vpc", ctypes.c_float),
-        ("vdec", ctypes.c_float),
-        ("pngd", ctypes.c_float),
-        ("venc", ctypes.c_float),
+        *_each(ctypes.c_float, "jpegd jpege vpc vdec pngd venc"),
         ("reserved", ctypes.c_ubyte * 32),
     )
 
@@ -163,8 +131,7 @@ class TotalResource(ctypes.Structure):
     _fields_ = (
         ("vdev_num", ctypes.c_uint),
         ("vdev_id", ctypes.c_uint * MAX_VDEVICES),
-        ("vfg_num", ctypes.c_uint),
-        ("vfg_bitmap", ctypes.c_uint),
+        *_each(ctypes.c_uint, "vfg_num vfg_bitmap"),
         ("base", BaseResource),
         ("computing", ComputingResource),
         ("media", MediaResource),
@@ -176,10 +143,7 @@ class VdeviceInfo(ctypes.Structure):
 
     _fields_ = (
         ("name", ctypes.c_char * TEMPLATE_NAME_BYTES),
-        ("status", ctypes.c_uint),
-        ("is_container_used", ctypes.c_uint),
-        ("vfid", ctypes.c_uint),
-        ("vfg_id", ctypes.c_uint),
+        *_each(ctypes.c_uint, "status is_container_used vfid vfg_id"),
         ("container_id", ctypes.c_ulonglong),
         ("base", BaseResource),
         ("computing", ComputingResource),
@@ -197,8 +161,7 @@ class CreateVdevice(ctypes.Structure):
     """``struct dcmi_create_vdev_res_stru``"""
 
     _fields_ = (
-        ("vdev_id", ctypes.c_uint),
-        ("vfg_id", ctypes.c_uint),
+        *_each(ctypes.c_uint, "vdev_id vfg_id"),
         ("template_name", ctypes.c_char * NAME_BYTES),
         ("reserved", ctypes.c_ubyte * 64),
     )
@@ -208,11 +171,7 @@ class CreatedVdevice(ctypes.Structure):
     """``struct dcmi_create_vdev_out``. Only the id means something."""
 
     _fields_ = (
-        ("vdev_id", ctypes.c_uint),
-        ("pcie_bus", ctypes.c_uint),
-        ("pcie_device", ctypes.c_uint),
-        ("pcie_func", ctypes.c_uint),
-        ("vfg_id", ctypes.c_uint),
+        *_each(ctypes.c_uint, "vdev_id pcie_bus pcie_device pcie_func vfg_id"),
         ("reserved", ctypes.c_ubyte * 64),
     )
 
@@ -223,15 +182,8 @@ class TemplateInfo(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char * TEMPLATE_NAME_BYTES),
         ("specification", ctypes.c_char * 8),
-        ("aicore_num", ctypes.c_uint),
-        ("mem_size", ctypes.c_uint),
-        ("aicpu_num", ctypes.c_float),
-        ("vpc", ctypes.c_float),
-        ("venc", ctypes.c_float),
-        ("vdec", ctypes.c_float),
-        ("jpegd", ctypes.c_float),
-        ("jpege", ctypes.c_float),
-        ("pngd", ctypes.c_float),
+        *_each(ctypes.c_uint, "aicore_num mem_size"),
+        *_each(ctypes.c_float, "aicpu_num vpc venc vdec jpegd jpege pngd"),
     )
 
 
@@ -239,12 +191,7 @@ class SuperPodInfo(ctypes.Structure):
     """``struct dcmi_spod_info``"""
 
     _fields_ = (
-        ("sdid", ctypes.c_uint),
-        ("super_pod_size", ctypes.c_uint),
-        ("super_pod_id", ctypes.c_uint),
-        ("server_index", ctypes.c_uint),
-        ("chassis_id", ctypes.c_uint),
-        ("super_pod_type", ctypes.c_uint),
+        *_each(ctypes.c_uint, "sdid super_pod_size super_pod_id server_index chassis_id super_pod_type"),
         ("reserve", ctypes.c_uint * 6),
     )
 
@@ -255,14 +202,8 @@ class DmsFault(ctypes.Structure):
     _fields_ = (
         ("event_id", ctypes.c_uint),
         ("deviceid", ctypes.c_ushort),
-        ("node_type", ctypes.c_ubyte),
-        ("node_id", ctypes.c_ubyte),
-        ("sub_node_type", ctypes.c_ubyte),
-        ("sub_node_id", ctypes.c_ubyte),
-        ("severity", ctypes.c_ubyte),
-        ("assertion", ctypes.c_ubyte),
-        ("event_serial_num", ctypes.c_int),
-        ("notify_serial_num", ctypes.c_int),
+        *_each(ctypes.c_ubyte, "node_type node_id sub_node_type sub_node_id severity assertion"),
+        *_each(ctypes.c_int, "event_serial_num notify_serial_num"),
         ("alarm_raised_time", ctypes.c_ulonglong),
         ("event_name", ctypes.c_char * 256),
         ("additional_info", ctypes.c_char * 32),

@@ -13,6 +13,7 @@ from kubeletplugin.hardware.ascend.dcmi import abi
 from kubeletplugin.hardware.ascend.facts import ENGINES, ActiveFault, Resources, Template, Vnpu
 
 T = TypeVar("T")
+Written = TypeVar("Written", bound=ctypes.Structure | ctypes.c_int | ctypes.c_uint)
 
 
 class DcmiCode(IntEnum):
@@ -112,75 +113,57 @@ class Dcmi:
 
     def vdie(self, die: Die) -> str:
         """The hardware's own id of the chip."""
-        answer = abi.DieId()
-        self.call("dcmi_get_device_die_v2", die.card, die.device, abi.DIE_VDIE, ctypes.byref(answer))
+        answer = self._of(die, "dcmi_get_device_die_v2", abi.DieId(), abi.DIE_VDIE)
         return "-".join(f"{part:08X}" for part in answer.soc_die)
 
     def chip_name(self, die: Die) -> tuple[str, int]:
         """The name of the chip (``910B3``) and the number of its AI cores."""
-        answer = abi.ChipInfo()
         try:
-            self.call("dcmi_get_device_chip_info_v2", die.card, die.device, ctypes.byref(answer))
+            answer = self._of(die, "dcmi_get_device_chip_info_v2", abi.ChipInfo())
         except DcmiError as error:
             if error.code not in LACKING:
                 raise
-            self.call("dcmi_get_device_chip_info", die.card, die.device, ctypes.byref(answer))
+            answer = self._of(die, "dcmi_get_device_chip_info", abi.ChipInfo())
         return _text(answer.chip_name), answer.aicore_cnt
 
     def board_id(self, die: Die) -> int:
         """The number of the board's model."""
-        answer = abi.BoardInfo()
-        self.call("dcmi_get_device_board_info", die.card, die.device, ctypes.byref(answer))
-        return int(answer.board_id)
+        return int(self._of(die, "dcmi_get_device_board_info", abi.BoardInfo()).board_id)
 
     def bus_id(self, die: Die) -> str:
         """The PCI address."""
-        answer = abi.PcieInfo()
-        self.call("dcmi_get_device_pcie_info_v2", die.card, die.device, ctypes.byref(answer))
+        answer = self._of(die, "dcmi_get_device_pcie_info_v2", abi.PcieInfo())
         return f"{answer.domain:04x}:{answer.bdf_busid:02x}:{answer.bdf_deviceid:02x}.{answer.bdf_funcid:x}"
 
     def high_bandwidth_memory(self, die: Die) -> int:
         """HBM in MiB."""
-        answer = abi.HbmInfo()
-        self.call("dcmi_get_device_hbm_info", die.card, die.device, ctypes.byref(answer))
-        return int(answer.memory_size)
+        return int(self._of(die, "dcmi_get_device_hbm_info", abi.HbmInfo()).memory_size)
 
     def high_bandwidth_memory_used(self, die: Die) -> int | None:
         """Used HBM in MiB; None if the chip has none."""
-        answer = abi.HbmInfo()
-        self.call("dcmi_get_device_hbm_info", die.card, die.device, ctypes.byref(answer))
+        answer = self._of(die, "dcmi_get_device_hbm_info", abi.HbmInfo())
         return int(answer.memory_usage) if answer.memory_size else None
 
     def memory(self, die: Die) -> int:
         """DDR memory in MiB."""
-        answer = abi.MemoryInfo()
-        self.call("dcmi_get_device_memory_info_v3", die.card, die.device, ctypes.byref(answer))
-        return int(answer.memory_size)
+        return int(self._of(die, "dcmi_get_device_memory_info_v3", abi.MemoryInfo()).memory_size)
 
     def memory_used(self, die: Die) -> int | None:
         """Used DDR memory in MiB; None if the chip has none."""
-        answer = abi.MemoryInfo()
-        self.call("dcmi_get_device_memory_info_v3", die.card, die.device, ctypes.byref(answer))
+        answer = self._of(die, "dcmi_get_device_memory_info_v3", abi.MemoryInfo())
         return int(answer.memory_size - answer.memory_available) if answer.memory_size else None
 
     def utilization(self, die: Die) -> int:
         """Per cent of the last moments in which the AI cores computed."""
-        answer = ctypes.c_uint()
-        function = "dcmi_get_device_utilization_rate"
-        self.call(function, die.card, die.device, abi.RATE_AI_CORE, ctypes.byref(answer))
-        return answer.value
+        return self._of(die, "dcmi_get_device_utilization_rate", ctypes.c_uint(), abi.RATE_AI_CORE).value
 
     def temperature(self, die: Die) -> int:
         """Degrees Celsius."""
-        answer = ctypes.c_int()
-        self.call("dcmi_get_device_temperature", die.card, die.device, ctypes.byref(answer))
-        return answer.value
+        return self._of(die, "dcmi_get_device_temperature", ctypes.c_int()).value
 
     def power(self, die: Die) -> float:
         """Watts."""
-        answer = ctypes.c_int()
-        self.call("dcmi_get_device_power_info", die.card, die.device, ctypes.byref(answer))
-        return answer.value / 10
+        return self._of(die, "dcmi_get_device_power_info", ctypes.c_int()).value / 10
 
     def super_pod(self, die: Die) -> int:
         """The number of the super pod that the chip belongs to."""
@@ -226,9 +209,7 @@ class Dcmi:
 
     def is_shared(self, die: Die) -> bool:
         """Whether several containers may use the chip."""
-        answer = ctypes.c_int()
-        self.call("dcmi_get_device_share_enable", die.card, die.device, ctypes.byref(answer))
-        return answer.value == 1
+        return self._of(die, "dcmi_get_device_share_enable", ctypes.c_int()).value == 1
 
     def divides_for_machines(self) -> bool:
         """Whether vNPUs of this node are for virtual machines."""
@@ -250,9 +231,7 @@ class Dcmi:
 
     def alarm_level(self, die: Die) -> int:
         """0: no alarm, 1: minor, 2: major, 3: critical, 0xFFFFFFFF: the chip is not there."""
-        answer = ctypes.c_uint()
-        self.call("dcmi_get_device_health", die.card, die.device, ctypes.byref(answer))
-        return answer.value
+        return self._of(die, "dcmi_get_device_health", ctypes.c_uint()).value
 
     def fault_events(self, die: Die) -> tuple[ActiveFault, ...]:
         """The present faults of the chip, with their severities."""
@@ -297,6 +276,11 @@ class Dcmi:
                     raise DcmiError("dcmi_init", code)
                 self._library = library
             return self._library
+
+    def _of(self, die: Die, function: str, answer: Written, *asked: int) -> Written:
+        """The answer about a chip, which the function writes behind its last argument."""
+        self.call(function, die.card, die.device, *asked, ctypes.byref(answer))
+        return answer
 
     def _info(self, die: Die, command: int, sub_command: int, answer: ctypes.Structure) -> None:
         size = ctypes.c_uint(ctypes.sizeof(answer))
