@@ -195,17 +195,13 @@ def _device_plugins(
     from kubeletplugin.hardware.deviceplugin.host import HostTimes, PluginHost
     from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
     from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-    from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+    from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
     from kubeletplugin.hardware.deviceplugin.registry import Registry
     from kubeletplugin.hardware.deviceplugin.remembered import Known
 
     section, places = settings.kubeletplugin, Places(Sysfs(settings.kubeletplugin.sys_root))
     own = section.deviceplugin
     boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
-
-    def pci(address: str) -> PciFacts:
-        place = places.place(address)
-        return PciFacts(place.root, place.numa_node)
 
     def refuse(resource: str) -> str:
         vendor = vendor_of_resource(resource)
@@ -216,7 +212,7 @@ def _device_plugins(
 
     record = BootFile(files, own.known_file, boot_id, Known, log)
     metrics = node.bridge_metrics() if node.bridge_metrics else None
-    registry = Registry(own, record, lambda: LabelledNode(node.labels(), pci), clock, log, metrics=metrics)
+    registry = Registry(own, record, lambda: LabelledNode(node.labels(), places.place), clock, log, metrics=metrics)
     kept, host_files = KeptAnswers(files, f"{own.state_folder}/answers", boot_id), SystemHostTree(own.host_root)
     if not node.serves:
         registry.freeze(frozen=True)

@@ -10,9 +10,10 @@ from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
+from kubeletplugin.hardware.place import Place
 from simulation.node import SimulatedNode
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.simulation.device_plugin_checks import HandChecks, question_violations
@@ -51,7 +52,7 @@ class BridgedNode:
         own, boot_id = self._settings.kubeletplugin.deviceplugin, self._node.boot_id
         files = Files(ProcessDisk(self._node.files.disk, process))
         record = BootFile(files, own.known_file, boot_id, Known, log)
-        registry = Registry(own, record, lambda: LabelledNode({}, lambda _: PciFacts()), clock, log)
+        registry = Registry(own, record, lambda: LabelledNode({}, lambda _: Place()), clock, log)
         kept = KeptAnswers(files, f"{own.state_folder}/answers", boot_id)
         host = HostedPlugins(self.plugins, registry, process.call, clock)
         return DevicePluginHardware(host, registry, kept, FakeHostTree([FILE]))

@@ -10,6 +10,7 @@ from driver.deviceplugins import ResourceSettings, ValueSource, is_amount
 from driver.quantity import Quantity
 from kubeletplugin.hardware.card import Bridged, Card
 from kubeletplugin.hardware.deviceplugin.reported import ReportedCard
+from kubeletplugin.hardware.place import Place
 
 MEBI: Final = 1024**2
 _MOST_LABEL: Final = 30
@@ -18,20 +19,12 @@ _PCI: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])
 
 
 @dataclass(frozen=True, slots=True)
-class PciFacts:
-    """What the kernel says about a PCI function."""
-
-    root: str = ""
-    numa_node: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LabelledNode:
     """The facts of the node that devices are completed with."""
 
     labels: Mapping[str, str]
-    pci: Callable[[str], PciFacts]
-    """The facts of the PCI function with this address."""
+    pci: Callable[[str], Place]
+    """Where the PCI function with this address is."""
 
 
 def device_name(resource: str, device_id: str) -> str:
@@ -61,7 +54,7 @@ def card_of(resource: str, report: ReportedCard, settings: ResourceSettings, nod
     """The card of a report."""
     groups = _groups(report.device_id, settings)
     address = pci_address(groups.get("pciBusID") or report.device_id)
-    pci = node.pci(address) if address else PciFacts()
+    pci = node.pci(address) if address else Place()
 
     def given(source: ValueSource) -> str:
         if source.group:

@@ -12,8 +12,9 @@ from pydantic.alias_generators import to_camel
 
 from driver.deviceplugins import ResourceSettings
 from kubeletplugin.hardware.card import Bridged, Card
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of, pci_address, vendor_of
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, pci_address, vendor_of
 from kubeletplugin.hardware.deviceplugin.reported import Replicas, Reported, ReportedCard, card_reports
+from kubeletplugin.hardware.place import Place
 
 _DOMAIN: Final = "[0-9a-f]{4,8}"
 """VMD and Hyper-V have domains above ffff."""
@@ -54,7 +55,7 @@ def bridged_cards(resource: str, entry: ResourceEntry, labels: Mapping[str, str]
     Args:
         labels: of the node.
     """
-    node = LabelledNode(labels, lambda _: PciFacts())
+    node = LabelledNode(labels, lambda _: Place())
     known = {device.id: device for device in entry.devices}
     reported = [Reported(device.id, numa_node=device.numa_node) for device in entry.devices]
     for report in card_reports(reported, entry.settings.replicas):

@@ -13,11 +13,12 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.answers import edits_from, from_text, to_text
 from kubeletplugin.hardware.deviceplugin.cdispecs import edits_of
 from kubeletplugin.hardware.deviceplugin.host import answer_from, reported_in
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.refusals import refusal_of
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
+from kubeletplugin.hardware.place import Place
 from kubeletplugin.hardware.port import HardwareRefusal
 from kubeletplugin.inventory import NO_RESTRICTIONS, Fabric, build_inventory
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
@@ -50,7 +51,7 @@ def _lists(data: bytes) -> None:
 
     def start() -> Registry:
         record = BootFile(files, "/state/known.json", "boot-1", Known, logger("fuzz"))
-        labelled = LabelledNode({}, lambda _: PciFacts())
+        labelled = LabelledNode({}, lambda _: Place())
         return Registry(DevicePluginSettings(), record, lambda: labelled, clock, logger("fuzz"))
 
     registry = start()

@@ -10,8 +10,9 @@ from cli.__main__ import main as lode
 from driver.deviceplugins import ResourceSettings
 from driver.kube.api import Object
 from kubeletplugin.hardware import Card
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of
 from kubeletplugin.hardware.deviceplugin.reported import Reported, card_reports
+from kubeletplugin.hardware.place import Place
 from tests.unit.cli.cluster import Answer, pod, simulation, slices, slices_of, template
 
 Simulate = Callable[..., Answer]
@@ -19,7 +20,7 @@ GPU, SHARED, SETTINGS = "amd.com/gpu", "nvidia.com/gpu.shared", ResourceSettings
 
 
 def cards(resource: str, *ids: str) -> list[Card]:
-    node = LabelledNode({}, lambda _: PciFacts())
+    node = LabelledNode({}, lambda _: Place())
     return [card_of(resource, report, SETTINGS, node) for report in card_reports(map(Reported, ids), "auto")]
 
 

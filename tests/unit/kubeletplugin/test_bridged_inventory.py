@@ -8,8 +8,9 @@ from driver.limits import MAX_DEVICES
 from driver.model import Device
 from driver.names import PCI_BUS_ID, Names
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of, device_name
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, device_name
 from kubeletplugin.hardware.deviceplugin.reported import Replicas, Reported, card_reports
+from kubeletplugin.hardware.place import Place
 from kubeletplugin.inventory import NO_RESTRICTIONS, Fabric, build_inventory, find_device
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
@@ -25,7 +26,7 @@ SETTINGS = ResourceSettings.model_validate(
 
 
 def cards(*ids: str, replicas: Replicas = "auto", settings: ResourceSettings = SETTINGS) -> list[Card]:
-    node = LabelledNode({}, lambda _: PciFacts("pci0000:15", 1))
+    node = LabelledNode({}, lambda _: Place(("pci0000:15",), 1))
     return [card_of(GPU, report, settings, node) for report in card_reports(map(Reported, ids), replicas)]
 
 

@@ -18,9 +18,10 @@ from driver.settings import Settings
 from kubeletplugin.__main__ import PluginProcess
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.host import PluginHost
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, device_name
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, device_name
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
+from kubeletplugin.hardware.place import Place
 from memoryapi import MemoryApi
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient
@@ -123,7 +124,7 @@ def test_a_device_plugin_is_a_source_of_claims_through_a_rolling_update(node: No
 def host(node: Node) -> tuple[PluginHost, Registry]:
     files, folder = SystemFiles(), node.settings.kubeletplugin.deviceplugin.folder
     record = BootFile(files, f"{folder}-state/known.json", "boot-1", Known, logger("test"))
-    labelled = LabelledNode({}, lambda _: PciFacts())
+    labelled = LabelledNode({}, lambda _: Place())
     registry = Registry(DevicePluginSettings(), record, lambda: labelled, SystemClock(), logger("test"))
     return PluginHost(folder, registry, SystemClock(), logger("test")), registry
 

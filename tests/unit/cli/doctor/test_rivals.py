@@ -11,8 +11,9 @@ from cli.doctor.rivals import CardsOfNode, TwiceOffered, check_twice
 from driver.deviceplugins import ResourceSettings
 from driver.kube.api import Object
 from driver.names import Names
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of, device_name
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, device_name
 from kubeletplugin.hardware.deviceplugin.reported import Reported, card_reports
+from kubeletplugin.hardware.place import Place
 from tests.unit.cli.cluster import slices, slices_of
 
 NAMES, AMD = Names(), "amd.com/gpu"
@@ -21,7 +22,7 @@ FOREIGN = {"key": "lode.dev/other-driver", "effect": "NoSchedule", "value": "dra
 
 def bridged() -> list[Object]:
     """The slices of a node with two cards of AMD's device plugin."""
-    node = LabelledNode({}, lambda _: PciFacts())
+    node = LabelledNode({}, lambda _: Place())
     reports = card_reports(map(Reported, ("0000:18:00.0", "0000:af:00.0")), "auto")
     return slices_of([card_of(AMD, each, ResourceSettings(), node) for each in reports], "n1")
 

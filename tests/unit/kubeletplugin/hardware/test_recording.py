@@ -12,8 +12,9 @@ from driver.errors import InvalidInput
 from driver.kinds import EVERY_OFFER, Offer
 from driver.names import Names
 from kubeletplugin.hardware import Card, Partition, Scheme
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of
 from kubeletplugin.hardware.deviceplugin.reported import Reported, card_reports
+from kubeletplugin.hardware.place import Place
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, profile_of, shipped_profiles
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
@@ -82,7 +83,7 @@ def of_device_plugins(draw: st.DrawFn) -> tuple[Card, ...]:
         }
     )
     numa = draw(st.sampled_from((None, 0, 1)))
-    node = LabelledNode({}, lambda _: PciFacts("pci0000:15", 1))
+    node = LabelledNode({}, lambda _: Place(("pci0000:15",), 1))
     reports = card_reports([Reported(name, numa_node=numa) for name in ids], replicas)
     rail = draw(st.sampled_from(("", "rail-0")))
     return tuple(replace(card_of(resource, each, settings, node), rail=rail) for each in reports)

@@ -13,10 +13,11 @@ from kubeletplugin.hardware import HardwareRefusal
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, device_name
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, device_name
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
+from kubeletplugin.hardware.place import Place
 from kubeletplugin.prepare import ClaimRef
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.unit.kubeletplugin.faults import Counted, Killed
@@ -56,7 +57,7 @@ class BridgedNode(PluginNode):
     def start(self) -> None:
         """Another program of ours, with which the device plugins register."""
         record = BootFile(self.files, "/state/known.json", self.boot_id, Known, logger("test"))
-        facts = LabelledNode({}, lambda address: PciFacts())
+        facts = LabelledNode({}, lambda address: Place())
         registry = Registry(DevicePluginSettings(), record, lambda: facts, self.clock, logger("test"))
         self.plugins = FakePlugins(registry, self.lists)
         self.plugins.asked = self.asked

@@ -15,10 +15,11 @@ from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.host import HostTimes, PluginHost
 from kubeletplugin.hardware.deviceplugin.hostfiles import SystemHostTree
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
+from kubeletplugin.hardware.place import Place
 from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.plugin import ScriptedPlugin
 from tests.fakes.deviceplugin.script import Script
@@ -66,7 +67,7 @@ class HostedNode:
         self.registry = Registry(
             self.settings,
             BootFile(self.files, "/state/device-plugins.json", boot, Known, log),
-            lambda: LabelledNode({}, lambda _: PciFacts()),
+            lambda: LabelledNode({}, lambda _: Place()),
             clock,
             log,
             metrics=BridgeMetrics(self.metrics),

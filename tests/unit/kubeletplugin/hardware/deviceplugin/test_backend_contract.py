@@ -12,10 +12,11 @@ from kubeletplugin.hardware.actions import PluginAllocation
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.deviceplugin.backend import DevicePluginHardware
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
+from kubeletplugin.hardware.place import Place
 from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.simulation.clock import VirtualClock
@@ -36,7 +37,7 @@ class BridgeBench:
 
     def start(self) -> Hardware:
         record = BootFile(self.files, "/state/known.json", f"boot-{self.boots}", Known, logger("test"))
-        facts = LabelledNode({}, lambda address: PciFacts("pci0000:15", 1))
+        facts = LabelledNode({}, lambda address: Place(("pci0000:15",), 1))
         registry = Registry(DevicePluginSettings(), record, lambda: facts, self.clock, logger("test"))
         plugins = FakePlugins(registry, self.lists)
         self.plugins.append(plugins)

@@ -10,17 +10,18 @@ from pydantic import ValidationError
 from driver.deviceplugins import ResourceSettings
 from driver.limits import is_dns_label
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts, card_of, device_name, vendor_of
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, card_of, device_name, vendor_of
 from kubeletplugin.hardware.deviceplugin.reported import ReportedCard
+from kubeletplugin.hardware.place import Place
 
 RESOURCES = st.from_regex(r"[a-z]{1,9}\.[a-z]{2,3}/[A-Za-z0-9][-A-Za-z0-9_.]{0,61}", fullmatch=True)
-SYSFS = {"0000:18:00.0": PciFacts("pci0000:15", 1)}
+SYSFS = {"0000:18:00.0": Place(("pci0000:15",), 1)}
 
 
 def card(report: ReportedCard | str, resource: str = "amd.com/gpu", **settings: Any) -> Card:
     if isinstance(report, str):
         report = ReportedCard(report, (report,), False)
-    node = LabelledNode({"amd.com/gpu.product-name": "MI300X"}, lambda address: SYSFS.get(address, PciFacts()))
+    node = LabelledNode({"amd.com/gpu.product-name": "MI300X"}, lambda address: SYSFS.get(address, Place()))
     return card_of(resource, report, ResourceSettings.model_validate(settings), node)
 
 

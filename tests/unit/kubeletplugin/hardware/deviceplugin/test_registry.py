@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from driver.deviceplugins import DevicePluginSettings
 from driver.observe import logger
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode, PciFacts
+from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.registry import (
     GRACE_SECONDS,
     KEPT_SECONDS,
@@ -21,6 +21,7 @@ from kubeletplugin.hardware.deviceplugin.registry import (
 )
 from kubeletplugin.hardware.deviceplugin.remembered import MOST_ID, MOST_IDS, Known, KnownResource, after_list
 from kubeletplugin.hardware.deviceplugin.reported import Reported
+from kubeletplugin.hardware.place import Place
 from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
 
@@ -40,7 +41,7 @@ class Node:
 
     def start(self) -> None:
         def facts() -> LabelledNode:
-            return LabelledNode(dict(self.labels), lambda address: PciFacts())
+            return LabelledNode(dict(self.labels), lambda address: Place())
 
         self.registry = Registry(self.settings, self._record(), facts, self.clock, logger("test"))
 
