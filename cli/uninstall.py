@@ -13,11 +13,17 @@ from controller.state.knownnodes import DO_NOT_DISRUPT, ending_protection
 from controller.state.templates import is_made_on_demand
 from driver.errors import OperatorFault
 from driver.kube.api import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
     Api,
     Conflict,
     Forbidden,
@@ -28,19 +34,9 @@ from driver.kube.api import (
 from driver.kube.objects import object_key
 from driver.names import FINALIZER, Names
 
-_ADMISSION: Final = "admissionregistration.k8s.io"
-_GATE_POLICIES: Final = (
-    Resource(_ADMISSION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", namespaced=False),
-    Resource(_ADMISSION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False),
-)
-_POLICIES: Final = (
-    Resource(
-        _ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
-    ),
-    Resource(_ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
-)
-_DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
-_WORKLOADS: Final = (Resource("apps", "v1", "deployments", "Deployment", namespaced=True), _DAEMON_SETS)
+_GATE_POLICIES: Final = (MUTATING_BINDINGS, MUTATING_POLICIES)
+_POLICIES: Final = (VALIDATING_BINDINGS, VALIDATING_POLICIES)
+_WORKLOADS: Final = (DEPLOYMENTS, DAEMON_SETS)
 _OF_ADOPTION: Final = ("adopted-", "not-adopted-")
 _PART_OF: Final = "app.kubernetes.io/part-of=lode"
 _PROGRAMS: Final = "app.kubernetes.io/name in (lode-controller, lode-kubeletplugin)"
@@ -102,7 +98,7 @@ class Uninstall:
         self._wait("no slice is left", self._slices_after_deleting)
         self._delete_ours(_POLICIES)
         self._wait("no claim that nobody uses is allocated", self._claims_after_clearing)
-        if moved := [obj for obj in list_all(self._api, _DAEMON_SETS) if self._registers_with_ours(obj)]:
+        if moved := [obj for obj in list_all(self._api, DAEMON_SETS) if self._registers_with_ours(obj)]:
             print(
                 f"Device plugins that nobody serves any more: {_some(moved, most=len(moved))}. Apply the manifests of "
                 "their vendors, with /var/lib/kubelet/device-plugins of the host, and the kubelet serves them again."

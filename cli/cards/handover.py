@@ -28,9 +28,8 @@ from cli.cards.device_plugins import (
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.rules import to_cordon, to_uncordon
 from cli.exitcodes import PLACED, WAITS
-from cli.objects.checks import DAEMON_SETS
 from driver.errors import OperatorFault
-from driver.kube.api import NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
+from driver.kube.api import DAEMON_SETS, NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
 from driver.names import Names
 from kubeletplugin.publish.other_drivers import HandedOutBy, resources_in
 from kubeletplugin.publish.other_programs import GRACE_SECONDS

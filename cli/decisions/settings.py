@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from cli.live import NoRights, get_one
-from cli.objects.checks import DEPLOYMENTS, InputObject
+from cli.objects.checks import InputObject
 from controller.settings import decision_settings
 from controller.state import DecisionSettings
 from driver.errors import OperatorFault
 from driver.kube.api import (
+    DEPLOYMENTS,
     NODES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,

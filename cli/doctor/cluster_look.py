@@ -24,20 +24,25 @@ from cli.doctor.cluster_checks import (
     Right,
 )
 from cli.doctor.rivals import CardsOfNode
-from cli.objects.checks import DAEMON_SETS, DEPLOYMENTS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
 from driver.adoption import NAMESPACE_LABEL, SOURCES, resources_of
 from driver.errors import SENSELESS, InvalidInput
 from driver.kube.api import (
+    ACCESS_REVIEWS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
     DEVICE_CLASSES,
     LEASES,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
     NAMESPACES,
     NODES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
+    VALIDATING_POLICIES,
     Api,
     ApiError,
     Forbidden,
@@ -217,20 +222,6 @@ def _of_sources(obj: Object, limited: set[str], adopted: Mapping[str, tuple[str,
     return [OldLimit(object_key(obj), resource) for resource in sorted(resources)]
 
 
-REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
-MUTATING_POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
-)
-MUTATING_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingadmissionpolicybindings",
-    "MutatingAdmissionPolicyBinding",
-    namespaced=False,
-)
-_VALIDATING_POLICIES: Final = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
-)
 PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
 NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
 _NVIDIA_CLASSES: Final = (NVIDIA_DRA_DRIVER, "mig.nvidia.com")
@@ -353,7 +344,7 @@ class ClusterLook:
         if not drivers:
             return ()
         name = f"single-allocator.{self._settings.driver_name}"
-        since = changed_at(self._reading.get(_VALIDATING_POLICIES, name))
+        since = changed_at(self._reading.get(VALIDATING_POLICIES, name))
         slices = [*self._reading.each(RESOURCE_SLICES, published)]
         holdings = [*self._reading.each(RESOURCE_CLAIMS, holding)]
         return tuple(driver_of(driver, slices, holdings, since) for driver in drivers)
@@ -397,7 +388,7 @@ class ClusterLook:
         }
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{right.account.split(':')[2]}"]
         spec = {"user": right.account, "groups": groups, "resourceAttributes": attributes}
-        answer = self._api.create(REVIEWS, {"spec": spec})
+        answer = self._api.create(ACCESS_REVIEWS, {"spec": spec})
         return bool(answer["status"].get("allowed"))
 
     def _nodes(self, plugin: Object | None) -> tuple[ClusterNode, ...]:

@@ -13,16 +13,19 @@ from cli.objects.documents import Document, InputFault, Origin
 from controller.state.kinds import GROUP_SOURCES
 from driver.errors import Fault
 from driver.kube.api import (
+    DEPLOYMENTS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
     Object,
     Resource,
 )
@@ -32,10 +35,6 @@ from memoryapi.kind_rules import KindRules, Write, at
 from memoryapi.object_writer import ADMIN_ACCESS
 from memoryapi.schema import FieldType, ParsedObject, child, parse, type_of
 
-DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
-STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
 WORKLOADS: Final = (JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 """Kinds whose pods are created by a controller."""
 

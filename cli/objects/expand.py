@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from cli.objects.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
-from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS, Object, Resource
+from cli.objects.checks import InputObject, pod_of_template
+from driver.kube.api import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, RESOURCE_CLAIMS, STATEFUL_SETS, Object, Resource
 from driver.kube.objects import controller_of, generated_claim_prefix, unnameable_claim
 from driver.names import POD_CLAIM_NAME
 

@@ -23,7 +23,7 @@ from cli.decisions.allowance import Limits
 from cli.ui.questions import ClusterQuestions
 from driver.clock import Clock
 from driver.errors import LodeError
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Object, Resource
+from driver.kube.api import ACCESS_REVIEWS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Object, Resource
 
 
 class NoTurn(LodeError):
@@ -81,9 +81,6 @@ class WaitingLine:
 
 
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 KEPT_SECONDS: Final = 30.0
 """How long the answers of the API server count: a right that is taken away is seen for so long."""
 REFUSED_SECONDS: Final = 300.0

@@ -8,8 +8,7 @@ import pytest
 
 from cli.__main__ import main as lode
 from cli.cards.device_plugins import MARK, RECORD
-from cli.objects.checks import DAEMON_SETS
-from driver.kube.api import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_SLICES, Api, Object
+from driver.kube.api import DAEMON_SETS, DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_SLICES, Api, Object
 from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.sandbox import Sandbox

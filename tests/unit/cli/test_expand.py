@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cli.objects.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, check
+from cli.objects.checks import InputObject, check
 from cli.objects.documents import Document, Origin
 from cli.objects.expand import claims_of, owned_claims, pods_of
-from driver.kube.api import Object, Resource
+from driver.kube.api import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Object, Resource
 from memoryapi import JOBS
 from tests.unit.cli.cluster import claim, pod, stored, template
 

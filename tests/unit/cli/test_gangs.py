@@ -10,9 +10,9 @@ import pytest
 from cli import live
 from cli.__main__ import main as lode
 from cli.decisions.settings import CONFIG_MAPS
-from cli.objects.checks import DEPLOYMENTS
 from cli.shipped import device_classes
 from driver.kube.api import (
+    DEPLOYMENTS,
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,

@@ -2,10 +2,10 @@
 
 from itertools import product
 
-from cli.ui.access import ACCESS_REVIEWS, TOKEN_REVIEWS
+from cli.ui.access import TOKEN_REVIEWS
 from cli.ui.following import FOLLOWED
 from cli.ui.run import PAGE
-from driver.kube.api import RESOURCE_SLICES, Object
+from driver.kube.api import ACCESS_REVIEWS, RESOURCE_SLICES, Object
 from tests.unit.manifests.test_manifests import MANIFESTS, objects
 
 Right = tuple[str, str, str]

@@ -10,9 +10,9 @@ import pytest
 from cli import live
 from cli.__main__ import main as lode
 from cli.cards import draining
-from cli.objects.checks import DAEMON_SETS
 from cli.shipped import device_classes
 from driver.kube.api import (
+    DAEMON_SETS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     NODES,

@@ -9,8 +9,7 @@ import pytest
 
 from cli.cards import handover
 from cli.cards.device_plugins import MARK, RECORD
-from cli.objects.checks import DAEMON_SETS
-from driver.kube.api import NODES, PODS, RESOURCE_SLICES, Object
+from driver.kube.api import DAEMON_SETS, NODES, PODS, RESOURCE_SLICES, Object
 from tests.unit.cli.cards.operator import Operator
 from tests.unit.cli.cluster import pod
 

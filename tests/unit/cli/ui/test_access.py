@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cli.ui.access import (
-    ACCESS_REVIEWS,
     KEPT_SECONDS,
     MOST_KEPT,
     REFUSED_SECONDS,
@@ -19,7 +18,7 @@ from cli.ui.access import (
     ReviewedDoor,
 )
 from cli.ui.questions import ClusterQuestions
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, Unavailable
+from driver.kube.api import ACCESS_REVIEWS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, Unavailable
 from tests.simulation.clock import VirtualClock
 from tests.unit.cli.ui.fleets import NAMES
 

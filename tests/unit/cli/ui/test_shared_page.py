@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from cli.shipped import device_classes
-from cli.ui.access import ACCESS_REVIEWS, LIMITS, TOKEN_REVIEWS
+from cli.ui.access import LIMITS, TOKEN_REVIEWS
 from cli.ui.questions import ClusterQuestions
 from cli.ui.run import served_to_all
 from driver.clock import SystemClock
-from driver.kube.api import Api, ApiCall, Object
+from driver.kube.api import ACCESS_REVIEWS, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
 from tests.simulation.clock import VirtualClock
