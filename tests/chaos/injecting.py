@@ -1,10 +1,12 @@
 """Does faults to a cluster. What a fault needs may be missing at that moment; then it is said why it was not done."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from testclusters.commands import CommandFailed
 from testclusters.images import PREVIOUS
 from tests.chaos.fixtures import CURRENT, DEVICE_PLUGIN, OTHER_DRIVER, Fixtures
 from tests.chaos.schedule import Fault, Kind
@@ -63,6 +65,15 @@ class NotDone(Exception):
     """A fault could not be done; the message says why."""
 
 
+@contextmanager
+def _not_done() -> Iterator[None]:
+    """A command that fails means that the fault was not done."""
+    try:
+        yield
+    except CommandFailed as error:
+        raise NotDone(str(error)) from error
+
+
 @dataclass
 class Snapshots:
     """Copies of etcd's disk on the control plane, the newest last."""
@@ -117,18 +128,17 @@ class Injector:
 
         Raises:
             NotDone: it could not be done.
-            CommandFailed: in the same sense.
-            AssertionError: something that has to be there after it, such as the API server, did not come back.
+            AssertionError, CommandFailed, NotReady: what has to be there after it did not come back.
         """
         match fault.kind:
             case Kind.SEVERAL:
-                for kind, worker in fault.kills:
-                    self._kills[kind](self._worker(worker))
+                self._kill_several(fault)
             case Kind.NODE:
                 self.client.cluster.restart_node(self._worker(fault.worker))
             case Kind.DISK:
                 command = ("sh", "-c", _FILL, "sh", f"{fault.seconds:.0f}")
-                self.client.cluster.node_exec(self._worker(fault.worker), *command, timeout=120)
+                with _not_done():
+                    self.client.cluster.node_exec(self._worker(fault.worker), *command, timeout=120)
             case Kind.DOWNGRADE:
                 self._change(PREVIOUS)
             case Kind.UPGRADE:
@@ -137,7 +147,20 @@ class Injector:
                 self.snapshots.restore(fault.seconds)
                 self._restart_clients()
             case kind:
-                self._kills[kind](self._worker(fault.worker))
+                with _not_done():
+                    self._kills[kind](self._worker(fault.worker))
+
+    def _kill_several(self, fault: Fault) -> None:
+        """One of them at least; others may be down already."""
+        failures = []
+        for kind, worker in fault.kills:
+            try:
+                with _not_done():
+                    self._kills[kind](self._worker(worker))
+            except NotDone as failure:
+                failures.append(str(failure))
+        if len(failures) == len(fault.kills):
+            raise NotDone("; ".join(failures))
 
     def _worker(self, number: int) -> str:
         return self.client.cluster.workers[number]

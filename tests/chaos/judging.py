@@ -20,6 +20,7 @@ from driver.errors import OperatorFault
 from driver.kube.api import (
     NODES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
@@ -144,6 +145,7 @@ class Judge:
             *self._held_and_allocated(held, claims.values()),
             *_pod_problems(reading, claims.values()),
             *_unready(reading),
+            *_unused(reading, self._names.on_demand),
             *self._waiting_in_vain(now),
         ]
         for node in reading.nodes:
@@ -343,6 +345,23 @@ def _pod_problems(reading: Reading, claims: Iterable[Claim]) -> Iterator[str]:
             yield f"pod {key} runs, but is not ready"
         elif runs and any(it["type"].endswith("/Allocated") and it["status"] == "False" for it in _conditions(pod)):
             yield f"pod {key} runs, but its condition says that it waits"
+
+
+def _unused(reading: Reading, on_demand: str) -> Iterator[str]:
+    """Claims that do not end, and templates that were made on demand and that no pod names any more."""
+    for claim in reading.objects[RESOURCE_CLAIMS]:
+        if is_deleting(claim):
+            yield f"claim {object_key(claim)} is still being deleted"
+    named = {
+        (pod["metadata"].get("namespace"), entry.get("resourceClaimTemplateName"))
+        for pod in reading.objects[PODS]
+        for entry in pod["spec"].get("resourceClaims") or ()
+    }
+    for template in reading.objects[RESOURCE_CLAIM_TEMPLATES]:
+        metadata = template["metadata"]
+        made_on_demand = on_demand in (metadata.get("labels") or {})
+        if made_on_demand and (metadata.get("namespace"), metadata["name"]) not in named:
+            yield f"template {object_key(template)} was made on demand, but no pod names it"
 
 
 def _conditions(obj: Object) -> Sequence[Object]:

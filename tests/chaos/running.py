@@ -76,7 +76,8 @@ class Run:
         """
         self._start()
         for fault in faults:
-            self._load_until(max(fault.at, self._seconds() + LOAD_SECONDS))
+            self._play(fault)
+        for fault in [it.fault for it in self.played if it.failure]:  # what it was for may be there by now
             self._play(fault)
         self._end()
 
@@ -97,8 +98,9 @@ class Run:
         self._began = time.monotonic()
 
     def _play(self, fault: Fault) -> None:
-        began, failure = self._seconds(), ""
         self._found = []
+        self._load_until(max(fault.at, self._seconds() + LOAD_SECONDS))
+        began, failure = self._seconds(), ""
         self._note("fault", fault=str(fault))
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(self._injector.do, fault)
@@ -107,8 +109,10 @@ class Run:
         ended = self._seconds()
         try:
             done.result()
-        except (NotDone, *_MISSING) as error:
+        except NotDone as error:
             failure = str(error).strip()[:300]
+        except _MISSING as error:
+            self._find([f"not back in time: {str(error).strip()[:500]}"], None)
         self._patience.calm()
         self._load_until(ended + LOAD_SECONDS)
         recovered = self._settle(ended)
@@ -126,7 +130,7 @@ class Run:
             _tried(lambda: thaw(self.client))
             quiet = self._apply()
             if self._look() and quiet and not self._patience.unresolved():
-                return passed if passed <= BOUND_SECONDS else None
+                return round(passed, 1) if passed <= BOUND_SECONDS else None
             time.sleep(1)
         self._find([f"not settled: {text}" for text in self._patience.unresolved()], None)
         return None

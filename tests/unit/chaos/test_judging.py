@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.settings import Settings
 from kubeletplugin.prepare import checkpoint as codec
 from tests.chaos.judging import Judge, Level, Patience, Problem
@@ -30,10 +30,10 @@ def problems(*readings: Reading) -> dict[str, Level]:
 
 
 def changed(kind: Resource, change: Callable[[dict[str, dict[str, Any]]], None]) -> Reading:
-    """The settled reading with changed objects of a kind, by the beginnings of their names."""
+    """The settled reading with changed objects of a kind, by name; claims by that of their pod."""
     reading = settled()
     objects = copy.deepcopy(list(reading.objects[kind]))
-    change({it["metadata"]["name"].partition("-")[0]: it for it in objects})
+    change({it["metadata"]["name"].partition("-device-")[0]: it for it in objects})
     return replace(reading, objects={**reading.objects, kind: objects})
 
 
@@ -202,6 +202,21 @@ def test_a_pod_that_waits_although_there_is_a_place() -> None:
     full = copy.deepcopy(objects)
     full[NODES][0]["spec"] = {"unschedulable": True}
     assert not problems(replace(reading, objects=full))
+
+
+def test_claims_and_templates_that_are_left() -> None:
+    def deleting(claims: dict[str, Any]) -> None:
+        claims["one"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    only(problems(changed(RESOURCE_CLAIMS, deleting)), Level.FOR_A_WHILE, "/one-", "is still being deleted")
+
+    def on_demand(templates: dict[str, Any]) -> None:
+        for template in templates.values():
+            template["metadata"]["labels"] = {"lode.dev/on-demand": ""}
+
+    found = problems(changed(RESOURCE_CLAIM_TEMPLATES, on_demand))
+    only(found, Level.FOR_A_WHILE, "/npu-1 was made on demand, but no pod names it")
+    assert not [text for text in found if "/gpu-1 " in text]
 
 
 def test_pods_that_do_not_go_on() -> None:
