@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from driver.errors import Fault, InvalidInput
@@ -18,6 +18,8 @@ from driver.nvidia_dra import translated
 
 _MOST_MEMBERS: Final = 1_000_000
 _MOST_LEVELS: Final = 8
+_MOST_KINDS: Final = 8
+_MOST_LABELS: Final = 16
 _LONGEST_WAIT_SECONDS: Final = 7 * 24 * 3600
 
 
@@ -36,6 +38,22 @@ class SubGroupConfig(_Parameters):
     """How many whole sub-groups must start together."""
 
 
+def _pairs(labels: object) -> tuple[tuple[str, str], ...]:
+    """The labels in one order, as a value that can be compared and hashed."""
+    if isinstance(labels, Mapping) and all(isinstance(text, str) for pair in labels.items() for text in pair):
+        return tuple(sorted(labels.items()))
+    raise PydanticCustomError("match_labels", "must be an object with texts as values, such as role: decode")
+
+
+class SubGroupKind(SubGroupConfig):
+    """Sub-groups of some of the members, such as those of the replicas that decode."""
+
+    match_labels: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_pairs)] = Field(
+        default=(), alias="matchLabels", max_length=_MOST_LABELS
+    )
+    """Labels of the members that these sub-groups are of, as pairs. A member is of the first kind that it matches."""
+
+
 class GangConfig(_Parameters):
     """The pods that start together or not at all. Without fields: the pods of one owner, as many as it makes."""
 
@@ -45,18 +63,32 @@ class GangConfig(_Parameters):
     """How many must start together. Default: all, which only a group or an owner can tell."""
     sub_group: SubGroupConfig | None = Field(default=None, alias="subGroup")
     """If set, members form sub-groups. Then as many members must start together as whole sub-groups must have."""
+    sub_groups: tuple[SubGroupKind, ...] | None = Field(
+        default=None, alias="subGroups", min_length=1, max_length=_MOST_KINDS
+    )
+    """The same for kinds of sub-groups, each with a size and a minimum of its own."""
     on_domain_loss: Literal["wait", "move"] | None = Field(default=None, alias="onDomainLoss")
     """Whether later members wait for the gang's domain when it is gone, or go to another one. Default: wait."""
 
     @model_validator(mode="after")
     def _says_how_many(self) -> "GangConfig":
-        if self.name is not None and self.min_available is None and self.sub_group is None:
+        if self.sub_group is not None and self.sub_groups is not None:
+            raise PydanticCustomError("gang_sub_groups", "must have at most one of subGroup and subGroups")
+        if self.name is not None and self.min_available is None and not self.kinds:
             raise PydanticCustomError(
                 "gang_size",
                 "minAvailable is missing: nothing else says how many members a gang with a name has; add it, or remove "
                 "name to take the pod's group or owner",
             )
         return self
+
+    @property
+    def kinds(self) -> tuple[SubGroupKind, ...]:
+        """The kinds of sub-groups, however they are said."""
+        one = self.sub_group
+        if one is not None:
+            return (SubGroupKind(label=one.label, size=one.size, minAvailable=one.min_available),)
+        return self.sub_groups or ()
 
 
 def _qualified(name: str) -> str:
@@ -193,6 +225,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 _INNER: Final[Mapping[str, type[_Parameters]]] = {
     "gang": GangConfig,
     "subGroup": SubGroupConfig,
+    "subGroups": SubGroupKind,
     "topology": TopologyLevel,
 }
 
@@ -296,7 +329,9 @@ def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
     try:
         value = model.model_validate(content)
     except ValidationError as error:
-        faults += [_fault(dict(entry), field, model) for entry in error.errors()]
+        # A list with a faulty entry also counts as too short, which says nothing more.
+        told = [entry for entry in error.errors() if entry["type"] != "too_short" or not entry["input"]]
+        faults += [_fault(dict(entry), field, model) for entry in told]
     if faults:
         raise InvalidInput("parameters", faults)
     return value

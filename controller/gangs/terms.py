@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from controller.gangs.gang import Level, SubGroup, TaskMinimums
 from driver.errors import Fault
-from driver.label_selectors import LabelSelector
-from driver.parameters import Configured, PlacementConfig, PlacementPolicy, TopologyLevel
+from driver.label_selectors import LabelSelector, label_selector_from
+from driver.parameters import Configured, PlacementConfig, PlacementPolicy, SubGroupKind, TopologyLevel
 
 _MOST_NAMED: Final = 3
 """Most pods that a message names for each of several values."""
@@ -177,8 +177,8 @@ def config_of_claim(configured: Iterable[Configured]) -> ConfiguredGang:
             fields |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
             if config.gang.on_domain_loss is not None:
                 fields["moves"] = config.gang.on_domain_loss == "move"
-            if (sub_group := config.gang.sub_group) is not None:
-                fields["sub_groups"] = (SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available),)
+            if kinds := config.gang.kinds:
+                fields["sub_groups"] = tuple(map(_policy_of_kind, kinds))
         if config.topology is not None:
             fields["levels"] = tuple(map(_level, config.topology))
         if (policy := config.node_policy or config.policy) != "firstFit":
@@ -223,6 +223,11 @@ def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGan
     )
 
 
+def _policy_of_kind(kind: SubGroupKind) -> SubGroupPolicy:
+    selector = label_selector_from({"matchLabels": dict(kind.match_labels)}) if kind.match_labels else None
+    return SubGroupPolicy((kind.label,), kind.size, kind.min_available, selector)
+
+
 def _level(level: TopologyLevel) -> Level:
     return Level(
         key=level.key,
@@ -253,7 +258,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     # Like members have equal terms, and with them equal faults: each is told once.
     faults = [*_contradictions(said), *dict.fromkeys(problems)]
     if not sub_groups:
-        remedy = "say gang.subGroup in a claim, or leave it out"
+        remedy = "say gang.subGroup or gang.subGroups in a claim, or leave it out"
         keys = [level.key for level in levels if level.per_sub_group]
         faults += [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
     if faults:
@@ -323,8 +328,15 @@ def _names(keys: Collection[str]) -> str:
 
 def _sub_groups_text(policies: tuple[SubGroupPolicy, ...]) -> str:
     return ", ".join(
-        f"{policy.minimum} of {policy.size} by {' and '.join(policy.keys) or 'no label'}" for policy in policies
+        f"{policy.minimum} of {policy.size} by {' and '.join(policy.keys) or 'no label'}{_selected_text(policy)}"
+        for policy in policies
     )
+
+
+def _selected_text(policy: SubGroupPolicy) -> str:
+    requirements = policy.selector.requirements if policy.selector else ()
+    texts = [f"{one.key} {one.operator} {' or '.join(one.values)}".strip() for one in requirements]
+    return f" where {' and '.join(texts)}" if texts else ""
 
 
 def _levels_text(levels: tuple[Level, ...]) -> str:

@@ -15,6 +15,7 @@ from driver.parameters import (
     NpuConfig,
     PlacementConfig,
     SubGroupConfig,
+    SubGroupKind,
     TopologyLevel,
     parameters_of,
 )
@@ -45,6 +46,19 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
             {"kind": "PlacementConfig", "gang": {"name": "chat", "subGroup": {"label": "a/replica", "size": 4}}},
             PlacementConfig(
                 gang=GangConfig(name="chat", subGroup=SubGroupConfig(label="a/replica", size=4, minAvailable=1))
+            ),
+        ),
+        (
+            {
+                "kind": "PlacementConfig",
+                "gang": {"subGroups": [{"label": "r", "size": 4, "matchLabels": {"b": "1", "a": "2"}}]},
+            },
+            PlacementConfig(
+                gang=GangConfig(
+                    subGroups=(
+                        SubGroupKind.model_validate({"label": "r", "size": 4, "matchLabels": {"a": "2", "b": "1"}}),
+                    )
+                )
             ),
         ),
         (
@@ -137,6 +151,7 @@ def test_all_faults_of_all_entries_are_reported_at_once() -> None:
     ]
 
 
+SUB_GROUP = {"label": "r", "size": 4}
 GANG_FAULTS = [
     ({"gang": {"name": "train"}}, "gang: minAvailable is missing: nothing else says how many members a gang"),
     ({"gang": {"name": "Train", "minAvailable": 1}}, "gang.name: must match ^[a-z0-9]"),
@@ -144,9 +159,12 @@ GANG_FAULTS = [
     ({"gang": {"minAvailable": "4"}}, "gang.minAvailable: must be an integer (found '4')"),
     (
         {"gang": {"size": 4}},
-        "gang.size: unknown field; remove it (gang has name, minAvailable, subGroup, onDomainLoss)",
+        "gang.size: unknown field; remove it (gang has name, minAvailable, subGroup, subGroups, onDomainLoss)",
     ),
-    ({"gang": True}, "gang: must be an object; its fields are name, minAvailable, subGroup, onDomainLoss (found True)"),
+    (
+        {"gang": True},
+        "gang: must be an object; its fields are name, minAvailable, subGroup, subGroups, onDomainLoss (found True)",
+    ),
     ({"topology": []}, "topology: must have an entry (found"),
     ({"topology": [{}]}, "topology[0]: must have one of attribute and nodeLabel"),
     ({"topology": [{"attribute": "a/b", "nodeLabel": "c"}]}, "topology[0]: must have one of attribute and nodeLabel"),
@@ -163,6 +181,27 @@ GANG_FAULTS = [
         "gang.subGroup.minimum: unknown field; remove it (subGroup has label, size, minAvailable)",
     ),
     ({"gang": {"subGroup": 4}}, "gang.subGroup: must be an object; its fields are label, size, minAvailable (found 4)"),
+    (
+        {"gang": {"subGroup": SUB_GROUP, "subGroups": [SUB_GROUP]}},
+        "gang: must have at most one of subGroup and subGroups",
+    ),
+    ({"gang": {"subGroups": []}}, "gang.subGroups: must have an entry (found [])"),
+    (
+        {"gang": {"subGroups": [4]}},
+        "gang.subGroups[0]: must be an object; its fields are label, size, minAvailable, mat",
+    ),
+    (
+        {"gang": {"subGroups": [{**SUB_GROUP, "matchLabels": {"role": 1}}]}},
+        "gang.subGroups[0].matchLabels: must be an object with texts as values, such as role: decode (found {'role'",
+    ),
+    (
+        {"gang": {"subGroups": [{**SUB_GROUP, "matchLabels": [["a", "b"]]}]}},
+        "gang.subGroups[0].matchLabels: must be an object with texts as values, such as role: decode (found [['a'",
+    ),
+    (
+        {"gang": {"subGroups": [{**SUB_GROUP, "selector": {}}]}},
+        "gang.subGroups[0].selector: unknown field; remove it (subGroups has label, size, minAvailable, matchLabels)",
+    ),
     (
         {"topology": [{"nodeLabel": "a", "groupSize": 2, "perSubGroup": True}]},
         "topology[0]: must have at most one of groupSize and perSubGroup",
@@ -183,6 +222,7 @@ def test_a_fault_of_a_gang_or_of_its_topology_names_field_value_and_remedy(param
     with pytest.raises(InvalidInput) as caught:
         parameters_of([entry(kind="PlacementConfig", **parameters)], NAMES, "claim")
     assert f"claim: spec.devices.config[0].opaque.parameters.{said}" in str(caught.value)
+    assert len(caught.value.faults) == 1
 
 
 def test_a_class_can_join_no_pods_to_a_gang() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from controller.gangs import GangTerms, Level, MemberTerms, Source, SubGroupPolicy, agreed
 from driver.errors import Fault
+from driver.label_selectors import label_selector_from
 from driver.parameters import PlacementPolicy
 
 RACK = Level("rack", "nodeLabel")
@@ -141,5 +142,9 @@ def test_sub_groups_contradict_each_other_and_a_level_for_each_needs_some() -> N
     said = {says(sub_groups=(one,)): ["ns/a"], says(sub_groups=(other,)): ["ns/b"]}
     values = "2 of 4 by a (pod ns/a); 2 of 4 by b (pod ns/b)"
     assert faults_of(said) == [f"gang.subGroup: members contradict each other: {values}; let all say the same"]
-    text = "topology: rack: perSubGroup without sub-groups; say gang.subGroup in a claim, or leave it out"
-    assert faults_of({says(levels=(level,)): ["ns/a"]}) == [text]
+    kinds = [SubGroupPolicy(("r",), 4, 2, label_selector_from({"matchLabels": {"role": role}})) for role in "xy"]
+    said = {says(sub_groups=(kind,)): [f"ns/{pod}"] for kind, pod in zip(kinds, "ab", strict=True)}
+    values = "2 of 4 by r where role In x (pod ns/a); 2 of 4 by r where role In y (pod ns/b)"
+    assert faults_of(said) == [f"gang.subGroup: members contradict each other: {values}; let all say the same"]
+    remedy = "say gang.subGroup or gang.subGroups in a claim, or leave it out"
+    assert faults_of({says(levels=(level,)): ["ns/a"]}) == [f"topology: rack: perSubGroup without sub-groups; {remedy}"]

@@ -296,6 +296,40 @@ def test_sub_groups_by_a_label_that_claims_name() -> None:
     assert world.let_go(*pods) == pods[:2]
 
 
+class Serving(GangWorld):
+    """The gang ``chat``: replicas of two pods that prefill and of three that decode, at least one of each."""
+
+    def replica(self, role: str, number: int, size: int) -> list[str]:
+        sizes = {"prefill": 2, "decode": 3}
+        kinds = [{"label": "replica", "size": pods, "matchLabels": {"role": of}} for of, pods in sizes.items()]
+        names = [f"{role}-{number}-{one}" for one in range(size)]
+        for name in names:
+            self.add_claim(name, 1, config=[gang_config("chat", 1, subGroups=kinds)])
+            self.add_pod(name, name, labels={"role": role, "replica": f"{number}"})
+        return names
+
+
+def test_a_replica_of_each_kind_starts_together_and_further_ones_whole() -> None:
+    world = Serving(cards=8, a=1)
+    prefill = [world.replica("prefill", number, 2) for number in range(2)]
+    world.settle(30)
+    assert world.let_go(*prefill[0], *prefill[1]) == [], "no replica that decodes is there"
+    assert world.condition(prefill[0][0])[1] == "GangIncomplete"
+    decode = [world.replica("decode", number, 3) for number in range(2)]
+    world.settle(30)
+    started = [len(world.let_go(*one)) for one in (*prefill, *decode)]
+    # Eight cards: one replica of each kind has five of them; then another one of two, or another one of three.
+    assert sorted(started[:2]) + sorted(started[2:]) in ([2, 2, 0, 3], [0, 2, 3, 3])
+
+
+def test_where_only_one_kind_has_room_nobody_starts() -> None:
+    world = Serving(cards=4, a=1)
+    pods = [*world.replica("prefill", 0, 2), *world.replica("prefill", 1, 2), *world.replica("decode", 0, 3)]
+    world.settle(30)
+    assert world.let_go(*pods) == []
+    assert "5 members fit" in world.condition(pods[0])[2]
+
+
 def test_a_job_set_of_which_not_all_jobs_exist_yet_is_told_so_only_if_that_lasts() -> None:
     """JobSet makes its Jobs one after the other, and all anew at each restart."""
     world = GangWorld(a=2)
