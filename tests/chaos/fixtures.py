@@ -24,7 +24,7 @@ from tests.e2e.nodes import PLUGIN
 Object = dict[str, Any]
 
 CURRENT: Final = "lode-dra:dev"
-OTHER_DRIVER: Final = "app=dra-example"
+OTHER_DRIVERS: Final = "app=dra-example"
 """Selects the pods of the other driver."""
 DEVICE_PLUGIN: Final = "plugin=amd"
 """Selects the pod of the vendor's device plugin."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from testclusters.commands import CommandFailed
 from testclusters.images import PREVIOUS
-from tests.chaos.fixtures import CURRENT, DEVICE_PLUGIN, OTHER_DRIVER, Fixtures
+from tests.chaos.fixtures import CURRENT, DEVICE_PLUGIN, OTHER_DRIVERS, Fixtures
 from tests.chaos.schedule import Fault, Kind
 from tests.chaos.world import FILLER
 from tests.e2e.client import Client, eventually
@@ -179,7 +179,7 @@ class Injector:
             Kind.CONTROLLER: lambda _: self._kill_containers(CONTROLLERS),
             Kind.PLUGIN: lambda node: self._kill_containers(_PLUGINS, node),
             Kind.DEVICE_PLUGIN: lambda _: self._kill_containers(DEVICE_PLUGIN),
-            Kind.OTHER_DRIVER: lambda node: self._kill_containers(OTHER_DRIVER, node),
+            Kind.OTHER_DRIVER: lambda node: self._kill_containers(OTHER_DRIVERS, node),
             Kind.KUBELET: lambda node: cluster.kill(node, "kubelet"),
             Kind.CONTAINERD: lambda node: cluster.kill(node, "containerd"),
             Kind.API_SERVER: lambda _: cluster.kill(plane, "kube-apiserver"),

@@ -7,7 +7,7 @@ slices and containers, and a controller's own decisions on what a controller tha
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -116,14 +116,17 @@ class Judge:
 
     Args:
         settings: those of Lode's programs.
+        other_drivers: drivers whose devices kube-scheduler allocates, and no two claims may have either.
     """
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, other_drivers: Sequence[str] = ()):
         self._settings = settings
         self._names = settings.names
+        everybody = replace(settings.names, also_allocates=(*settings.names.also_allocates, *other_drivers))
         self._api = ReadObjects()
         self._nodes: dict[str, SimulatedNode] = {}
-        self._catalogue = Catalogue(settings.names)
+        self._catalogue = Catalogue(everybody)
+        self._drivers = everybody.allocated_drivers
         self._invariants: Invariants | None = None
 
     def problems(self, reading: Reading, now: float) -> Sequence[Problem]:
@@ -156,7 +159,7 @@ class Judge:
     def _take(self, reading: Reading, held: Mapping[str, Sequence["_Hand"]]) -> None:
         self._api.objects = reading.objects
         for raw in reading.objects[RESOURCE_SLICES]:
-            if self._names.allocates(raw["spec"]["driver"]):
+            if raw["spec"]["driver"] in self._drivers:
                 self._catalogue.learn(raw)
         self._nodes.clear()
         for node, hands in held.items():

@@ -20,7 +20,7 @@ from tests.chaos.judging import BOUND_SECONDS, Judge, Patience
 from tests.chaos.reading import read
 from tests.chaos.schedule import Fault
 from tests.chaos.table import Played
-from tests.chaos.workload import LABEL, Flavour, Wanted, Workload, step
+from tests.chaos.workload import LABEL, OTHER_DRIVER, Flavour, Wanted, Workload, step
 from tests.chaos.world import Reading
 from tests.e2e.client import Client, eventually
 from tests.e2e.nodes import thaw
@@ -58,7 +58,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._workload = Workload(self.seed)
-        self._judge = Judge(Settings(nvidia_dra_names=True))
+        self._judge = Judge(Settings(nvidia_dra_names=True), (OTHER_DRIVER,))
         self._patience = Patience()
         self._snapshots = Snapshots(self.client)
         self._injector = Injector(self.client, self.fixtures, self._snapshots)

@@ -16,8 +16,8 @@ Object = dict[str, Any]
 
 CHAOS, ADOPTED = "chaos", "chaos-adopted"
 """The namespaces of the pods. In the second, those of NVIDIA's and Huawei's device plugins are adopted."""
-OTHER_CLASS: Final = "gpu.example.com"
-"""The class of the devices that another driver has and kube-scheduler allocates."""
+OTHER_DRIVER: Final = "gpu.example.com"
+"""Another driver, and the class of its devices, which kube-scheduler allocates."""
 ANY_CARD: Final = "chaos-card.lode.dev"
 """A class for a whole card of any vendor."""
 BRIDGED: Final = "amd.com/gpu"
@@ -57,7 +57,7 @@ TEMPLATES: Final[Mapping[Flavour, Sequence[Object]]] = {
     Flavour.NPU: [request("npu")],
     Flavour.VNPU: [request("vnpu", selector=f'{_PROFILE}"vir02"')],
     Flavour.BRIDGED: [request("device", selector=f'device.attributes["lode.dev"].resource == "{BRIDGED}"')],
-    Flavour.FOREIGN: [{"name": "card", "exactly": {"deviceClassName": OTHER_CLASS}}],
+    Flavour.FOREIGN: [{"name": "card", "exactly": {"deviceClassName": OTHER_DRIVER}}],
 }
 """The requests of the claim of a pod, by its flavour."""
 _OLD: Final = {Flavour.ADOPTED: "nvidia.com/gpu", Flavour.ADOPTED_NPU: "huawei.com/Ascend310P"}

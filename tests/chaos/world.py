@@ -28,6 +28,7 @@ cat {_HARDWARE} 2>/dev/null; echo {_SEPARATOR}
 seen=
 for process in /proc/[0-9]*; do
   grep -qs {_MOUNTED} $process/mountinfo || continue
+  case "$(cat $process/comm 2>/dev/null)" in runc*) continue;; esac
   space=$(readlink $process/ns/mnt) || continue
   case "$seen" in *"$space"*) continue;; esac
   seen="$seen $space"
@@ -37,7 +38,8 @@ for process in /proc/[0-9]*; do
   for name in $(ls $process/root/dev/dri 2>/dev/null); do echo "bridged $name"; done
 done
 """
-"""Prints to a shell of a node what `node_from` reads. Of the processes of a container one is looked at."""
+"""Prints to a shell of a node what `node_from` reads. Of the processes of a container one is looked at, and none that
+is still being made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,22 @@ def test_a_device_that_is_allocated_to_two_claims() -> None:
     only(problems(changed(RESOURCE_CLAIMS, twice)), Level.NEVER, "gpu-0 is exclusive, held by", "/one-", "/other-")
 
 
+def test_a_device_of_another_driver_that_is_allocated_to_two_claims() -> None:
+    driver, pool = "gpu.example.com", {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    published = {"driver": driver, "pool": pool, "nodeName": "n1", "devices": [{"name": "gpu-0"}]}
+    result = {"request": "r", "driver": driver, "pool": "n1", "device": "gpu-0"}
+
+    def theirs(claims: dict[str, Any]) -> None:
+        for name in ("one", "other"):
+            claims[name]["status"]["allocation"]["devices"]["results"].append(result)
+
+    reading = changed(RESOURCE_CLAIMS, theirs)
+    slices = [*reading.objects[RESOURCE_SLICES], {"metadata": {"name": "theirs"}, "spec": published}]
+    beside = replace(reading, objects={**reading.objects, RESOURCE_SLICES: slices})
+    found = [it.text for it in Judge(Settings(), (driver,)).problems(beside, NOW)]
+    assert [text for text in found if text.startswith("held or allocated:") and driver in text and uid("one") in text]
+
+
 def test_a_device_in_the_hands_of_two_containers() -> None:
     def prepared_as_the_other(claims: dict[str, Any]) -> None:
         plan = replace(claims[uid("other")].plan, results=claims[uid("one")].plan.results)
