@@ -14,6 +14,7 @@ from tests.chaos.world import FILLER
 from tests.e2e.client import Client, eventually
 from tests.e2e.controller import LABEL as CONTROLLERS
 from tests.e2e.controller import SYSTEM
+from tests.e2e.flavors import wait_until_installed
 from tests.e2e.nodes import PLUGIN, PLUGIN_NAMESPACE
 
 LEASE_SECONDS: Final = 10
@@ -208,6 +209,7 @@ class Injector:
             cluster.node_exec(node, "systemctl", "restart", "kubelet")
         for namespace, kind in ((SYSTEM, "deployment"), (PLUGIN_NAMESPACE, "daemonset"), ("kube-system", "daemonset")):
             self._retried("-n", namespace, "rollout", "restart", kind)
+        wait_until_installed(self.client)
 
     def _retried(self, *arguments: str) -> None:
         def done() -> bool:

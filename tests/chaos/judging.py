@@ -14,7 +14,7 @@ from typing import Any, Final
 from controller.explaining.questions import HELD_BACK
 from controller.gangs import SearchOptions, choose
 from controller.reconcile import decide, decide_gang, known_gang
-from controller.reconcile.decisions import PlacePod
+from controller.reconcile.decisions import LetGo, PlacePod
 from controller.state import State
 from driver.errors import OperatorFault
 from driver.kube.api import (
@@ -220,7 +220,7 @@ class Judge:
         return self._catalogue.devices[result.device].attributes.get(self._names.attribute("kind"))
 
     def _waiting_in_vain(self, now: float) -> Iterator[str]:
-        """Pods at our gate that a controller that starts now would give a place."""
+        """Pods at our gate that a controller that starts now would give a place, or let go as they are."""
         state = rebuilt_state(self._api, self._settings)
         said = {object_key(pod): _said(pod) for pod in self._api.objects[PODS]}
         for gang in state.gangs:
@@ -228,11 +228,11 @@ class Judge:
             decided = decide_gang(state, known, now, lambda it: choose(it, state.cluster, SearchOptions(_ENOUGH_STEPS)))
             held_back = any(HELD_BACK in said.get(member.pod, "") for member in known.members)
             if not held_back and any(isinstance(one, PlacePod) for one in decided.members.values()):
-                yield f"gang {gang} waits, but fits"
+                yield f"gang {gang} waits, but could go"
         for raw in self._api.objects[PODS]:
             key = object_key(raw)
-            if _waits_alone(raw, state, key) and isinstance(decide(state, key, now), PlacePod):
-                yield f"pod {key} waits, but fits"
+            if _waits_alone(raw, state, key) and isinstance(decide(state, key, now), PlacePod | LetGo):
+                yield f"pod {key} waits, but could go"
 
 
 def _waits_alone(pod: Object, state: State, key: str) -> bool:

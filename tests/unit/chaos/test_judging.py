@@ -214,7 +214,7 @@ def test_a_pod_that_waits_although_there_is_a_place() -> None:
         RESOURCE_CLAIMS: [*reading.objects[RESOURCE_CLAIMS], unallocated],
     }
     found = problems(replace(reading, objects=objects))
-    only(found, Level.FOR_A_WHILE, "late waits, but fits")
+    only(found, Level.FOR_A_WHILE, "late waits, but could go")
     full = copy.deepcopy(objects)
     full[NODES][0]["spec"] = {"unschedulable": True}
     assert not problems(replace(reading, objects=full))
@@ -233,6 +233,15 @@ def test_claims_and_templates_that_are_left() -> None:
     found = problems(changed(RESOURCE_CLAIM_TEMPLATES, on_demand))
     only(found, Level.FOR_A_WHILE, "/npu-1 was made on demand, but no pod names it")
     assert not [text for text in found if "/gpu-1 " in text]
+
+
+def test_a_pod_that_has_its_devices_and_its_gate() -> None:
+    def gated(pods: dict[str, Any]) -> None:
+        pods["one"]["spec"] |= {"schedulingGates": GATE}
+        del pods["one"]["spec"]["nodeName"]
+        pods["one"]["status"]["phase"] = "Pending"
+
+    only(problems(changed(PODS, gated)), Level.FOR_A_WHILE, "/one waits, but could go")
 
 
 def test_pods_that_do_not_go_on() -> None:
