@@ -190,7 +190,7 @@ def _words(cluster: SimulatedCluster) -> dict[str, object]:
 
 
 def _events(cluster: SimulatedCluster) -> dict[str, Object]:
-    return {"/".join(name_key(event)): event for event in cluster.api.list(EVENTS).items}
+    return {"/".join(name_key(event)): event for event in cluster.api.list(EVENTS, limit=0).items}
 
 
 def _said_again(cluster: SimulatedCluster, before: Mapping[str, Object], *, reworded: bool) -> tuple[int, list[str]]:

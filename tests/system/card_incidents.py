@@ -185,7 +185,11 @@ def _untold(cluster: SimulatedCluster, lost: Iterable[Card]) -> list[str]:
         if claim.allocation and any(result.device in devices for result in claim.allocation.results)
         for consumer in claim.reserved_for
     }
-    told = {event["involvedObject"]["uid"] for event in cluster.api.list(EVENTS).items if event["reason"] == UNHEALTHY}
+    told = {
+        event["involvedObject"]["uid"]
+        for event in cluster.api.list(EVENTS, limit=0).items
+        if event["reason"] == UNHEALTHY
+    }
     pods = [pod for pod in cluster.invariants.pods() if not is_terminal(pod) and not is_deleting(pod)]
     return ["/".join(name_key(pod)) for pod in pods if pod["metadata"]["uid"] in using - told]
 

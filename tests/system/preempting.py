@@ -170,7 +170,7 @@ class PreemptingHistory:
         self.cluster.evictions.look()
         if self.cluster.evictions.found:
             raise Violation("\n".join(self.cluster.evictions.found))
-        for event in self._api.list(EVENTS).items:
+        for event in self._api.list(EVENTS, limit=0).items:
             if event["reason"] == "DoubleUse":
                 # Room is kept while its victims hold it, and nobody allocates but the controller.
                 raise Violation(f"{event['involvedObject']['name']}: {event['message']}")

@@ -44,6 +44,16 @@ def test_a_controller_that_tells_no_pod_of_its_lost_card_is_caught(monkeypatch: 
         check_lost_cards(scenario.cluster)
 
 
+def test_a_pod_is_found_to_be_told_among_more_events_than_a_page_has() -> None:
+    scenario = a_pod_gets_the_lost_card()
+    about = {"kind": "Pod", "namespace": "default", "name": "gone", "uid": "gone"}
+    for number in range(501):
+        metadata = {"name": f"a-{number}", "namespace": "default"}
+        event = {"metadata": metadata, "involvedObject": about, "reason": "Unallocatable", "message": "", "count": 1}
+        scenario.cluster.user.create(EVENTS, event)
+    check_lost_cards(scenario.cluster)
+
+
 def a_card_fails_between_two_pods_of_a_claim() -> Scenario:
     """The pod ``first`` runs with the claim ``serve`` on a card that fails then; the pod ``next`` shares the claim."""
     scenario = Scenario(count=1)

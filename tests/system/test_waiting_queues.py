@@ -111,4 +111,4 @@ def test_a_crowd_is_told_again_why_it_waits_and_nothing_else_is_written() -> Non
 
 
 def event_counts(cluster: SimulatedCluster) -> dict[str, int]:
-    return {event["metadata"]["name"]: event["count"] for event in cluster.api.list(EVENTS).items}
+    return {event["metadata"]["name"]: event["count"] for event in cluster.api.list(EVENTS, limit=0).items}
