@@ -19,8 +19,8 @@ from controller.gangs import Gang, GangPlan, Member, Memory, SearchOptions, Trie
 from controller.placement import Nodes, PodDemand, facts_of
 from controller.refusal import Refusal
 from controller.state.claims import record_from
+from controller.state.kinds import SharedClaims, SharedPods
 from controller.state.pods import pod_from
-from controller.state.sharing import SharedClaims, SharedPods
 from driver.wire import Json
 
 REPEATS = 5

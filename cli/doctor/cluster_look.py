@@ -24,8 +24,7 @@ from cli.doctor.cluster_checks import (
     Right,
 )
 from cli.doctor.rivals import CardsOfNode
-from controller.policies.comparison import deviation
-from controller.policies.shipped import base_policies, controller_policies, policy_resource
+from controller.policies import base_policies, controller_policies, deviation, policy_resource
 from driver.adoption import NAMESPACE_LABEL, SOURCES, resources_of
 from driver.errors import SENSELESS, InvalidInput
 from driver.kube.api import (

@@ -4,13 +4,13 @@ Decisions are made from ``State``; ``apply`` feeds it with the reports of reflec
 them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
 
 state          the whole state, kept up to date change by change
-kinds          the kinds of objects that are followed: how each is decoded, which threads of reflectors may do
+kinds          the kinds of objects that are followed: how each is decoded, which threads of reflectors may do, once for
+               equal parts of many objects
 handlers       updates the indexes when an object changes
 gangs          groups pods into gangs, and finds the terms on which each starts
 | knownnodes   nodes: what others change on each, and the annotations that keep autoscalers from them
 | rooms        room that is kept for pods which preempt others
 | scheduling   namespaces and volumes, which are read only to choose nodes
-| sharing      keeps equal parts of objects once
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet, and who names the templates that are made on demand
 claims         claims by key, and the consumer of each

@@ -101,7 +101,7 @@ def test_an_import_outside_the_home_of_a_library_is_found(importer: str, importe
     [
         ("controller.worker.queue", "time"),
         ("controller.worker.queue", "random"),
-        ("controller.reporting.events", "os"),
+        ("controller.waiting.held", "os"),
         ("controller.allocation.fleet", "threading"),  # its package says it
         ("driver.wire.fields", "requests"),
         ("driver.kube.reflector", "time"),  # says nothing, and pure modules import it

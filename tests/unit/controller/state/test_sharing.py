@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from controller.state import ClaimRecord, PodView
 from controller.state.claims import record_from
+from controller.state.kinds import Kept, SharedClaims, SharedPods
 from controller.state.pods import pod_from
-from controller.state.sharing import Kept, SharedClaims, SharedPods
 from tests.unit.controller.filled_state import claim, pod
 
 
