@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from cli.decisions import evictions
-from controller.allocation import Drivers, NodeReasons, Summary, render
+from controller.allocation import Drivers, NodeReasons
 from controller.explaining.messages import (
     IN_VAIN,
     Explanation,
@@ -14,6 +14,7 @@ from controller.explaining.messages import (
     summary_of,
     with_member,
 )
+from controller.explaining.summary import Summary, render
 from controller.reconcile.decisions import Decision, PodRefusal, Reason, Release, TakeBack, Wait
 from controller.refusal import Refusal
 from controller.state import ClaimRecord, PodView, State

@@ -34,7 +34,7 @@ fleet           allocates devices of the cluster to claims
 ledger          all devices of the cluster and what is in use of them, kept up to date by events
 | costs         counts the steps of claims' selectors, and refuses claims with too many
 | nodefit       fits one compiled request to one node
-reasons         the reasons why claims cannot be allocated
+reasons         the reasons why a node does not take a pod, as values
 | search        the search where the first fit is not a solution
 devices         indexes of devices and their use
 | requests      the requests of claims, compiled
@@ -54,9 +54,7 @@ from controller.allocation.metering import TurnEnded
 from controller.allocation.nodefit.counts import NodeDeviceCounts
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
-from controller.allocation.reasons.render import render
-from controller.allocation.reasons.summary import Closest, NodeReasons, Summary, summarise
-from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
+from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
 from controller.allocation.rules import small_amounts
 from controller.allocation.search.search import OutOfSteps
@@ -64,7 +62,6 @@ from controller.allocation.search.search import OutOfSteps
 __all__ = [
     "CARD",
     "Card",
-    "Closest",
     "CompiledRequest",
     "DeviceLedger",
     "DevicePosition",
@@ -78,11 +75,7 @@ __all__ = [
     "OutOfSteps",
     "PublishedPool",
     "Shortage",
-    "Summary",
     "TurnEnded",
-    "Unsatisfiable",
     "UseChange",
-    "render",
     "small_amounts",
-    "summarise",
 ]

@@ -18,7 +18,7 @@ from controller.allocation.nodefit.likeness import DevicePosition, crowding, fin
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Searched, WhyNot
-from controller.allocation.reasons.unsatisfiable import Unsatisfiable
+from controller.allocation.reasons import NodeReasons
 from controller.allocation.requests import CompiledRequest, CompiledRequests
 from controller.allocation.rules import values_of
 from controller.allocation.search.attempt import allocations
@@ -127,14 +127,14 @@ class Fleet:
 
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
-    ) -> tuple[Allocation, ...] | Unsatisfiable:
+    ) -> tuple[Allocation, ...] | NodeReasons:
         """Devices of the node for all ``claims`` of a pod: one allocation per claim in order, or the reasons for none.
 
         Deterministic: the first fit in the order of kube-scheduler's allocator, unless the claims prefer otherwise.
         """
         request = self.compile(claims)
         if not isinstance(request, CompiledRequest):
-            return Unsatisfiable(faults=request)
+            return NodeReasons(faults=request)
         slot = self._index.slot(node_name, node_labels)
         order = self._index.order(slot)
         picks = self._greedy.fit(order, request, claims) if request.maskable else QuickAnswer.UNKNOWN

@@ -5,6 +5,7 @@ To ask every node may cost more than all decisions that are due, so it is done i
 explanations  the last explanation of each shape of pods, found in turns
 messages      the reasons of all nodes as the text of a condition and an Event, and for JSON
 questions     asks each node why it refuses a pod
+| summary     nodes grouped by their reasons, and the closest miss, as values and as text
 """
 
 from controller.explaining.explanations import Explanations

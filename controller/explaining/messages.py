@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
+from controller.allocation import NodeReasons
 from controller.explaining.questions import HELD_BACK
+from controller.explaining.summary import Summary, render, summarise
 from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reconcile.othernames import named_within
 from driver.errors import Fault
@@ -155,8 +156,6 @@ def _faults_with(faults: Sequence[Fault], names: Mapping[str, str]) -> tuple[Fau
 
 
 def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Collection[str]) -> NodeReasons:
-    if reasons.devices is None:
-        return reasons
     shortages = tuple(
         replace(
             one,
@@ -164,23 +163,22 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
             holders=named_within(one.holders, namespaces, "claim"),
             freeing=named_within(one.freeing, namespaces, "claim"),
         )
-        for one in reasons.devices.shortages
+        for one in reasons.shortages
     )
-    return replace(reasons, devices=replace(reasons.devices, shortages=shortages))
+    return replace(reasons, shortages=shortages)
 
 
 def summary_of(reasons: Mapping[str, NodeReasons], claims: Sequence[str]) -> Summary:
     """Return the reasons of all nodes as a value for JSON; ``Summary.to_json`` documents its keys."""
-    return summarise({name: NodeReasons(one.predicates, _device_reasons(one, claims)) for name, one in reasons.items()})
+    return summarise({name: _naming(one, claims) for name, one in reasons.items()})
 
 
-def _device_reasons(reasons: NodeReasons, claims: Sequence[str]) -> Unsatisfiable | None:
+def _naming(reasons: NodeReasons, claims: Sequence[str]) -> NodeReasons:
     """Return the reasons that were found for claims with equal specs, with the names of these claims."""
-    devices = reasons.devices
-    if devices is None or reasons.claims == tuple(claims):
-        return devices
+    if not reasons.of_devices or reasons.claims == tuple(claims):
+        return reasons
     names = dict(zip(reasons.claims, claims, strict=True))
     shortages = tuple(
-        replace(shortage, claim=names.get(shortage.claim, shortage.claim)) for shortage in devices.shortages
+        replace(shortage, claim=names.get(shortage.claim, shortage.claim)) for shortage in reasons.shortages
     )
-    return replace(devices, faults=_faults_with(devices.faults, names), shortages=shortages)
+    return replace(reasons, faults=_faults_with(reasons.faults, names), shortages=shortages)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -13,7 +14,6 @@ from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
-from controller.reconcile.verdicts import relevant_reason
 from controller.state import ClaimRecord, PodView, State
 
 HELD_BACK: Final = "held back for"
@@ -82,9 +82,7 @@ class Questions:
             name = self._open.popleft()
             self._asked += 1
             if name in refusal.why.refused:
-                clause = relevant_reason(refusal.why.refused[name])
-                said = f"kube-scheduler refused the pod there: {clause}"
-                self.reasons[name] = NodeReasons((said,), clause=clause)
+                self.reasons[name] = refusal.why.refused[name]
                 continue
             version = state.nodes.version_of(name), common
             reasons = known.get(name)
@@ -100,9 +98,9 @@ class Questions:
         if self._unsure is None:
             found = self.reasons.values()
             self.impossible = not (refusal.why.bound_to or not found) and all(
-                one.asked and (one.devices is None or one.devices.for_good) for one in found
+                one.asked and (not one.of_devices or one.for_good) for one in found
             )
-            names = [name for name, one in self.reasons.items() if one.devices is None]
+            names = [name for name, one in self.reasons.items() if not one.of_devices]
             self._unsure = deque(names if self.impossible else ())
         claims = [state.claims[key].claim for key in refusal.why.claims]
         while self._unsure and self._work(state) < end:
@@ -132,7 +130,7 @@ def _reasons(
     answer = state.devices.allocate(name, state.nodes.labels_of(name), values)
     if isinstance(answer, tuple):
         return None
-    return NodeReasons(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
+    return replace(answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
 
 
 def _named(key: str, reader: PodView) -> str:

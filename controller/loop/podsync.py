@@ -22,7 +22,7 @@ from controller.reconcile.decisions import (
     TakeBack,
     Wait,
 )
-from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried, WriteRefusal
+from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried
 from controller.reconcile.refusals import NO_MEMORY
 from controller.reconcile.updates import ClaimUpdate, claim_updates
 from controller.refusal import Refusal
@@ -329,8 +329,9 @@ class PodSync(Worker):
         pause = max(delay(retry.attempts + 1, bound=self._max_wait), asked_to_wait(error))
         if isinstance(decision, PlacePod | LetGo):
             now = self._clock.monotonic()
-            refusal = WriteRefusal(reason, message, now + pause, keeps=self._only_lacks_the_rest(decision, error))
-            retry.history = retry.history.after_refusal(refusal, now, evicted=self._evicted_for(key))
+            keeps, evicted = self._only_lacks_the_rest(decision, error), self._evicted_for(key)
+            wait = Wait(reason, message)
+            retry.history = retry.history.after_refused_write(wait, now, pause, keeps=keeps, evicted=evicted)
             self._retry(key, retry, error, 0, changes)
             return DecisionOutcome.REFUSED
         if isinstance(error, NotEvicted):
@@ -397,7 +398,7 @@ class PodSync(Worker):
                 if decision.unschedulable:
                     self._retried_nodes.refused(key)
                 # A refused write is reported as the reason why the pod waits.
-                if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
+                if retry.event and retry.history.unwritten is None and (pod := self._state.pods.get(key)):
                     self._reporter.report_taken_back(pod, node, message)
                 self._queue.soon("pod", [key])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from controller.allocation import CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
+from controller.allocation import CompiledRequest, Fleet, NodeReasons, NodeScore, NodeSlot
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck, harm
@@ -254,7 +254,7 @@ def _sum(ours: NodeScore, others: NodeScore) -> NodeScore:
 def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | tuple[Fault, ...]:
     """Allocate the claims on one given node; or else return what is wrong with them as written."""
     found = fleet.allocate(name, nodes.labels_of(name), claims)
-    return found.faults if isinstance(found, Unsatisfiable) else Placed(name, found)
+    return found.faults if isinstance(found, NodeReasons) else Placed(name, found)
 
 
 def _eligible(pod: PodDemand, check: PodCheck) -> IsEligible:

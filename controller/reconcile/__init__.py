@@ -16,7 +16,6 @@ history             the nodes where kube-scheduler refused a pod or is trying it
 | podclaims         the claims of a pod, and their faults
 | quotas            decides whether the quotas of a namespace allow what would be allocated
 | updates           turns a decision into changes of the ``status`` of claims
-| verdicts          reads the messages of kube-scheduler about pods that it does not bind
 | claims            decides about a claim: nobody uses it, others hold its devices, or these do not work
 decisions           decisions, as values
 | othernames        what a text on an object says of objects in other namespaces

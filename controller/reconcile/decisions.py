@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controller.allocation import NodeReasons
 from controller.gangs import Gang, GangPlan, TriedDomains
 from controller.refusal import Refusal
 from controller.state import PodView, State
@@ -74,8 +75,8 @@ class PodQuestion:
     own: str = ""
     """Key of the pod if the answer is about it alone: kube-scheduler refused it somewhere, or its claims name nodes. ""
     if it holds for all pods of the shape."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that are not tried because kube-scheduler refused the pod there, each with its message."""
+    refused: Mapping[str, NodeReasons] = field(default_factory=dict)
+    """Nodes that are not tried because kube-scheduler refused the pod there, each with what it said."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are not tried because they are held back for a pod that comes first, each with that pod."""
     bound_to: str = ""

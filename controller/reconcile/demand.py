@@ -3,6 +3,7 @@
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.allocation import NodeReasons
 from controller.placement import PodDemand
 from controller.reconcile.history import PlacementHistory
 from controller.state import ClaimRecord, PodView, State
@@ -36,8 +37,8 @@ class NeedsDevices:
         """Return the claims that hold devices of ours."""
         return tuple(record for record in self.records if state.holds_ours(record.claim))
 
-    def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, str]:
-        """Return the nodes where a refusal by kube-scheduler holds at ``now`` (``State.at``), each with its message."""
+    def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, NodeReasons]:
+        """Return the nodes where a refusal by kube-scheduler holds at ``now`` (``State.at``), with what it said."""
         if self.pod.node_name:
             return {}
         return history.standing(lambda name: state.revision_of(name, self.pod.needs), now)

@@ -31,6 +31,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
+from controller.allocation import NodeReasons
 from controller.placement import Placed, Placement, PodDemand, find_place
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import (
@@ -46,7 +47,7 @@ from controller.reconcile.decisions import (
 )
 from controller.reconcile.demand import ANY_NODE, HasDevices, NeedsDevices, NodeRestrictions, demand_of, reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
-from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
+from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, relevant_reason
 from controller.reconcile.lettinggo import bound_by_nobody, finish, full, resting, unknown_scheduler, unusable
 from controller.reconcile.podclaims import (
     ClaimsByDriver,
@@ -61,7 +62,6 @@ from controller.reconcile.podclaims import (
 )
 from controller.reconcile.quotas import quota_wait
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
-from controller.reconcile.verdicts import relevant_reason
 from controller.refusal import Refusal
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.limits import listed
@@ -123,7 +123,7 @@ def examine(
     # Claims of a pod that was let go may be ours although their class is gone.
     unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
     if not ours and not unclear:
-        return _without_devices(pod, now, history.refusal, gated=gated)
+        return _without_devices(pod, now, history, gated=gated)
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
@@ -187,12 +187,12 @@ def _says_that_it_waits(pod: PodView) -> bool:
     return pod.allocated is not None and pod.allocated.status != "True"
 
 
-def _without_devices(pod: PodView, now: float, refusal: WriteRefusal | None, *, gated: bool) -> Decision:
+def _without_devices(pod: PodView, now: float, history: PlacementHistory, *, gated: bool) -> Decision:
     """Let a pod go that needs no devices of ours, or end a condition that is left on one that was let go."""
     if not gated and not _says_that_it_waits(pod):
         return Idle()
-    if refusal is not None and now < refusal.until:
-        return Wait(refusal.reason, refusal.message, after=refusal.until - now)
+    if history.unwritten is not None and now < history.written_again:
+        return replace(history.unwritten, after=history.written_again - now)
     return LetGo()
 
 
@@ -264,19 +264,15 @@ def _refused(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory
 ) -> Decision | None:
     """Take back the pod's devices after the API server refused a write of its placement, or wait."""
-    refusal = history.refusal
-    if refusal is None:
+    wait = history.unwritten
+    if wait is None:
         return None
     own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
-    if own and not pod.node_name and not refusal.keeps:
-        if first := _before_taking_back(
-            state, pod, own, now, history=history, wait=Wait(refusal.reason, refusal.message)
-        ):
+    if own and not pod.node_name and not history.keeps:
+        if first := _before_taking_back(state, pod, own, now, history=history, wait=wait):
             return first
-        return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
-    if now < refusal.until:
-        return Wait(refusal.reason, refusal.message, after=refusal.until - now)
-    return None
+        return TakeBack(tuple(record.claim.key for record in own), node_of(own), wait.message)
+    return replace(wait, after=history.written_again - now) if now < history.written_again else None
 
 
 def allocate(
@@ -361,7 +357,7 @@ def _demand(
     others: Sequence[ClaimRecord],
     *,
     reachable: Collection[str] | None,
-    refused: Mapping[str, str],
+    refused: Mapping[str, NodeReasons],
     history: PlacementHistory,
     restrictions: NodeRestrictions,
 ) -> PodDemand:

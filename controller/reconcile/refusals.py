@@ -37,7 +37,9 @@ class RefusalMemory:
 
     def remember_reasons(self, shape: Hashable, found: Mapping[str, NodeReasons]) -> None:
         """Remember the reasons that ``Questions`` found, by node."""
-        lasting = {name: reasons for name, reasons in found.items() if reasons.version is not None}
+        lasting = {
+            name: reasons for name, reasons in found.items() if reasons.version is not None and not reasons.clause
+        }
         self._reasons[shape] = {**self._reasons.get(shape, {}), **lasting}
 
 

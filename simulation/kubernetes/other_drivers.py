@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from controller.allocation.filters import CompiledSelectors
 from driver.clock import Clock, rfc3339
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
@@ -64,7 +64,7 @@ class OtherDrivers:
         """One allocation for each claim on the node; None if it has no devices for them."""
         metadata = node["metadata"]
         found = fleet.allocate(metadata["name"], metadata.get("labels") or {}, [claim_from(claim) for claim in claims])
-        return None if isinstance(found, Unsatisfiable) else found
+        return None if isinstance(found, NodeReasons) else found
 
     def allocate(self, claim: Object, allocation: Allocation, consumer: Object) -> None:
         """Write the allocation, with the reservation for the pod."""

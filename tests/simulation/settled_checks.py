@@ -7,7 +7,7 @@ kube-scheduler binds a pod from an old copy of a claim whose devices are taken b
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from controller.autoscaling import NewNodes, wish_of
 from controller.autoscaling.protecting import awaited_nodes
 from controller.reconcile import decide
@@ -410,7 +410,7 @@ def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]
         name = node["metadata"]["name"]
         if held <= {name}:
             placed = fleet.allocate(name, node["metadata"].get("labels") or {}, unallocated) if unallocated else ()
-            if not isinstance(placed, Unsatisfiable):
+            if not isinstance(placed, NodeReasons):
                 return str(name)
     return ""
 

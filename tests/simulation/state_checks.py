@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from controller.allocation.filters import CompiledSelectors
 from controller.placement import Placement, PodDemand, find_place, needs_of
 from controller.refusal import Refusal
@@ -133,7 +133,7 @@ class Restarted:
         by_node = {node: devices.allocate(node, nodes.labels_of(node), (claim,)) for node in nodes}
         problems = []
         for node, allocations in by_node.items():
-            if isinstance(allocations, Unsatisfiable):
+            if isinstance(allocations, NodeReasons):
                 continue
             wrong = self._rules.problems(claim, allocations[0])
             problems += [f"on {node}, a pod of {name} would get {allocations}: {one}" for one in wrong]
@@ -147,7 +147,7 @@ class RightAnswers:
     """What a pod of one template would get now."""
 
     placed: Placement | Refusal[None]
-    by_node: Mapping[str, tuple[Allocation, ...] | Unsatisfiable]
+    by_node: Mapping[str, tuple[Allocation, ...] | NodeReasons]
     problems: tuple[str, ...]
     """What is wrong with these answers themselves."""
 

@@ -3,10 +3,9 @@
 counts            counts the devices of a node, and how many times claims fit, without a search
 | score           the score of a node for a pod with alternatives or preferences
 fit               the first devices that fit, found with bitsets, or else by a search
-shortages         the reasons why a node does not fit, by device
+shortages         the reasons why a node does not fit, by device, with what it has instead
 | likeness        keys that are equal for nodes with the same answer
 candidates        the eligible devices of a node, looked at one by one
-| possessed       the values that a selector reads of devices, for its author
 device_order      the order in which devices of one node are tried
 partition_cost    the partitions that are lost if one is used
 """

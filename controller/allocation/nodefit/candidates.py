@@ -11,7 +11,7 @@ from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.nodefit.device_order import in_preferred_order
 from controller.allocation.nodefit.partition_cost import PartitionCosts
-from controller.allocation.reasons.unsatisfiable import Cause
+from controller.allocation.reasons import Cause
 from controller.allocation.requests import RESULTS_LIMIT, Criteria, Demand, RequestChoice
 from controller.allocation.rules import NOT_SHAREABLE, Quantities, most, untolerated
 from controller.allocation.search.attempt import Attempt, Candidate, Option, Task

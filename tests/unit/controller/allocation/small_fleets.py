@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from controller.allocation import CompiledRequest, Fleet, Unsatisfiable, UseChange
+from controller.allocation import CompiledRequest, Fleet, NodeReasons, UseChange
 from controller.placement import Needs, NodeFacts, Nodes, PodDemand
 from driver.model import (
     Allocation,
@@ -114,14 +114,14 @@ def claim(
     return Claim("ns", name, f"uid-{name}", ClaimSpec(requests, constraints, config))
 
 
-def names(answer: tuple[Allocation, ...] | Unsatisfiable) -> list[list[str]]:
+def names(answer: tuple[Allocation, ...] | NodeReasons) -> list[list[str]]:
     """The device names of each allocation."""
-    assert isinstance(answer, tuple), answer.reasons
+    assert isinstance(answer, tuple), answer.sentences
     return [[result.device.device for result in allocation.results] for allocation in answer]
 
 
-def refused(answer: tuple[Allocation, ...] | Unsatisfiable) -> Unsatisfiable:
-    assert isinstance(answer, Unsatisfiable)
+def refused(answer: tuple[Allocation, ...] | NodeReasons) -> NodeReasons:
+    assert isinstance(answer, NodeReasons)
     return answer
 
 
@@ -130,7 +130,7 @@ def hold(built: Fleet, *claims: Claim) -> list[Allocation]:
     kept = []
     for one in claims:
         answer = built.allocate(NODE, {}, [one])
-        assert isinstance(answer, tuple), answer.reasons
+        assert isinstance(answer, tuple), answer.sentences
         built.ledger.assume(one.uid, answer[0])
         kept.append(answer[0])
     return kept

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from driver.names import Names
 from driver.wire import allocation_from, allocation_to, claim_from, class_from, slice_from
 
@@ -42,7 +42,7 @@ def fleet_of(raw: Any) -> Fleet:
 def written(fleet: Fleet, asked: Any) -> Any:
     """What the status of the claim says is consumed; None if nothing fits."""
     found = fleet.allocate(NODE, {}, [asked])
-    if isinstance(found, Unsatisfiable):
+    if isinstance(found, NodeReasons):
         return None
     return allocation_to(found[0])["devices"]["results"][0].get("consumedCapacity", {})
 
@@ -82,7 +82,7 @@ def test_one_amount_asked_for_by_both_spellings_is_a_fault_of_the_claim() -> Non
     ours = Names().driver
     fleet = fleet_of(slice_with({SHORT: "80Gi"}, driver=ours))
     found = fleet.allocate(NODE, {}, [claim("a", {SHORT: "1Gi", f"{ours}/memory": "2Gi"})])
-    assert isinstance(found, Unsatisfiable)
+    assert isinstance(found, NodeReasons)
     (fault,) = found.faults
     field = f"spec.devices.requests[0].exactly.capacity.requests[{ours}/memory]"
     assert str(fault) == f"claim {fault.key}: {field}: 2Gi is asked for beside 1Gi of memory; say one of them"
@@ -121,7 +121,7 @@ def test_memory_is_asked_for_in_per_cent_or_by_either_spelling_not_by_both() -> 
     fleet = fleet_of(slice_with({SHORT: "80Gi"}, driver=names.driver))
     for name in (SHORT, f"{names.driver}/memory"):
         found = fleet.allocate(NODE, {}, [claim("a", {name: "10Gi"}, config)])
-        assert isinstance(found, Unsatisfiable)
+        assert isinstance(found, NodeReasons)
         (fault,) = found.faults
         assert f"spec.devices.requests[0].exactly.capacity.requests[{name}]" in str(fault)
 

@@ -60,7 +60,7 @@ def test_a_device_that_goes_with_none_in_use_is_passed_over() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), part("c", "x"), sets=SETS))
     hold(built, claim(want(), name="one"))
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["c"]]
-    assert refused(built.allocate(NODE, {}, [claim(want(count=2))])).reasons
+    assert refused(built.allocate(NODE, {}, [claim(want(count=2))])).sentences
     built.ledger.forget("uid-one")
     assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["a", "c"]]
 
@@ -74,7 +74,7 @@ def test_devices_with_other_groups_are_not_interchangeable() -> None:
 def test_what_stands_in_the_way_is_said() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), sets=SETS))
     hold(built, claim(want(), name="one"))
-    assert "compatibilityGroups" in " ".join(refused(built.allocate(NODE, {}, [claim(want())])).reasons)
+    assert "compatibilityGroups" in " ".join(refused(built.allocate(NODE, {}, [claim(want())])).sentences)
 
 
 def test_further_shares_of_a_device_in_use_and_admin_access_need_no_group() -> None:

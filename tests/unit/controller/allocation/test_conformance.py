@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from driver.model import Allocation, DeviceId, Result
 from driver.quantity import Quantity
 from driver.wire import allocation_from, allocation_to, claim_from, class_from, slice_from
@@ -38,7 +38,7 @@ def load(name: str) -> list[dict[str, Any]]:
 CASES = load("cases.jsonl")
 
 
-def answer(case: Mapping[str, Any]) -> tuple[Allocation, ...] | Unsatisfiable:
+def answer(case: Mapping[str, Any]) -> tuple[Allocation, ...] | NodeReasons:
     fleet = Fleet()
     for number, raw in enumerate(case["slices"]):
         # Some cases have several slices of one name, which no API server would hold.
@@ -89,8 +89,8 @@ def comparable(raw: Mapping[str, Any], *, exact: bool) -> Any:
 def agrees(case: Mapping[str, Any]) -> bool:
     found = answer(case)
     if case["expectError"] or not case["expectResults"]:
-        return isinstance(found, Unsatisfiable) or found == ()
-    if isinstance(found, Unsatisfiable):
+        return isinstance(found, NodeReasons) or found == ()
+    if isinstance(found, NodeReasons):
         return False
     exact = "exact" in case["expectChecks"]
     expected = [comparable(raw, exact=exact) for raw in case["expectResults"]]

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from controller.allocation import render
+from controller.explaining.summary import render
 from driver.model import (
     AttributeValue,
     Capacity,
@@ -81,14 +81,14 @@ def test_a_selector_of_an_alternative_that_is_not_reached_cannot_fail() -> None:
     built = fleet(*pool(*CARDS))
     failing = replace(want("any", FAILING, mode="All"), name="failing")
     assert names(built.allocate(NODE, {}, [claim((ONE, failing))])) == [["gpu-0"]]
-    assert "missing" in refused(built.allocate(NODE, {}, [claim((failing, ONE))])).reasons[0]
+    assert "missing" in refused(built.allocate(NODE, {}, [claim((failing, ONE))])).sentences[0]
 
 
 def test_a_selector_that_fails_on_a_device_of_one_node_leaves_the_other_nodes() -> None:
     good = device("gpu-0", {"missing": 1})
     built = fleet(*pool(CARDS[0]), *pool(good, node="n2"))
     asked = [claim(want("any", FAILING))]
-    assert "missing" in refused(built.allocate(NODE, {}, asked)).reasons[0]
+    assert "missing" in refused(built.allocate(NODE, {}, asked)).sentences[0]
     assert names(built.allocate("n2", {}, asked)) == [["gpu-0"]]
 
 
@@ -133,7 +133,7 @@ def test_a_value_that_nobody_reads_harms_nobody() -> None:
 def test_a_selector_that_reads_it_fails_on_that_device_and_names_device_attribute_and_remedy() -> None:
     built = fleet(*pool(device("a", {"near": UNREADABLE})), *pool(device("b", {"near": 1}), node="n2"))
     asked = [claim(want("any", f"{OURS}.near == 1"))]
-    (reason,) = refused(built.allocate(NODE, {}, asked)).reasons
+    (reason,) = refused(built.allocate(NODE, {}, asked)).sentences
     assert f"attribute {DRIVER}/near cannot be read; test first that" in reason
     assert "(on a)" in reason
     assert names(built.allocate("n2", {}, asked)) == [["b"]]
@@ -194,14 +194,14 @@ def test_an_amount_below_0_is_a_fault_of_the_claim_whatever_a_policy_would_make_
     card = device("card", {}, capacity={"memory": Capacity(q("8"), policy)}, shared=shared)
     below = replace(want("any"), name="below", capacity={"memory": q("-1")})
     asked = claim((below, replace(want("any"), name="some")))
-    (reason,) = refused(fleet(*pool(card)).allocate(NODE, {}, [asked])).reasons
+    (reason,) = refused(fleet(*pool(card)).allocate(NODE, {}, [asked])).sentences
     assert "spec.devices.requests[0].firstAvailable[0].capacity.requests[memory]: -1 is below 0" in reason
 
 
 @pytest.mark.parametrize("counts", [(33,), (20, 20)])
 def test_counts_above_the_limit_of_a_claim_are_a_fault_of_the_claim(counts: tuple[int, ...]) -> None:
     asked = claim(*[Want("gpu", count=count) for count in counts])
-    assert "exceed the limit of 32" in refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).reasons[0]
+    assert "exceed the limit of 32" in refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).sentences[0]
 
 
 def test_derived_attributes_are_refused_on_the_claim() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import Fleet, NodeReasons
 from driver.model import Allocation, Claim, Constraint, Device, DeviceId, Result, Slice, Taint, Want
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, memory, pool, want
 
@@ -160,8 +160,8 @@ def test_a_solution_is_found_exactly_if_there_is_one(
 ) -> None:
     answer = fleet(*pool(*made[0], sets=made[1]), step_limit=100_000).allocate(NODE, {}, [asked])
     assert isinstance(answer, tuple) == feasible(made[0], asked)
-    if isinstance(answer, Unsatisfiable):
-        assert answer.reasons
+    if isinstance(answer, NodeReasons):
+        assert answer.sentences
         assert not answer.undecided
 
 

@@ -106,7 +106,7 @@ def test_a_whole_card_and_its_partitions_exclude_each_other() -> None:
     built = fleet(*pool(whole, *parts, sets={"card": {"slices": 7}}))
     hold(built, claim(want("mig"), name="a"), claim(want("mig"), name="b"))
     answer = refused(built.allocate(NODE, {}, [claim(want("mig"))]))
-    assert "blocked by counter slices" in answer.reasons[0]
+    assert "blocked by counter slices" in answer.sentences[0]
     assert not isinstance(built.allocate(NODE, {}, [claim(want("gpu"))]), tuple)
     built.ledger.forget("uid-a")
     built.ledger.forget("uid-b")
@@ -125,7 +125,7 @@ def test_shares_fill_a_card_to_its_capacity_and_no_further() -> None:
     assert len({result.share_id for allocation in kept for result in allocation.results}) == 2
     assert kept[0].results[0].consumed == {"memory": q("4Gi")}
     answer = refused(built.allocate(NODE, {}, [claim(asking)]))
-    assert "with too little memory left" in answer.reasons[0]
+    assert "with too little memory left" in answer.sentences[0]
     assert not isinstance(built.allocate(NODE, {}, [claim(want("gpu"))]), tuple)
     hold(built, claim(want("share", capacity={"memory": "2Gi"}), name="c"))
 
@@ -169,7 +169,7 @@ def test_a_capacity_the_device_lacks_is_not_granted() -> None:
     built = fleet(*pool(*CARDS))
     assert names(built.allocate(NODE, {}, [claim(want(capacity={"memory": "80Gi"}))])) == [["gpu-0"]]
     for asked, why in (({"memory": "81Gi"}, "too small"), ({"bandwidth": "1"}, "without capacity")):
-        assert why in refused(built.allocate(NODE, {}, [claim(want(capacity=asked))])).reasons[0]
+        assert why in refused(built.allocate(NODE, {}, [claim(want(capacity=asked))])).sentences[0]
 
 
 def test_admin_access_needs_no_free_device_and_takes_nothing() -> None:
@@ -200,7 +200,7 @@ def test_admin_access_needs_no_free_counters() -> None:
 def test_a_tainted_device_goes_only_to_who_tolerates_it() -> None:
     taint = Taint("broken", "yes", "NoExecute")
     built = fleet(*pool(replace(CARDS[0], taints=(taint,))))
-    assert "tainted broken=yes:NoExecute" in refused(built.allocate(NODE, {}, [claim(want())])).reasons[0]
+    assert "tainted broken=yes:NoExecute" in refused(built.allocate(NODE, {}, [claim(want())])).sentences[0]
     toleration = Toleration("broken", "Exists")
     (allocation,) = hold(built, claim(want(tolerations=(toleration,))))
     assert allocation.results[0].tolerations == (toleration,)
@@ -231,7 +231,7 @@ def test_an_alternative_whose_selector_fails_on_a_device_is_not_passed_over() ->
     """Even if it had too few devices anyway: whoever looks for them comes to the one on which it fails."""
     failing = want("any", f'device.attributes["{DRIVER}"].fast', count=9, name="failing")
     asked = claim((want(count=9, name="many"), failing, want(name="one")))
-    assert "fast" in " ".join(refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).reasons)
+    assert "fast" in " ".join(refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).sentences)
 
 
 def test_binding_conditions_are_copied_and_such_pools_come_last() -> None:

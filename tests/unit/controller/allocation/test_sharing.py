@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import CompiledRequest, Fleet, Unsatisfiable, UseChange
+from controller.allocation import CompiledRequest, Fleet, NodeReasons, UseChange
 from driver.model import Allocation, Claim, Device, DeviceClass, OpaqueConfig
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, memory, names, pool, want
 
@@ -72,8 +72,8 @@ def test_a_refusal_says_how_the_devices_are_shared() -> None:
     built = node(16, 16)
     give(built, share(("mps", ""), name="first"), share(("timeSlicing", "long"), name="second"))
     answer = built.allocate(NODE, {}, [share(name="third")])
-    assert isinstance(answer, Unsatisfiable)
-    (reason,) = answer.reasons
+    assert isinstance(answer, NodeReasons)
+    (reason,) = answer.sentences
     assert "0 of 2 devices fit (1 shared with mps, 1 shared with timeSlicing long)" in reason
     assert "in use by ns/first, ns/second" in reason
     assert not answer.for_good

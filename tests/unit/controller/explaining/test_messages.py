@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.allocation import NodeReasons, Unsatisfiable
-from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
+from controller.allocation import NodeReasons
+from controller.allocation.reasons import Exclusion, Shortage
 from controller.explaining.messages import explanation_of
 from driver.errors import Fault
 
@@ -12,7 +12,7 @@ def full(*holders: str, freeing: tuple[str, ...] = ()) -> NodeReasons:
     shortage = Shortage(
         "team/a", "gpu", "gpu.lode.dev", 1, 2, 0, (Exclusion(2, "inUse"),), holders=holders, freeing=freeing
     )
-    return NodeReasons(devices=Unsatisfiable(shortages=(shortage,)), claims=("team/a",))
+    return NodeReasons(shortages=(shortage,), claims=("team/a",))
 
 
 def refused(clause: str) -> NodeReasons:
@@ -45,7 +45,7 @@ def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
     assert "secret" not in message
 
 
-FAULTY = NodeReasons(devices=Unsatisfiable(faults=(Fault("spec", "no such class", "team/a"),)), claims=("team/a",))
+FAULTY = NodeReasons(faults=(Fault("spec", "no such class", "team/a"),), claims=("team/a",))
 
 
 @pytest.mark.parametrize("reason", [full("team/b"), FAULTY], ids=["shortage", "fault"])

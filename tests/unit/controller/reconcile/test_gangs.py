@@ -11,7 +11,7 @@ from controller.reconcile import PlacementHistory, decide_gang
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, Wait
 from controller.reconcile.gangprogress import KnownGang, KnownMember
 from controller.reconcile.gangs import Choose
-from controller.reconcile.history import LAST_RESORT_SECONDS, NodeVerdict
+from controller.reconcile.history import LAST_RESORT_SECONDS, reasons_of_scheduler
 from controller.refusal import Refusal
 from driver.errors import Fault
 from driver.kube.api import NODES, PODS
@@ -86,8 +86,8 @@ def test_a_gang_is_decided_again_when_a_member_may_return_to_a_node_that_refused
     scene.members(2)
     for number, ago in enumerate((0, 100)):
         revision = scene.state.revision_of("a1", scene.state.pods[f"default/w{number}"].needs)
-        verdict = NodeVerdict(NOW - ago, revision, f"no {number}")
-        scene.histories[f"default/w{number}"] = PlacementHistory(1, {"a1": verdict})
+        refused = {"a1": reasons_of_scheduler(f"no {number}", revision)}
+        scene.histories[f"default/w{number}"] = PlacementHistory(1, refused, NOW - ago)
     assert scene.decide(2).after == LAST_RESORT_SECONDS - 100
 
 

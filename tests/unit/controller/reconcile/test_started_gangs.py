@@ -7,8 +7,8 @@ from controller.gangs import (
     Source,
 )
 from controller.reconcile import PlacementHistory
-from controller.reconcile.decisions import Reason
-from controller.reconcile.history import NodeVerdict, WriteRefusal
+from controller.reconcile.decisions import Reason, Wait
+from controller.reconcile.history import reasons_of_scheduler
 from driver.kube.api import NODES
 from tests.unit.controller.filled_state import NOW, node
 from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics, every, told
@@ -50,7 +50,7 @@ def test_a_member_that_was_refused_moves_within_the_fabric() -> None:
     scene = Fabrics(a=2, b=4)
     scene.members(2, ["a1/gpu-0"], gates=())
     revision = scene.state.revision_of("a1", scene.state.pods["default/w1"].needs)
-    scene.histories["default/w1"] = PlacementHistory(1, {"a1": NodeVerdict(NOW, revision, "no")})
+    scene.histories["default/w1"] = PlacementHistory(1, {"a1": reasons_of_scheduler("no", revision)}, NOW)
     assert told(scene.decide(2))["w1"] == "place a2 c-w1=a2/gpu-0"
 
 
@@ -115,8 +115,8 @@ def test_a_node_that_is_not_ready_changes_nothing_for_running_members() -> None:
 def test_a_refused_write_of_one_member_takes_back_what_the_others_have() -> None:
     scene = Fabrics(a=2)
     scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
-    refusal = WriteRefusal(Reason.WRITE_REFUSED, "denied", NOW + 5)
-    scene.histories["default/w3"] = PlacementHistory(refusal=refusal)
+    wait = Wait(Reason.WRITE_REFUSED, "denied")
+    scene.histories["default/w3"] = PlacementHistory(unwritten=wait, written_again=NOW + 5)
     lines = told(scene.decide())
     assert lines == {
         "w0": "take back a1 c-w0",

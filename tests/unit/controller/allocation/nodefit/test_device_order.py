@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from controller.allocation import Fleet, render
+from controller.allocation import Fleet
+from controller.explaining.summary import render
 from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
 from tests.unit.controller.allocation.small_fleets import (

@@ -32,7 +32,7 @@ def test_what_the_devices_have_is_said(expression: str) -> None:
 
 def test_of_many_values_some_are_named_and_the_others_counted() -> None:
     cards = [device(f"gpu-{i}", {"type": f"T{i}"}) for i in range(40)]
-    reasons = refused(fleet(*pool(*cards)).allocate(NODE, {}, [claim(want("gpu", f'{A}.type == "x"'))])).reasons
+    reasons = refused(fleet(*pool(*cards)).allocate(NODE, {}, [claim(want("gpu", f'{A}.type == "x"'))])).sentences
     assert '(they have type "T0" or "T1" or "T2" and 37 more)' in reasons[0]
 
 
@@ -40,5 +40,5 @@ def test_of_many_values_some_are_named_and_the_others_counted() -> None:
 def test_whatever_devices_have_the_reason_is_short(values: list[str]) -> None:
     cards = [device(f"gpu-{i}", {"type": value}) for i, value in enumerate(values)]
     answer = fleet(*pool(*cards)).allocate(NODE, {}, [claim(want("gpu", f'{A}.type == "x" && false'))])
-    (reason,) = refused(answer).reasons
+    (reason,) = refused(answer).sentences
     assert len(reason) < MAX_EVENT_MESSAGE / 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.allocation import Unsatisfiable
+from controller.allocation import NodeReasons
 from controller.allocation.requests import RequestChoice
 from controller.allocation.search import search
 from controller.allocation.search.attempt import Attempt, Candidate
@@ -56,7 +56,7 @@ class Steps:
         monkeypatch.setattr(search, "Attempt", Noted)
         monkeypatch.setattr(Search, "run", noted)
 
-    def allocate(self, *of_small: str) -> tuple[Allocation, ...] | Unsatisfiable:
+    def allocate(self, *of_small: str) -> tuple[Allocation, ...] | NodeReasons:
         return fleet(*two_cards()).allocate(
             NODE, {}, [claim(want("mig", SMALL, *of_small, count=2), want("mig", LARGE, count=2))]
         )
@@ -80,5 +80,5 @@ def test_without_symmetry_it_takes_ten_steps(steps: Steps, monkeypatch: pytest.M
 
 
 def test_where_the_slices_do_not_suffice_it_takes_none(steps: Steps) -> None:
-    assert isinstance(steps.allocate(NOT_THE_LAST), Unsatisfiable)
+    assert isinstance(steps.allocate(NOT_THE_LAST), NodeReasons)
     assert [one.steps for one in steps.searches] == [0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.allocation import CompiledRequest, Fleet, Unsatisfiable
+from controller.allocation import CompiledRequest, Fleet, NodeReasons
 from driver.model import Allocation
 from tests.hard_searches import HARD_SEARCHES, NODE, HardSearch
 
@@ -23,7 +23,7 @@ def fleet_of(search: HardSearch, steps: int) -> Fleet:
     return fleet
 
 
-def decided(search: HardSearch, steps: int) -> tuple[Allocation, ...] | Unsatisfiable:
+def decided(search: HardSearch, steps: int) -> tuple[Allocation, ...] | NodeReasons:
     return fleet_of(search, steps).allocate(NODE, {}, search.claims)
 
 
@@ -66,14 +66,14 @@ def test_every_hard_search_is_decided_in_few_steps(
         return
     assert not answer.undecided
     assert not search.satisfiable
-    assert answer.reasons
+    assert answer.sentences
 
 
 def test_where_the_budget_ends_the_search_the_answer_says_so() -> None:
     answer = decided(HARD_SEARCHES["mig_halves"][0](16), 3)
-    assert isinstance(answer, Unsatisfiable)
+    assert isinstance(answer, NodeReasons)
     assert answer.undecided
-    assert "the claims may fit all the same" in " ".join(answer.reasons)
+    assert "the claims may fit all the same" in " ".join(answer.sentences)
 
 
 def test_a_node_on_which_a_search_ran_out_of_steps_is_searched_again_with_more() -> None:
@@ -97,7 +97,7 @@ def test_a_node_is_undecided_exactly_if_its_search_ran_out_of_steps() -> None:
         search = HARD_SEARCHES[name][0](size)
         for steps in (3, STEPS):
             answer, fleet = decided(search, steps), fleet_of(search, steps)
-            if isinstance(answer, Unsatisfiable):
+            if isinstance(answer, NodeReasons):
                 slot, request = fleet.slot(NODE, {}), fleet.compile(search.claims)
                 assert isinstance(request, CompiledRequest)
                 assert fleet.fit(slot, request, search.claims) is None

@@ -1,6 +1,6 @@
-"""The reasons why a pod's claims do not fit a node, as values, so that nodes with equal reasons can be grouped."""
+"""The reasons why a node does not take a pod, as values, so that nodes with equal reasons can be grouped."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -161,41 +161,56 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsatisfiable:
-    """A refusal with its reasons.
+class NodeReasons:
+    """The reasons why one node does not take a pod: the node itself, or else its devices.
 
     Attributes:
-        faults: claims that are invalid as written, so that no node fits.
+        predicates: why the node refuses the pod, whatever its devices.
+        faults: what is wrong with the claims as written, so that no node fits.
         shortages: requests for which the node has too few devices, also those that fit alone but not together.
         together: if every request fits alone: the causes that exclude devices from the last request that failed.
         pools: pools of the node that cannot be used, and why.
         undecided: whether the search was cut short, so that the claims may fit all the same.
         for_good: whether a request cannot be satisfied whatever is in use, so that waiting does not help.
+        claims: keys of the claims that are named; the reasons also hold for other claims with equal specs.
+        clause: the message of kube-scheduler that refused the pod there; "" if there is none.
+        version: versions of the node and of the pod's ``PodCheck`` then; None if the reasons hold for this pod alone.
+        asked: False if the node was not looked at.
     """
 
+    predicates: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     shortages: tuple[Shortage, ...] = ()
     together: tuple[Exclusion, ...] = ()
     pools: tuple[str, ...] = ()
     undecided: bool = False
     for_good: bool = False
+    claims: tuple[str, ...] = ()
+    clause: str = ""
+    version: Hashable = None
+    asked: bool = True
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Every reason as one sentence."""
-        return sentences(self)
+    def of_devices(self) -> bool:
+        """Whether devices are why. False if the node refuses the pod for other reasons, whatever its devices."""
+        return not self.predicates or bool(self.shortages or self.together or self.pools or self.undecided)
 
-    def without_holders(self) -> "Unsatisfiable":
-        """The same without holders: equal for nodes that differ only in these."""
-        if not any(one.holders or one.freeing for one in self.shortages):
-            return self
-        bare = tuple(replace(one, holders=(), more_holders=0, freeing=()) for one in self.shortages)
-        return replace(self, shortages=bare)
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every reason as one sentence, the most specific first."""
+        return (*self.predicates, *_sentences(self))
 
-    def to_json(self) -> Json:
+    def in_general(self) -> "NodeReasons":
+        """The same without what is of this node and pod alone, such as holders: equal for nodes that are alike."""
+        shortages = self.shortages
+        if any(one.holders or one.freeing for one in shortages):
+            shortages = tuple(replace(one, holders=(), more_holders=0, freeing=()) for one in shortages)
+        return replace(self, shortages=shortages, claims=(), clause="", version=None, asked=True)
+
+    def devices_to_json(self) -> Json:
         """JSON with the keys faults (claim, field, message), requests, together, pools and undecided."""
         return {
-            "faults": [{"claim": one.key, "field": one.field, "message": one.message} for one in self.faults],
+            "faults": faults_to_json(self.faults),
             "requests": [one.to_json() for one in self.shortages],
             "together": [one.to_json() for one in self.together],
             "pools": list(self.pools),
@@ -203,16 +218,20 @@ class Unsatisfiable:
         }
 
 
-def sentences(answer: Unsatisfiable) -> tuple[str, ...]:
-    """The reasons as text, the most specific first."""
-    found = [str(fault) for fault in answer.faults]
-    found += [_shortage(shortage) for shortage in answer.shortages]
-    if answer.together:
-        found.append("every request fits alone, but not together: " + _excluded(answer.together))
-    if answer.undecided:
-        found.append("the search was cut short before all combinations were tried, so the claims may fit all the same")
-    found += [f"pool {pool}" for pool in answer.pools]
-    return tuple(found)
+def faults_to_json(faults: Iterable[Fault]) -> list[Json]:
+    """JSON of the faults of claims, each with the keys claim, field and message."""
+    return [{"claim": fault.key, "field": fault.field, "message": fault.message} for fault in faults]
+
+
+def _sentences(reasons: NodeReasons) -> Iterator[str]:
+    yield from map(str, reasons.faults)
+    yield from map(_shortage, reasons.shortages)
+    if reasons.together:
+        yield "every request fits alone, but not together: " + _excluded(reasons.together)
+    if reasons.undecided:
+        yield "the search was cut short before all combinations were tried, so the claims may fit all the same"
+    for pool in reasons.pools:
+        yield f"pool {pool}"
 
 
 def _shortage(shortage: Shortage) -> str:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.allocation import Closest, Exclusion, NodeReasons, Shortage, Unsatisfiable, render, summarise
-from controller.allocation.reasons.summary import MOST_GROUPS
-from controller.allocation.reasons.unsatisfiable import MOST_CAUSES
+from controller.allocation import Exclusion, NodeReasons, Shortage
+from controller.allocation.reasons import MOST_CAUSES
+from controller.explaining.summary import MOST_GROUPS, Closest, render, summarise
 from driver.model import Taint
 from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, pool, refused, want
 
@@ -16,7 +16,7 @@ CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in rang
 
 
 def test_nodes_with_equal_reasons_are_told_together_and_within_the_limit() -> None:
-    answers: dict[str, Unsatisfiable] = {}
+    answers: dict[str, NodeReasons] = {}
     for number in range(300):
         cards = [replace(card, name=f"{card.name}-{number % 40}") for card in CARDS]
         built = fleet(*pool(*cards[: 1 + number % 4]))
@@ -55,7 +55,7 @@ def test_the_largest_group_comes_first_and_equal_ones_in_the_order_of_their_node
 def test_what_is_most_likely_to_change_comes_before_what_never_fits_on_many_nodes() -> None:
     few, enough = fleet(*pool(device("g0"))), fleet(*pool(device("g0"), device("g1")))
     hold(enough, claim(want(), name="holder"))
-    never, later = (NodeReasons(devices=refused(it.allocate(NODE, {}, [claim(want(count=2))]))) for it in (few, enough))
+    never, later = (refused(it.allocate(NODE, {}, [claim(want(count=2))])) for it in (few, enough))
     off = NodeReasons(("node taint node-role.kubernetes.io/control-plane is not tolerated",))
     groups = summarise({"n1": never, "n2": never, "n3": never, "n4": off, "n5": off, "n6": later}).groups
     assert [(group.nodes, group.named[0]) for group in groups] == [(1, "n6"), (2, "n4"), (3, "n1")]
@@ -66,13 +66,13 @@ def test_what_remains_of_many_groups_is_summed_up() -> None:
     for number in range(40):
         built = fleet(*pool(*[device(f"g{i}") for i in range(30)]))
         hold(built, claim(want(count=number % 20 + 1), name=f"h{number}"))
-        refusals[f"n{number:02}"] = NodeReasons(devices=refused(built.allocate(NODE, {}, [claim(want(count=30))])))
+        refusals[f"n{number:02}"] = refused(built.allocate(NODE, {}, [claim(want(count=30))]))
     told = summarise({**refusals, "n99": NodeReasons(("the node is not ready",))})
     assert (told.nodes, len(told.groups)) == (41, MOST_GROUPS)
     rest = told.groups[-1]
     assert rest.summed
     assert sum(group.nodes for group in told.groups) == 41
-    (shortage,) = rest.reasons.devices.shortages if rest.reasons.devices else ()
+    (shortage,) = rest.reasons.shortages
     assert shortage.seen == shortage.available + shortage.exclusions[0].count
     assert shortage.more_holders == rest.nodes - 1 - len(shortage.holders)
     assert rest.reasons.predicates == ("the node is not ready",)
@@ -90,9 +90,9 @@ def test_where_the_claims_in_the_way_differ_the_node_is_named() -> None:
         built.ledger.assume(f"held-{node}", one[0])
         refusals[node] = refused(built.allocate(node, {}, [claim(want(count=4))]))
     assert "; in use by held-n1, held-n2, held-n3" in render(refusals)
-    (group,) = summarise({node: NodeReasons(devices=one) for node, one in refusals.items()}).groups
+    (group,) = summarise(refusals).groups
     assert (group.nodes, group.named) == (3, ("n1", "n2", "n3"))
-    closest = summarise({node: NodeReasons(devices=one) for node, one in refusals.items()}).closest
+    closest = summarise(refusals).closest
     assert closest == Closest(3, ("n1", "n2", "n3"), "r0", 2, 4, ("held-n1",), "n1")
 
 
@@ -104,7 +104,7 @@ def test_a_refusal_by_five_thousand_nodes_and_a_thousand_claims_is_small() -> No
         excluded = tuple(Exclusion(number % 50 + 1, "taint", f"key-{number}={i}:NoSchedule") for i in range(5))
         one = Shortage("ns/c", "r0", "gpu", 8, 64, number % 8, excluded, holders, 40, holders[: number % 3])
         refusals[f"node-{'x' * 40}-{number:04}"] = NodeReasons(
-            (f"node taint {number % 3000} is not tolerated",) if number % 2 else (), Unsatisfiable(shortages=(one,))
+            (f"node taint {number % 3000} is not tolerated",) if number % 2 else (), shortages=(one,)
         )
     told = summarise(refusals)
     assert sum(group.nodes for group in told.groups) == told.nodes == 5000
@@ -112,7 +112,7 @@ def test_a_refusal_by_five_thousand_nodes_and_a_thousand_claims_is_small() -> No
     assert len(json.dumps(told.to_json())) < 20_000
     assert len(render(told)) <= 1024
     assert ". Closest: 625 nodes (" in render(told)
-    assert all(group.reasons.devices for group in told.groups)
+    assert all(group.reasons.of_devices for group in told.groups)
 
 
 reasons_of_nodes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=40)
@@ -126,14 +126,14 @@ def test_every_node_is_told_of_once_and_the_text_is_never_too_long(
     for number, (available, busy, ready) in enumerate(nodes):
         excluded = (Exclusion(busy, "inUse"),) if busy else ()
         one = Shortage("ns/c", "r", "gpu", 9, available + busy, available, excluded, (f"ns/h{number}",) * bool(busy))
-        refusals[f"n{number}"] = NodeReasons((), Unsatisfiable(shortages=(one,))) if ready else NodeReasons(("off",))
+        refusals[f"n{number}"] = NodeReasons(shortages=(one,)) if ready else NodeReasons(("off",))
     told = summarise(refusals)
     assert sum(group.nodes for group in told.groups) == len(nodes)
     assert len(render(told, limit)) <= limit
     seen = sum(
         one.seen * (1 if group.summed else group.nodes)
         for group in told.groups
-        if group.reasons.devices
-        for one in group.reasons.devices.shortages
+        if group.reasons.of_devices
+        for one in group.reasons.shortages
     )
     assert seen == sum(available + busy for available, busy, ready in nodes if ready)

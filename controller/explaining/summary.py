@@ -1,40 +1,22 @@
-"""The reasons why no node of a fleet fits a pod: nodes grouped by reasons, and the closest miss.
+"""The reasons why no node fits a pod: nodes grouped by reasons, and the closest miss, as values and as text. Pure.
 
 The size is bounded on any fleet: at most ``MOST_GROUPS`` groups, the last of which may sum up all others.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.allocation.reasons.unsatisfiable import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
+from controller.allocation.reasons import MOST_HOLDERS, Cause, NodeReasons, Shortage, exclusions, faults_to_json
 from driver.errors import Fault
+from driver.limits import MAX_EVENT_MESSAGE, bounded, listed
 from driver.wire import Json
 
 MOST_GROUPS: Final = 8
 """Groups of nodes that are distinguished."""
 MOST_NAMED: Final = 3
 """Nodes of a group that a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReasons:
-    """The reasons why one node does not fit a pod: predicates of the node, or else its devices.
-
-    Attributes:
-        claims: keys of the claims that ``devices`` names; the reasons also hold for other claims with equal specs.
-        clause: the message of kube-scheduler that refused the pod there; "" if there is none.
-        version: versions of the node and of the pod's ``PodCheck`` then; None if the reasons hold for this pod alone.
-        asked: False if the node was not looked at.
-    """
-
-    predicates: tuple[str, ...] = ()
-    devices: Unsatisfiable | None = None
-    claims: tuple[str, ...] = ()
-    clause: str = ""
-    version: Hashable = None
-    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +41,7 @@ class NodeGroup:
             "nodes": self.nodes,
             "named": list(self.named),
             "predicates": list(self.reasons.predicates),
-            "devices": self.reasons.devices.to_json() if self.reasons.devices else None,
+            "devices": self.reasons.devices_to_json() if self.reasons.of_devices else None,
             "summed": self.summed,
         }
 
@@ -114,7 +96,7 @@ class Summary:
         """JSON with the keys nodes, faults (claim, field, message), groups and closest (null if none is close)."""
         return {
             "nodes": self.nodes,
-            "faults": Unsatisfiable(self.faults).to_json()["faults"],
+            "faults": faults_to_json(self.faults),
             "groups": [group.to_json() for group in self.groups],
             "closest": self.closest.to_json() if self.closest else None,
         }
@@ -122,16 +104,14 @@ class Summary:
 
 def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
     """Groups the reasons of all nodes. Nodes are named in the order of ``refused``."""
-    faults = next((one.devices.faults for one in refused.values() if one.devices and one.devices.faults), ())
+    faults = next((one.faults for one in refused.values() if one.faults), ())
     if faults:
         return Summary(len(refused), faults)
     groups: dict[NodeReasons, _GroupBuilder] = {}
     closest = _Closest()
     for node, reasons in refused.items():
-        key = reasons
-        if reasons.devices is not None:
-            key = NodeReasons(reasons.predicates, reasons.devices.without_holders())
-            closest.consider(node, reasons.devices.shortages)
+        key = reasons.in_general()
+        closest.consider(node, reasons.shortages)
         group = groups.get(key)
         if group is None:
             group = groups[key] = _GroupBuilder(key)
@@ -144,9 +124,9 @@ def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
 
 def _promise(reasons: NodeReasons) -> int:
     """The sort key of reasons: devices in use first, then the node, then devices that never fit."""
-    if reasons.devices is None:
+    if not reasons.of_devices:
         return 1
-    return 2 if reasons.devices.for_good else 0
+    return 2 if reasons.for_good else 0
 
 
 @dataclass(slots=True)
@@ -177,23 +157,19 @@ class _GroupBuilder:
         self.named: list[str] = []
         self.key = key
         self._summed = summed
-        self.holders = [_Holders() for _ in key.devices.shortages] if key.devices else []
+        self.holders = [_Holders() for _ in key.shortages]
 
     def add(self, node: str, reasons: NodeReasons) -> None:
         self.nodes += 1
         if len(self.named) < MOST_NAMED:
             self.named.append(node)
-        if reasons.devices is not None:
-            for one, shortage in zip(self.holders, reasons.devices.shortages, strict=True):
-                if shortage.holders or shortage.freeing:
-                    one.add(shortage)
+        for one, shortage in zip(self.holders, reasons.shortages, strict=True):
+            if shortage.holders or shortage.freeing:
+                one.add(shortage)
 
     def result(self) -> NodeGroup:
-        reasons = self.key
-        if reasons.devices is not None:
-            shortages = zip(self.holders, reasons.devices.shortages, strict=True)
-            devices = replace(reasons.devices, shortages=tuple(one.result(shortage) for one, shortage in shortages))
-            reasons = replace(reasons, devices=devices)
+        shortages = zip(self.holders, self.key.shortages, strict=True)
+        reasons = replace(self.key, shortages=tuple(one.result(shortage) for one, shortage in shortages))
         return NodeGroup(self.nodes, tuple(self.named), reasons, self._summed)
 
 
@@ -201,24 +177,23 @@ def _rest(groups: Sequence[_GroupBuilder]) -> _GroupBuilder:
     """Several groups as one, with the sums of their numbers."""
     shortages: dict[tuple[str, str], list[tuple[int, Shortage, _Holders]]] = {}
     for group in groups:
-        if group.key.devices is not None:
-            for one, way in zip(group.key.devices.shortages, group.holders, strict=True):
-                shortages.setdefault((one.claim, one.request), []).append((group.nodes, one, way))
+        for one, way in zip(group.key.shortages, group.holders, strict=True):
+            shortages.setdefault((one.claim, one.request), []).append((group.nodes, one, way))
     lost = Counter[Cause]()
     for group in groups:
-        for exclusion in group.key.devices.together if group.key.devices else ():
+        for exclusion in group.key.together:
             lost[exclusion.by, exclusion.name] += exclusion.count * group.nodes
     predicates = dict.fromkeys(text for group in groups for text in group.key.predicates)
-    answers = [group.key.devices for group in groups if group.key.devices is not None]
-    devices = Unsatisfiable(
-        (),
-        tuple(_summed(some) for some in shortages.values()),
+    answers = [group.key for group in groups if group.key.of_devices]
+    reasons = NodeReasons(
+        tuple(predicates)[:MOST_GROUPS],
+        shortages=tuple(_summed(some) for some in shortages.values()),
         together=exclusions(lost.items()),
         pools=tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
         undecided=any(answer.undecided for answer in answers),
         for_good=all(answer.for_good for answer in answers),
     )
-    result = _GroupBuilder(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
+    result = _GroupBuilder(reasons, summed=True)
     result.nodes = sum(group.nodes for group in groups)
     result.named = [name for group in groups for name in group.named][:MOST_NAMED]
     for total, some in zip(result.holders, shortages.values(), strict=True):
@@ -282,3 +257,48 @@ class _Closest:
         return Closest(
             self._nodes, tuple(self._named), request=self._best.request, fit=fit, wanted=wanted, freeing=freeing, on=on
         )
+
+
+def render(
+    answer: NodeReasons | Summary | Mapping[str, NodeReasons], limit: int = MAX_EVENT_MESSAGE, between: str = ". "
+) -> str:
+    """The reasons in at most ``limit`` characters, in the order of the summary.
+
+    The closest miss is always part of the text. ``between`` separates the groups.
+    """
+    if isinstance(answer, NodeReasons):
+        return listed(answer.sentences, limit)
+    if not isinstance(answer, Summary):
+        answer = summarise({node: answer[node] for node in sorted(answer)})
+    if answer.faults:
+        return listed(tuple(map(str, answer.faults)), limit)
+    text = between.join(_group(group) for group in answer.groups)
+    closest = between + _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
+    closest = bounded(closest, limit // 2)
+    return bounded(text, limit - len(closest)) + closest
+
+
+def _group(group: NodeGroup) -> str:
+    reasons = group.reasons.sentences
+    if group.summed:
+        return f"{group.nodes} other nodes, together: {'; '.join(reasons)}"
+    who = _nodes(group.nodes, group.named)
+    if not group.reasons.of_devices:
+        who = "1 node" if group.nodes == 1 else f"{group.nodes} nodes"
+    return f"{who}: {'; '.join(reasons)}"
+
+
+def _closest(closest: Closest) -> str:
+    have = "has" if closest.nodes == 1 else "have"
+    text = f"Closest: {_nodes(closest.nodes, closest.named)} {have} {closest.fit} of {closest.wanted}"
+    if not closest.freeing:
+        return text
+    where = f"on node {closest.on} " if closest.on else ""
+    return f"{text}; {where}freeing {', '.join(closest.freeing)[: MOST_NAMED * 100]} would do"
+
+
+def _nodes(count: int, named: Sequence[str]) -> str:
+    if count == 1:
+        return f"node {named[0]}"
+    more = ", ..." if count > len(named) else ""
+    return f"{count} nodes ({', '.join(named)}{more})"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import NodeReasons, render, summarise
+from controller.allocation import NodeReasons
+from controller.explaining.summary import render, summarise
 from driver.model import Capacity, Claim, Constraint, Device, DeviceClass, RequestPolicy, Slice, Taint, Want
 from driver.wire import taint_rule_from
 from tests.unit.controller.allocation.small_fleets import (
@@ -293,7 +294,7 @@ def test_a_node_that_never_has_enough_is_told_from_one_whose_devices_are_in_use(
 
 def test_faults_of_the_claims_are_all_there_is_to_say() -> None:
     answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want("nosuch"))]))
-    told = summarise({"n1": NodeReasons(("not ready",)), "n2": NodeReasons(devices=answer)})
+    told = summarise({"n1": NodeReasons(("not ready",)), "n2": answer})
     assert (told.groups, told.faults) == ((), answer.faults)
     assert render(told) == render(answer)
 
@@ -302,7 +303,7 @@ def test_the_json_of_a_refusal_has_the_documented_keys() -> None:
     built = fleet(*pool(*CARDS))
     hold(built, claim(want(count=2), name="a"))
     answer = refused(built.allocate(NODE, {}, [claim(want("gpu", count=3))]))
-    told = json.loads(json.dumps(summarise({"n1": NodeReasons(devices=answer)}).to_json()))
+    told = json.loads(json.dumps(summarise({"n1": answer}).to_json()))
     assert told == {
         "nodes": 1,
         "faults": [],
@@ -344,7 +345,7 @@ def test_the_json_of_a_refusal_has_the_documented_keys() -> None:
             "on": "",
         },
     }
-    (fault,) = refused(built.allocate(NODE, {}, [claim(want("nosuch"))])).to_json()["faults"]
+    (fault,) = refused(built.allocate(NODE, {}, [claim(want("nosuch"))])).devices_to_json()["faults"]
     assert (fault["claim"], fault["field"]) == ("ns/c", "spec.devices.requests[0].exactly.deviceClassName")
 
 
@@ -363,7 +364,7 @@ def test_every_device_is_counted_once_and_every_no_has_a_reason(
     answer = built.allocate(NODE, {}, [asked])
     if isinstance(answer, tuple):
         return
-    assert answer.reasons
+    assert answer.sentences
     assert any(one.missing for one in answer.shortages) or answer.together
     for one in answer.shortages:
         assert one.seen == len(devices) == one.available + sum(exclusion.count for exclusion in one.exclusions)

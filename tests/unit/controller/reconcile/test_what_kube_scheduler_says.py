@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reconcile.verdicts import relevant_reason
+from controller.reconcile.history import relevant_reason
 
 PREEMPTION = "still not schedulable, preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling."
 NO_PREEMPTION = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
