@@ -11,7 +11,7 @@ from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 WHOLE: tuple[Offer, ...] = ("whole",)
 """Whole cards only."""

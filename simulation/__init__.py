@@ -7,6 +7,5 @@ realtime              the real programs with threads and sockets, over an API in
 invariants            invariants of a cluster at all times
 kubernetes            fakes of the Kubernetes components
 container_runtime     what a container gets for its CDI ids
-| node                hardware and disk of a node: what survives a restart and a reboot
-files                 a disk in memory, which loses what was not synced
+| node                a node: what survives a restart of the programs on it
 """

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
-from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
+from driver.kube.objects import claim_name, is_deleting, name_key, pod_phase
 from driver.kube.reflector import Reflector
-from driver.model import Allocation, Capacity, Claim, CounterSet, Device, DeviceId, Result, Slice
+from driver.model import Allocation, Capacity, Claim, CounterSet, Device, DeviceId, Result
 from driver.names import FINALIZER, Names
 from driver.quantity import Quantity
 from driver.wire import claim_from, slice_from
-from driver.wire.slices import slice_with
 from simulation.kubernetes.component import ObjectCache
 from simulation.node import SimulatedNode
 
@@ -45,8 +44,6 @@ class Catalogue:
     def __init__(self, names: Names):
         self._names = names
         self.devices: dict[DeviceId, Device] = {}
-        self.uuids: dict[DeviceId, set[object]] = defaultdict(set)
-        """The uuids that each device was published with: cards may be exchanged."""
         self.counter_sets: dict[tuple[str, str], CounterSet] = {}
         self._learned: dict[str, tuple[object, object]] = {}
 
@@ -61,7 +58,6 @@ class Catalogue:
         for device in part.devices:
             name_in_cluster = DeviceId(part.driver, part.pool, device.name)
             self.devices[name_in_cluster] = _roomiest(device, self.devices.get(name_in_cluster, device))
-            self.uuids[name_in_cluster].add(device.attributes.get(self._names.attribute("uuid")))
         for counters in part.counter_sets:
             key = part.pool, counters.name
             self.counter_sets[key] = _most(counters, self.counter_sets.get(key, counters))
@@ -165,8 +161,6 @@ class Invariants:
         self._nodes = nodes
         self._catalogue = Catalogue(names)
         self._api = api
-        self._read: dict[str, tuple[object, Slice]] = {}
-        """The content of each slice with what it means, by the slice's name."""
         self._checked_containers: list[Held] = []
         self.read_anew()
 
@@ -203,18 +197,6 @@ class Invariants:
         self._unchecked.clear()
         self._checked_containers = containers
 
-    def check_quiet(self) -> None:
-        """Check a settled cluster: nothing may be held without a user.
-
-        Raises:
-            Violation: lists everything that is wrong.
-        """
-        self.check()
-        facts = self._fact_violations()
-        violations = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools(), *facts]
-        if violations:
-            raise Violation("\n".join(violations))
-
     def pools(self) -> dict[str, tuple[Object, ...]]:
         """The published slices: by pool, their specs without the pool generation."""
         self._read_watches()
@@ -224,21 +206,6 @@ class Invariants:
             pool = {key: value for key, value in spec["pool"].items() if key != "generation"}
             pools[spec["pool"]["name"]].append({**spec, "pool": pool})
         return {name: tuple(specs) for name, specs in pools.items()}
-
-    def slices(self) -> dict[str, Slice]:
-        """All slices now, by name."""
-        self._read_watches()
-        return {name_key(raw)[1]: self._meaning(raw) for raw in self._slices.all()}
-
-    def pods(self) -> list[Object]:
-        """All pods now."""
-        self._read_watches()
-        return list(self._pods.all())
-
-    def claims(self) -> list[Claim]:
-        """All claims now."""
-        self._read_watches()
-        return list(self._claims.values())
 
     def _read_watches(self) -> None:
         for reflector in self._reflectors:
@@ -250,16 +217,6 @@ class Invariants:
         self._unchecked.add(RESOURCE_SLICES)
         if self._names.allocates(raw["spec"]["driver"]):
             self._catalogue.learn(raw)
-
-    def _meaning(self, raw: Object) -> Slice:
-        name, spec = raw["metadata"]["name"], raw["spec"]
-        content = (spec.get("devices"), spec.get("sharedCounters"))
-        known = self._read.get(name)
-        if known is not None and known[0] == content:
-            return slice_with(raw, known[1].devices, known[1].counter_sets)
-        part = slice_from(raw)
-        self._read[name] = (content, part)
-        return part
 
     def _claim_changed(self, raw: Object) -> None:
         self._unchecked.add(RESOURCE_CLAIMS)
@@ -293,18 +250,6 @@ class Invariants:
         if pools != {self._names.pool(allocation.node_name)}:
             yield f"{key} is allocated for node {allocation.node_name!r}, with devices of {sorted(pools)}"
 
-    def _fact_violations(self) -> Iterator[str]:
-        """What is said about devices is about those that the claim has, and names a card that was there.
-
-        A plugin may say so before it can publish the card: after a reboot, the cards may have other numbers.
-        """
-        for claim in (claim for claim in self._claims.values() if claim.allocation and self._ours(claim)):
-            raw = self._raw_claims.get(claim.namespace, claim.name) or {}
-            for entry in (raw.get("status") or {}).get("devices") or ():
-                device, uuid = DeviceId(entry["driver"], entry["pool"], entry["device"]), entry["data"].get("uuid")
-                if uuid not in self._catalogue.uuids[device] and device.driver == self._names.driver:
-                    yield f"{claim.key}: status.devices says that {device} is {uuid!r}, which was never published"
-
     def _pod_violations(self) -> Iterator[str]:
         for pod in self._pods.all():
             if pod_phase(pod) != "Running" or is_deleting(pod):
@@ -317,15 +262,6 @@ class Invariants:
                 elif claim.allocation.node_name not in ("", pod["spec"]["nodeName"]):
                     yield f"pod {namespace}/{name} runs on another node than its claim {claim.key}"
 
-    def _unreserved(self) -> Iterator[str]:
-        """Only in a settled cluster: kube-scheduler removes a reservation when the response to a bind is lost."""
-        for pod in self._pods.all():
-            namespace, name = name_key(pod)
-            for entry in pod["spec"].get("resourceClaims") or [] if pod_phase(pod) == "Running" else []:
-                claim = self._claims.get((namespace, claim_name(pod, entry)))
-                if claim and pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
-                    yield f"pod {namespace}/{name} runs, but {claim.key} is not reserved for it"
-
     def _container_violations(self, containers: Iterable[Held]) -> Iterator[str]:
         """Containers may use one claim together; different claims must not overlap on the hardware."""
         for node, running in zip(self._nodes, containers, strict=True):
@@ -335,18 +271,3 @@ class Invariants:
                 for claim, result in devices
             }
             yield from (f"on node {node.name}: {conflict}" for conflict in self._catalogue.conflicts(held.values()))
-
-    def _idle_allocations(self) -> Iterator[str]:
-        live = {pod["metadata"]["uid"] for pod in self._pods.all() if not is_terminal(pod)}
-        for claim in self._claims.values():
-            users = [one for one in claim.reserved_for if one.uid in live or one.resource != "pods"]
-            if claim.allocation and not users:
-                yield f"{claim.key} is allocated, but not reserved for any pod that still runs"
-
-    def _incomplete_pools(self) -> Iterator[str]:
-        pools = self.pools()
-        for node in self._nodes:
-            specs = pools.get(self._names.pool(node.name), ())
-            wanted = {spec["pool"]["resourceSliceCount"] for spec in specs}
-            if wanted != {len(specs)}:
-                yield f"pool of node {node.name}: {len(specs)} slices, resourceSliceCount {sorted(wanted)}"

@@ -32,7 +32,7 @@ from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.plugin_client import PluginClient
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
-from simulation.node import SimulatedNode
+from simulation.node import SimulatedNode, registered_node
 
 PAUSE_SECONDS = 0.005
 """Pause of the fake components when they have no work."""
@@ -51,10 +51,10 @@ class RealTimeNode:
     """One node: its folder, its plugin, its kubelet."""
 
     def __init__(self, api: MemoryApi, settings: Settings, name: str, folder: Path):
-        self.node = SimulatedNode(name)
+        self.node = SimulatedNode(name, SystemFiles(), str(folder / "kubelet"))
         section = KubeletPluginSettings(
             hardware="simulated",
-            kubelet_root=str(folder / "kubelet"),
+            kubelet_root=self.node.kubelet_root,
             cdi_root=str(folder / "cdi"),
             boot_id_file=str(folder / "boot_id"),
             simulated_state=str(folder / "simulated.json"),
@@ -73,11 +73,11 @@ class RealTimeNode:
     def view(self, pod: Object) -> ContainerView:
         """Devices, environment and mounts of the containers of a running pod, after CDI was applied."""
         ids = self.kubelet.cdi_ids[pod["metadata"]["uid"]]
-        return container_view(SystemFiles(), self.settings.kubeletplugin.cdi_root, ids)
+        return container_view(self.node.files, self.settings.kubeletplugin.cdi_root, ids)
 
     def remaining_claims(self) -> list[str]:
         """Uids of the claims that are in the checkpoint or have files on the node."""
-        storage = ClaimStorage(SystemFiles(), self.settings)
+        storage = ClaimStorage(self.node.files, self.settings)
         return sorted({*storage.load().claims, *storage.uids()})
 
 
@@ -147,12 +147,7 @@ class RealTimeCluster:
         for device_class in classes:
             self.user.create(DEVICE_CLASSES, device_class)
         for name, labels in nodes.items():
-            status = {
-                "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            }
-            node_labels = {"kubernetes.io/hostname": name, **labels}
-            self.user.create(NODES, {"metadata": {"name": name, "labels": node_labels}, "status": status})
+            self.user.create(NODES, registered_node(name, labels))
 
     def _kubernetes(self) -> list[FakeComponent]:
         clock = SystemClock()

@@ -15,7 +15,7 @@ from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 NODE = "@node@"
 FABRIC = "@fabric@"

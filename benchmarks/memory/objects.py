@@ -12,7 +12,7 @@ from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 NAMES = Names(DEFAULT_DRIVER)
 NAMESPACE = "default"

@@ -17,7 +17,6 @@ from simulation.kubernetes.component import FakeComponent, WorkKey, delete_by_ui
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
 from simulation.node import Container, Jitter, SimulatedNode
 
-CHECKPOINT = "/var/lib/kubelet/dra_manager_state"
 PREPARE_RETRY_SECONDS = 60.0
 UNPREPARE_RETRY_SECONDS = 10.0
 JITTER = 0.5
@@ -58,7 +57,8 @@ class Kubelet(FakeComponent):
         self._prepared: set[str] = set()
         self._unpreparing: set[str] = set()
         self._without_devices: set[str] = set()
-        self._claims: dict[str, Object] = json.loads(node.files.read(CHECKPOINT) or b"{}")
+        self._checkpoint = f"{node.kubelet_root}/dra_manager_state"
+        self._claims: dict[str, Object] = json.loads(node.files.read(self._checkpoint) or b"{}")
         self._pods = self.watch(PODS, self._pod_changed, field_selector=f"spec.nodeName={node.name}")
         self.cdi_ids: dict[str, tuple[str, ...]] = {}
         """The CDI ids that the container runtime receives, by pod uid."""
@@ -276,7 +276,7 @@ class Kubelet(FakeComponent):
         return tuple(identifier for name in names for identifier in self._claims[name.uid]["ids"])
 
     def _save(self) -> None:
-        self._node.files.write(CHECKPOINT, json.dumps(self._claims).encode())
+        self._node.files.write(self._checkpoint, json.dumps(self._claims).encode())
 
     def _report_running(self, pod: Object) -> None:
         conditions = [_condition(kind, "True", self.clock) for kind in ("Initialized", "Ready", "ContainersReady")]

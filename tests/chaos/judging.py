@@ -38,9 +38,11 @@ from driver.wire import claim_from
 from kubeletplugin.hardware.actions import action_from
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
-from simulation.invariants import Catalogue, Holding, Invariants, Violation
-from simulation.node import Container, SimulatedNode
+from simulation.invariants import Catalogue, Holding, Violation
+from simulation.node import Container
 from tests.chaos.world import CHECKPOINT, ContainerReading, NodeReading, Reading
+from tests.simulation.node import MemoryNode
+from tests.simulation.settled_invariants import SettledInvariants
 from tests.simulation.state_checks import rebuilt_state
 
 BOUND_SECONDS: Final = 180.0
@@ -124,10 +126,10 @@ class Judge:
         self._names = settings.names
         everybody = replace(settings.names, also_allocates=(*settings.names.also_allocates, *other_drivers))
         self._api = ReadObjects()
-        self._nodes: dict[str, SimulatedNode] = {}
+        self._nodes: dict[str, MemoryNode] = {}
         self._catalogue = Catalogue(everybody)
         self._drivers = everybody.allocated_drivers
-        self._invariants: Invariants | None = None
+        self._invariants: SettledInvariants | None = None
 
     def problems(self, reading: Reading, now: float) -> Sequence[Problem]:
         """Everything that is wrong.
@@ -167,9 +169,9 @@ class Judge:
             for hand in hands:  # containers of a pod may have a device of one claim together
                 by_pod[hand.pod][hand.claim, hand.result.device.device, hand.result.share_id] = hand.claim, hand.result
             containers = {pod: Container(pod, tuple(devices.values())) for pod, devices in by_pod.items()}
-            self._nodes[node] = SimulatedNode(node, containers=containers)
+            self._nodes[node] = MemoryNode(node, containers=containers)
         if self._invariants is None:
-            self._invariants = Invariants(self._api, self._names, self._nodes.values())
+            self._invariants = SettledInvariants(self._api, self._names, self._nodes.values())
         self._invariants.read_anew()
 
     def _violations(self, *, quiet: bool) -> Sequence[str]:
@@ -267,7 +269,7 @@ def _claims_of(node: NodeReading, settings: Settings) -> Checkpoint | None:
 
 
 def _storage(node: NodeReading, settings: Settings) -> ClaimStorage:
-    files = SimulatedNode(node.name).files
+    files = MemoryNode(node.name).files
     for path in node.files:
         files.disk.lose(path, b"{}")
     files.disk.lose(CHECKPOINT, node.checkpoint or None)

@@ -12,8 +12,8 @@ from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
 from kubeletplugin.node_context import NodeContext
 from kubeletplugin.publish import Publisher, PublishingMetrics
-from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
+from tests.simulation.files import MemoryFiles
 
 _DEFAULTS = Settings()
 

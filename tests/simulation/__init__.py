@@ -22,6 +22,9 @@ gang_search              whether a gang fits, found by trying every node for eve
 gang_write_checks        invariants of writes about gangs
 disk_checks              invariants of the disk of a node
 | template_write_checks  what a controller may do to claim templates
+settled_invariants       what holds in every settled cluster, of any kind
+node                     a node in memory, which may reboot and lose files
+files                    a disk in memory, which loses what was not synced
 hardware                 cards that may fail or not answer
 | misreadings            questions to cards that have no answer
 bridged_node             a node with vendors' device plugins: their backend for each program

@@ -14,10 +14,10 @@ from kubeletplugin.hardware.deviceplugin.mapping import LabelledNode
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.place import Place
-from simulation.node import SimulatedNode
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.simulation.device_plugin_checks import HandChecks, question_violations
 from tests.simulation.device_plugins import FILE, HostedPlugins, NodePlugins, VendorPlugin
+from tests.simulation.node import MemoryNode
 from tests.simulation.process import Process, ProcessDisk
 
 
@@ -31,7 +31,7 @@ class BridgedNode:
 
     def __init__(
         self,
-        node: SimulatedNode,
+        node: MemoryNode,
         settings: Settings,
         plugins: list[VendorPlugin],
         found: list[str],

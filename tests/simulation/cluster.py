@@ -18,12 +18,12 @@ from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import Profile
 from kubeletplugin.node_context import NodeContext
 from memoryapi import MemoryApi
-from simulation.invariants import Invariants, Violation
+from simulation.invariants import Violation
 from simulation.kubernetes.admission import CONTROLLER, AdmissionApi
 from simulation.kubernetes.component import FakeComponent
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.scheduler import KubeScheduler
-from simulation.node import SimulatedNode, registered_node
+from simulation.node import registered_node
 from tests.simulation.access import Access, AccessApi
 from tests.simulation.answers import AnsweringApi, Answers
 from tests.simulation.binding import Binding
@@ -41,6 +41,7 @@ from tests.simulation.kubernetes_version import controllers as kubernetes_contro
 from tests.simulation.kubernetes_version import drawn
 from tests.simulation.late_writes import LateWrites
 from tests.simulation.named_drivers import DriverPolicies, SilentClaims, SlowAllocations
+from tests.simulation.node import MemoryNode
 from tests.simulation.older_controller import SilentAllocations
 from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from tests.simulation.program_slots import ProgramSlots
@@ -54,6 +55,7 @@ from tests.simulation.programs import (
 )
 from tests.simulation.promise_checks import PromiseChecks
 from tests.simulation.rivals import Rivals
+from tests.simulation.settled_invariants import SettledInvariants
 from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -100,7 +102,7 @@ class SimulatedCluster:
         """What controllers read besides; may be changed at any time."""
         self.access = Access(self.log)
         """What controllers and plugins can reach; may be changed at any time."""
-        self.nodes: dict[str, SimulatedNode] = {}
+        self.nodes: dict[str, MemoryNode] = {}
         self.hardware: dict[str, NodeHardware] = {}
         """The cards of each node; faults may be set at any time."""
         self.found: list[str] = []
@@ -115,7 +117,7 @@ class SimulatedCluster:
         """Whether controllers do not say which cards claims get, and plugins have to; counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
         self._device_plugins = device_plugins
-        self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
+        self.invariants = SettledInvariants(self.api.sharing(), self.names, self.nodes.values())
         self.evictions = EvictionChecks(self.api.sharing(), self.names, Webhooks(self.clock))
         self._promises = PromiseChecks(self.api.sharing(), self.clock, self.found)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
@@ -145,7 +147,7 @@ class SimulatedCluster:
 
     def add_node(self, name: str, profile: str | Profile, labels: Mapping[str, str] | None = None) -> None:
         """A node joins the cluster, with the cards of a profile."""
-        node = self.nodes[name] = SimulatedNode(name)
+        node = self.nodes[name] = MemoryNode(name)
         self.hardware[name] = NodeHardware(profile_of(profile), name)
         if plugins := self._device_plugins(name):
             kill_after = partial(self.slots.crash_after, f"plugin-{name}")

@@ -15,8 +15,8 @@ from driver.settings import Settings
 from kubeletplugin.hardware.actions import PluginAllocation
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
-from simulation.node import SimulatedNode
 from tests.simulation.device_plugins import VARIABLES, Answered, published_name
+from tests.simulation.node import MemoryNode
 
 
 class KeptAnswer(NamedTuple):
@@ -41,7 +41,7 @@ def kept_answers(files: Files, settings: Settings, boot_id: str) -> list[KeptAns
     return found
 
 
-def question_violations(node: SimulatedNode, settings: Settings, resource: str, ids: tuple[str, ...]) -> Iterator[str]:
+def question_violations(node: MemoryNode, settings: Settings, resource: str, ids: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with asking a device plugin for these IDs now, by the disk of the node."""
     try:
         claims = ClaimStorage(node.files, settings).load().claims
@@ -65,7 +65,7 @@ def question_violations(node: SimulatedNode, settings: Settings, resource: str, 
             yield f"{node.name}: {resource} is asked for {ids}, of which claim {kept.claim} has {kept.ids}"
 
 
-def answer_violations(node: SimulatedNode, settings: Settings, claims: Iterable[PreparedClaim]) -> Iterator[str]:
+def answer_violations(node: MemoryNode, settings: Settings, claims: Iterable[PreparedClaim]) -> Iterator[str]:
     """Exactly the answers of prepared claims are kept. Claims that are given up may still have theirs."""
     recorded = {
         (claim.plan.ref.uid, step.action.resource, step.action.ids): claim.state
@@ -90,7 +90,7 @@ class HandChecks:
 
     def __init__(
         self,
-        node: SimulatedNode,
+        node: MemoryNode,
         settings: Settings,
         answers: Mapping[int, Answered],
         reported: Mapping[str, Collection[str]],

@@ -17,7 +17,7 @@ from kubeletplugin.hardware.deviceplugin.backend import DevicePlugins
 from kubeletplugin.hardware.deviceplugin.mapping import device_name
 from kubeletplugin.hardware.deviceplugin.registry import Registration, Registry
 from kubeletplugin.hardware.deviceplugin.reported import ALL, Reported
-from simulation.node import SimulatedNode
+from tests.simulation.node import MemoryNode
 
 Manner = Literal[
     "answers",
@@ -112,7 +112,7 @@ class NodePlugins:
         kill_after: kills the program of ours after so many calls.
     """
 
-    node: SimulatedNode
+    node: MemoryNode
     plugins: list[VendorPlugin]
     check_question: Callable[[str, tuple[str, ...]], Iterator[str]]
     found: list[str]

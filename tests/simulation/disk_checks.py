@@ -9,7 +9,7 @@ from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare import metadata
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 _OF_ONE_BOOT = ("/health.json", "/failed-cards.json")
 """The ends of the paths of files that do not count after the machine has started again."""

@@ -25,8 +25,8 @@ from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
-from simulation.files import MemoryFiles
 from tests.simulation.bridged_node import BridgedNode
+from tests.simulation.files import MemoryFiles
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.simulation.misreadings import UNREAD, Misreadings, Question
 from tests.simulation.process import Process

@@ -8,16 +8,14 @@ from kubeletplugin.hardware import Action, Card, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
 from kubeletplugin.hardware.vendors import facts_of
 from kubeletplugin.prepare.checkpoint import PreparedClaim
-from simulation.node import SimulatedNode
 from tests.simulation.hardware import NodeHardware
+from tests.simulation.node import MemoryNode
 
 Place = tuple[str, str, int]
 """A card, a profile, and the first memory slice; 0 for a vNPU, because slots of one template are interchangeable."""
 
 
-def hardware_violations(
-    hardware: NodeHardware, node: SimulatedNode, stopping: Sequence[PreparedClaim]
-) -> Iterator[str]:
+def hardware_violations(hardware: NodeHardware, node: MemoryNode, stopping: Sequence[PreparedClaim]) -> Iterator[str]:
     """How the partitions on the cards differ from those that containers use and those that somebody else made.
 
     Args:

@@ -12,11 +12,11 @@ from driver.kube.api import JOB_SETS, PODS, RESOURCE_QUOTAS, VOLCANO_POD_GROUPS
 from driver.kube.objects import pod_phase
 from driver.settings import AutoscalingSettings, ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
-from simulation.files import MemoryFiles
 from simulation.invariants import Violation
 from tests.simulation.closed_nodes import PATTERNS
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
+from tests.simulation.files import MemoryFiles
 from tests.simulation.gang_checks import check_gangs
 from tests.simulation.jobset_controller import JobSetController
 from tests.simulation.settled_checks import (

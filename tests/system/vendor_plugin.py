@@ -26,7 +26,7 @@ from kubeletplugin.publish.other_drivers import OtherProgram
 from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 from kubeletplugin.publish.pool import PoolBuilder
 from kubeletplugin.publish.reports import ErrorReports
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.system.vendor_kubelet import OtherHands
 from tests.unit.kubeletplugin.plugin_node import NODE, PluginNode

@@ -24,11 +24,11 @@ from kubeletplugin.inventory import NO_RESTRICTIONS, Fabric, build_inventory
 from kubeletplugin.proto import deviceplugin_v1beta1_pb2 as messages
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
-from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from functools import cache
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.parameters import main_request
 from kubeletplugin.hardware.actions import action_to
-from simulation.node import SimulatedNode
 from tests.chaos.world import CHECKPOINT, ContainerReading, NodeReading, Reading
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.hardware import NodeHardware
+from tests.simulation.node import MemoryNode
 from tests.system.scenario import Scenario
 
 KINDS = (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, NODES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES)
@@ -27,7 +27,7 @@ def reading_of(cluster: SimulatedCluster) -> Reading:
     return Reading(objects, tuple(nodes))
 
 
-def _node(node: SimulatedNode, hardware: NodeHardware) -> NodeReading:
+def _node(node: MemoryNode, hardware: NodeHardware) -> NodeReading:
     content = node.files.disk.content()
     existing = [{"action": action_to(action)} for action, _ in hardware.store.load().existing.values()]
     containers = [

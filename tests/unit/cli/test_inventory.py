@@ -16,7 +16,7 @@ from kubeletplugin.hardware import CardState, FoundObject, Health
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
 from kubeletplugin.offers import Recorded
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 XID = Health("fatal", "fell off the bus", "Xid 79", "reset")
 

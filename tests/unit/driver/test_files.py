@@ -16,7 +16,7 @@ import pytest
 
 from driver.disk import SystemDisk
 from driver.files import Files, Loss, SystemFiles
-from simulation.files import MemoryDisk, MemoryFiles
+from tests.simulation.files import MemoryDisk, MemoryFiles
 
 Place = tuple[Files, str]
 

@@ -20,8 +20,8 @@ from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import CardOffer
 from kubeletplugin.prepare import ClaimRef, DeviceStatusWriter, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 NODE = "node-a"
 POOL = "node-a/lode.dev"

@@ -14,9 +14,9 @@ from kubeletplugin.hardware import Card, CardGone, Readings
 from kubeletplugin.hardware.guarded import CardReadings
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.reused import LEAST_SECONDS
-from simulation.files import MemoryFiles
 from simulation.kubernetes.plugin_client import PluginClient
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.unit.docs.pages import page
 from tests.unit.kubeletplugin.test_main import api_with_node, running, settings, wait_for
 

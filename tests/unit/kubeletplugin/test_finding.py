@@ -13,8 +13,8 @@ from kubeletplugin.finding import FoundNode, find_hardware, profile_name
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 
 def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> CombinedHardware:

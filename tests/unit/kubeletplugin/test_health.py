@@ -16,8 +16,8 @@ from kubeletplugin.hardware.port import HealthState
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.health import HealthFeed, HealthService
 from kubeletplugin.proto import dra_health_v1_pb2, dra_health_v1alpha1_pb2
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 
 class Growing(SimulatedHardware):

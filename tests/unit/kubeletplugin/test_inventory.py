@@ -27,7 +27,7 @@ from kubeletplugin.inventory import (
 )
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 NAMES = Names()
 FACTS = Fabric("ib-1", "leaf-3", "rail-9", "containerd://2.1.4")

@@ -17,7 +17,7 @@ from kubeletplugin.inventory import Fabric, Inventory, build_inventory, find_dev
 from kubeletplugin.nvidia_names import attributes_of
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 ON = Names("lode.dev", nvidia_dra=True)
 FABRIC = Fabric("ib-1", "leaf-3", "rail-9", "containerd://2.1.4")

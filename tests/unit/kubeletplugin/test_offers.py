@@ -15,7 +15,7 @@ from kubeletplugin.hardware.answer import Unread
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, Inventory, Restrictions, build_inventory
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 
 def card(profile: str) -> Card:

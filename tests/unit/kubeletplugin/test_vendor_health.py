@@ -17,11 +17,11 @@ from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
-from simulation.files import MemoryFiles
 from tests.fakes.dcmi.models import ASCEND_310P3
 from tests.fakes.nvml.models import H100
 from tests.fakes.state import FakeState
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 

@@ -10,8 +10,8 @@ from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step, encode
 from kubeletplugin.prepare.plan import NO_FABRIC, ClaimPlan
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
-from simulation.files import MemoryFiles
 from tests.simulation.disk_checks import DiskChecks
+from tests.simulation.files import MemoryFiles
 
 UID = "637e0edc-5b6e-4ae7-a620-81434fbaecc0"
 

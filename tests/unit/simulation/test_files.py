@@ -1,6 +1,6 @@
 import pytest
 
-from simulation.files import MemoryDisk, MemoryFiles
+from tests.simulation.files import MemoryDisk, MemoryFiles
 
 
 class Killed(BaseException):

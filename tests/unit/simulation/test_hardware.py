@@ -6,8 +6,8 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware import Card, CardGone
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import load_profile
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.simulation.hardware import NodeHardware
 
 

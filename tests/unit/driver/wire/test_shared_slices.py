@@ -13,7 +13,7 @@ from driver.wire import Json, SharedSlices, device_to, slice_from, slice_spec_to
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 from tests.unit.driver.wire.test_wire import DRIVER, devices, names, scalars
 
 own = st.dictionaries(st.sampled_from([f"{DRIVER}/uuid", "other.dev/index", "pciBusID"]), scalars, max_size=3)

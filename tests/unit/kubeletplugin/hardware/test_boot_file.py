@@ -11,8 +11,8 @@ from kubeletplugin.hardware import Card, CardSource, Hardware, HardwarePorts
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.remembered_cards import CardMemory, Failures, RememberedCards
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 FILE = "/plugin/kept.json"
 

@@ -6,7 +6,7 @@ from driver.errors import OperatorFault
 from kubeletplugin.hardware import Card, CardGone, CardSource, Hardware, Use
 from kubeletplugin.hardware.choosing import BackendChoice, CombinedHardware, chosen
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 
 class Node:

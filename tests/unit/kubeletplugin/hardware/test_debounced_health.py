@@ -19,8 +19,8 @@ from kubeletplugin.hardware.remembered_cards import (
     after_report,
 )
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.simulation.hardware_decorator import HardwareDecorator
 
 RECOVERY = 60.0

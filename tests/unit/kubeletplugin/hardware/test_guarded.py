@@ -14,8 +14,8 @@ from kubeletplugin.hardware import Action, Card, CardGone, CardState, Handle, In
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, Guard, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 
 def simulated() -> SimulatedHardware:

@@ -8,7 +8,7 @@ from driver.errors import InvalidInput
 from driver.settings_file import settings_from
 from kubeletplugin.hardware.left_out import LeftOut
 from kubeletplugin.hardware.simulated import load_profile
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 _CARD = replace(
     load_profile("t4x2", MemoryFiles()).cards[0],

@@ -18,7 +18,7 @@ from kubeletplugin.hardware.place import Place
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, profile_of, shipped_profiles
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 SHIPPED = load_profile("h100x8", MemoryFiles()).cards[0]
 

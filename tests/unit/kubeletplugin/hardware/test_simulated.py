@@ -13,7 +13,7 @@ from driver.parameters import GpuConfig
 from kubeletplugin.hardware import Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile, profile_from, shipped_profiles
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 CARD = """
   - index: 0

@@ -10,7 +10,7 @@ from kubeletplugin.hardware import Action, Card, Hardware, Readings, Share, Use
 from kubeletplugin.hardware.actions import action_to
 from kubeletplugin.hardware.simulated import FileStore, MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.state import StateStore
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.hardware.contract import ChosenIdContract, HardwareContract, MigModeContract
 
 

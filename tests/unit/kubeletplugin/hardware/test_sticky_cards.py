@@ -12,8 +12,8 @@ from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.remembered_cards import CardMemory, Failures, RememberedCards
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.simulation.hardware_decorator import HardwareDecorator
 
 FILE = "/plugin/failed-cards.json"

@@ -11,7 +11,7 @@ from driver.names import Names
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
 from kubeletplugin.prepare.exclusion import by_devices
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 
 @cache

@@ -12,7 +12,7 @@ from kubeletplugin.hardware import Card, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import PrepareResult
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.plugin_node import (
     CDI,

@@ -17,8 +17,8 @@ from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.publish.other_programs import OtherPrograms, file_of_signs
 from memoryapi import MemoryApi
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 NODE = "node-a"
 WRITES = ("create", "update", "delete")

@@ -23,7 +23,7 @@ from kubeletplugin.publish.other_drivers import (
     signs_in_api,
     signs_of_kubelet,
 )
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 GPU, NPU = "nvidia.com/gpu", "huawei.com/Ascend310P"
 

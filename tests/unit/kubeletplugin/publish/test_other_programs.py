@@ -15,8 +15,8 @@ from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.kubelet_devices import KubeletAnswer, KubeletDevices, PluginDevice, SilentKubelet
 from kubeletplugin.publish.other_drivers import HandedOutBy, OtherDevice, known_card
 from kubeletplugin.publish.other_programs import GRACE_SECONDS, OtherPrograms, file_of_signs
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 GPU, DRA = "nvidia.com/gpu", "gpu.nvidia.com"
 POLL = 5.0

@@ -7,14 +7,14 @@ from driver.settings import Settings
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
-from simulation.node import SimulatedNode
+from tests.simulation.node import MemoryNode
 from tests.unit.simulation.kubernetes.fake_kubernetes import FakeKubernetes, FakePlugin
 
 
 class FakeNode(FakeKubernetes):
     def __init__(self) -> None:
         super().__init__()
-        self.simulated_node = SimulatedNode("n1")
+        self.simulated_node = MemoryNode("n1")
         self.plugin = FakePlugin()
         self.components = [
             ResourceClaimController(self.as_user("resource-claim-controller"), self.clock),

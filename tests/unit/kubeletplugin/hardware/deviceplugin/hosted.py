@@ -20,9 +20,9 @@ from kubeletplugin.hardware.deviceplugin.metrics import BridgeMetrics
 from kubeletplugin.hardware.deviceplugin.registry import Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.place import Place
-from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.plugin import ScriptedPlugin
 from tests.fakes.deviceplugin.script import Script
+from tests.simulation.files import MemoryFiles
 
 SECONDS = 15.0
 """How long a test waits for what others do."""

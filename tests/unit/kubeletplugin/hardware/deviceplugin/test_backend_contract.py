@@ -17,9 +17,9 @@ from kubeletplugin.hardware.deviceplugin.registry import KEPT_SECONDS, Registry
 from kubeletplugin.hardware.deviceplugin.remembered import Known
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.hardware.place import Place
-from simulation.files import MemoryFiles
 from tests.fakes.deviceplugin.host_tree import FakeHostTree
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.hardware.contract import HardwareContract
 from tests.unit.kubeletplugin.hardware.deviceplugin.fakes import FakePlugins
 

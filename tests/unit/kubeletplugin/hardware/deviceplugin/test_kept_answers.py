@@ -2,7 +2,7 @@
 
 from kubeletplugin.hardware.actions import PluginAllocation
 from kubeletplugin.hardware.deviceplugin.kept_answers import KeptAnswers
-from simulation.files import MemoryFiles
+from tests.simulation.files import MemoryFiles
 
 FOLDER = "/state/answers"
 ACTION = PluginAllocation("example.com/card/a", "claim", "example.com/card", ("a",))

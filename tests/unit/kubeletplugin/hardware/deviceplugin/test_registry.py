@@ -22,8 +22,8 @@ from kubeletplugin.hardware.deviceplugin.registry import (
 from kubeletplugin.hardware.deviceplugin.remembered import MOST_ID, MOST_IDS, Known, KnownResource, after_list
 from kubeletplugin.hardware.deviceplugin.reported import Reported
 from kubeletplugin.hardware.place import Place
-from simulation.files import MemoryFiles
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 GPU = "amd.com/gpu"
 KNOWN = "/state/known.json"
