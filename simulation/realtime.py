@@ -6,7 +6,6 @@ Everything runs by itself, in real time and with real files. Tests can also step
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +43,7 @@ class _NonBlockingApi(ApiDecorator):
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``; a watch delivers the changes until now."""
-        return super().call(replace(call, timeout_seconds=0))
+        return super().call(call._replace(timeout_seconds=0))
 
 
 class RealTimeNode:

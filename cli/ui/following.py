@@ -5,7 +5,6 @@ A kind is followed as far as the rights of the user go.
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -178,7 +177,7 @@ class _Within(ApiDecorator):
 
     def call(self, call: ApiCall) -> Any:
         """See ``Api``."""
-        return super().call(replace(call, namespace=self._namespace))
+        return super().call(call._replace(namespace=self._namespace))
 
 
 class FollowedKind:

@@ -7,7 +7,7 @@ Two implementations pass the same contract tests: ``driver.kube.client`` (a real
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from driver.errors import LodeError
 
@@ -15,18 +15,14 @@ Object = dict[str, Any]
 PatchType = Literal["merge", "strategic", "json"]
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind of object and where the API serves it."""
+class Resource(NamedTuple):
+    """A kind of object and where the API serves it. A tuple, because it is the key of nearly every lookup."""
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool
-
-    def __hash__(self) -> int:
-        return hash(self.plural)
 
     @property
     def api_version(self) -> str:
@@ -110,8 +106,7 @@ class Page:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(NamedTuple):
     """One line of a watch. A BOOKMARK carries only ``metadata.resourceVersion``.
 
     An object that cannot be decoded is ``Undecoded``.
@@ -174,13 +169,13 @@ def nothing() -> None:
 
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "evict"]
+READS: Final = frozenset(("get", "list", "watch"))
 _WRITES: Final = frozenset(("create", "update", "patch", "delete", "evict"))
 _STORED: Final = ("name", "uid", "resourceVersion")
 """What ``metadata`` of every stored object has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiCall:
+class ApiCall(NamedTuple):
     """One call of the API as a value: the verb and its arguments. The methods of ``Api`` document them."""
 
     verb: Verb

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from driver.kube.api import Api, ApiCall, WatchEvent
+from driver.kube.api import READS, Api, ApiCall, WatchEvent
 
 T = TypeVar("T")
 
@@ -35,3 +35,11 @@ class ApiDecorator(Api):
     def around_watch(self, call: ApiCall, proceed: Callable[[], Iterator[WatchEvent]]) -> Iterator[WatchEvent]:
         """The changes that a watch delivers; by default a watch goes through ``around`` as any other call."""
         return self.around(call, proceed)
+
+
+class WriteDecorator(ApiDecorator):
+    """A decorator that only writes pass through; what is read passes it by."""
+
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``."""
+        return self._api.call(call) if call.verb in READS else super().call(call)

@@ -5,11 +5,10 @@ the whole system run under them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, ApiCall, Forbidden, NotFound, Object
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import WriteDecorator
 from driver.names import Names
 from memoryapi.admission import gate_pod, protect_claim
 
@@ -17,7 +16,7 @@ CONTROLLER = "lode-controller"
 CLAIM_CONTROLLER = "resource-claim-controller"
 
 
-class AdmissionApi(ApiDecorator):
+class AdmissionApi(WriteDecorator):
     """The API as one user has it: pods get the gate, claims the finalizer, and one user allocates the driver's devices.
 
     Args:
@@ -37,9 +36,9 @@ class AdmissionApi(ApiDecorator):
     def call(self, call: ApiCall) -> Any:
         """See ``Api``; a new pod with claims gets the gate, and a new claim for our classes the finalizer."""
         if call.verb == "create" and call.resource == PODS:
-            call = replace(call, body=gate_pod(call.body, self._names, self._namespace_labels(call.namespace)))
+            call = call._replace(body=gate_pod(call.body, self._names, self._namespace_labels(call.namespace)))
         elif call.verb == "create" and call.resource == RESOURCE_CLAIMS:
-            call = replace(call, body=protect_claim(call.body, self._names))
+            call = call._replace(body=protect_claim(call.body, self._names))
         return super().call(call)
 
     def before(self, call: ApiCall) -> None:

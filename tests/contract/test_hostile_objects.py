@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ class OneNamespace(ApiDecorator):
         self._namespace = namespace
 
     def call(self, call: ApiCall) -> Any:
-        return super().call(replace(call, namespace=self._namespace, timeout_seconds=2))
+        return super().call(call._replace(namespace=self._namespace, timeout_seconds=2))
 
 
 def reflected(api: Api, resource: Resource, namespace: str) -> tuple[Reflector, list[Delta]]:

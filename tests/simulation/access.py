@@ -4,7 +4,7 @@ A cluster need not serve every kind that the controller reads, and may serve one
 operator may take a right from a program by mistake, and give it back.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from controller.state import DEVICE_TAINT_RULES_BETA
@@ -103,5 +103,5 @@ class AccessApi(ApiDecorator):
         """See ``Api``; a call that is not possible now is refused."""
         self._access.check(self._role, call)
         if not call.is_write and call.resource in STORED_AS:
-            call = replace(call, resource=STORED_AS[call.resource])
-        return super().call(call)
+            call = call._replace(resource=STORED_AS[call.resource])
+        return self._api.call(call)

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeVar
 from driver.clock import Clock
 from driver.kube.api import Api, ApiCall
 from driver.kube.client import error_from
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import WriteDecorator
 from tests.simulation.faults import Hang, TimedOut
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Answers:
         return found
 
 
-class AnsweringApi(ApiDecorator):
+class AnsweringApi(WriteDecorator):
     """The API as a program has it whose writes meet troubles."""
 
     def __init__(self, api: Api, answers: Answers):

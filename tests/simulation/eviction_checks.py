@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from driver.kube.api import PODS, RESOURCE_SLICES, Api, ApiCall, Object
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import WriteDecorator
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from driver.names import Names
 from simulation.kubernetes.preemption import priority_of
@@ -170,7 +170,7 @@ class EvictionChecks:
         return self.names.gate not in gates and bool(nodes & {pod["spec"].get("nodeName"), _nominated(pod)})
 
 
-class EvictionWatch(ApiDecorator):
+class EvictionWatch(WriteDecorator):
     """The API as controllers have it; notes their evictions."""
 
     def __init__(self, api: Api, checks: EvictionChecks):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeVar
 from driver.clock import Clock
 from driver.kube.api import PODS, Api, ApiCall, Object
 from driver.kube.client import error_from
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import WriteDecorator
 from driver.kube.objects import is_deleting
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Webhooks:
         return next((one for one in self.known if one.until > now and one.selects(pod)), None)
 
 
-class GuardedEvictions(ApiDecorator):
+class GuardedEvictions(WriteDecorator):
     """The API server with these webhooks.
 
     Args:

@@ -75,6 +75,10 @@ class HostileObjects:
                     found[change.key] = change.raw
         return found
 
+    def has_had(self, resource: Resource) -> bool:
+        """Whether there has ever been an object of the kind."""
+        return bool(self._changes.get(resource))
+
     def all(self) -> list[tuple[Resource, str]]:
         """Kind and name of each object."""
         return [(kind, key.rpartition("/")[2]) for kind in list(self._changes) for key in self.at(kind)]
@@ -119,6 +123,8 @@ class HostileApi(ApiDecorator):
     def call(self, call: ApiCall) -> Any:
         """See ``Api``; in a list, hostile objects come last."""
         resource = call.resource
+        if not self._objects.has_had(resource):
+            return self._api.call(call)
         match call.verb:
             case "get" if raw := self._found(resource, call.namespace, call.name):
                 return _page(resource, [raw], "1").items[0]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from controller.policies import PolicyGuard, expected_policies
 from driver.clock import Clock
 from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, NotFound, Object, Unavailable, WatchEvent
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import ApiDecorator, WriteDecorator
 from driver.names import Names
 from driver.observe import Logger, Metrics
 
@@ -49,7 +49,7 @@ class DriverPolicies:
         return SteppedGuard(self, tuple(also), log)
 
 
-class SlowAllocations(ApiDecorator):
+class SlowAllocations(WriteDecorator):
     """The API as kube-scheduler has it: the answer to an allocation may not come in time, and it is made later."""
 
     def __init__(self, api: Api, policies: DriverPolicies):

@@ -23,7 +23,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from driver.kube.decorator import ApiDecorator
+from driver.kube.decorator import WriteDecorator
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import CONTROLLER_NAMESPACE, Names
@@ -56,7 +56,7 @@ def _entries(pod: Object) -> Sequence[Object]:
     return entries
 
 
-class WriteChecks(ApiDecorator):
+class WriteChecks(WriteDecorator):
     """The API as one process has it, between the admission policies and the store.
 
     Args:

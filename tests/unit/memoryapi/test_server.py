@@ -1,7 +1,6 @@
 """Properties of the API in memory alone; tests/contract has those that it shares with a real server."""
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,7 +81,7 @@ class Labelled(ApiDecorator):
         self._selector = selector
 
     def call(self, call: ApiCall) -> Any:
-        return super().call(replace(call, label_selector=self._selector))
+        return super().call(call._replace(label_selector=self._selector))
 
 
 @given(STEPS, st.sampled_from(["", "l=x"]))

@@ -115,7 +115,7 @@ class Odd(Unsteady):
         self._odd = odd
 
     def call(self, call: ApiCall) -> Any:
-        found = super().call(replace(call, namespace=call.namespace.replace("secret", "team")))
+        found = super().call(call._replace(namespace=call.namespace.replace("secret", "team")))
         return {**found, "spec": {"devices": {"requests": [{}]}}} if call.name == self._odd else found
 
 
