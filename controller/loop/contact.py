@@ -99,12 +99,11 @@ class Contact:
         """Take in which reflectors are in contact at ``now`` (monotonic seconds)."""
         stale, lasting = [], []
         out_of_contact = dict.fromkeys(self._told, 0.0)
-        for reflector in reflectors:
-            resource, error = reflector.resource, reflector.error or reflector.forbidden
-            if error is None:
-                self._since.pop(resource, None)
-                continue
-            elapsed = now - self._since.setdefault(resource, now)
+        failing = [(one, error) for one in reflectors if (error := one.error or one.forbidden) is not None]
+        self._since = {one.resource: self._since.get(one.resource, now) for one, _ in failing}
+        for reflector, error in failing:
+            resource = reflector.resource
+            elapsed = now - self._since[resource]
             # Several kinds have one plural, such as PodGroups.
             out_of_contact[resource.plural] = max(elapsed, out_of_contact.get(resource.plural, 0))
             if reflector.error is None and resource not in _RULES:

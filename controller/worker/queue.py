@@ -114,8 +114,11 @@ class KeyedQueue(Generic[K]):
     def next_due(self) -> float | None:
         """Return when the next key is due (monotonic seconds); None if the queue is empty."""
         self._drop_stale()
-        times = [due for due, _, _ in self._later[:1]] + [heap[0][1] for heap in self._ready.values()]
-        return min(times, default=None)
+        first = self._later[0][0] if self._later else None
+        if not self._ready:
+            return first
+        ready = min(heap[0][1] for heap in self._ready.values())
+        return ready if first is None else min(first, ready)
 
     def pop(self, now: float) -> K | None:
         """Remove and return the key that comes first among those due at ``now``; None if none is due."""
@@ -149,7 +152,7 @@ class KeyedQueue(Generic[K]):
     def _drop_stale(self) -> None:
         while self._later and self._due.get(self._later[0][2]) != self._later[0][:2]:
             heapq.heappop(self._later)
-        for place, heap in list(self._ready.items()):
+        for place, heap in [*self._ready.items()] if self._ready else ():
             while heap and self._due.get(heap[0][3]) != heap[0][1:3]:
                 heapq.heappop(heap)
             if not heap:

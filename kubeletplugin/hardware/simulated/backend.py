@@ -171,7 +171,7 @@ class SimulatedHardware(Hardware):
 
     def _not_lost(self) -> tuple[Card, ...]:
         lost = self._store.load().lost
-        return tuple(card for card in self._cards if card.uuid not in lost)
+        return tuple(card for card in self._cards if card.uuid not in lost) if lost else self._cards
 
     def _present(self, card: str) -> Card:
         for known in self._not_lost():
