@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from driver.files import SPARE, TEMPORARY
 from driver.settings import Settings
@@ -13,6 +14,10 @@ from tests.simulation.files import MemoryFiles
 
 _OF_ONE_BOOT = ("/health.json", "/failed-cards.json")
 """The ends of the paths of files that do not count after the machine has started again."""
+
+
+_decoded = lru_cache(maxsize=8)(codec.decode)
+"""Of most changes of the disk, the checkpoint is none."""
 
 
 class DiskChecks:
@@ -118,7 +123,7 @@ class DiskChecks:
         if data is None:
             return {}
         try:
-            return codec.decode(data, self._checkpoint_path).claims
+            return _decoded(data, self._checkpoint_path).claims
         except codec.CorruptCheckpoint:
             return None
 

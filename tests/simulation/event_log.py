@@ -14,9 +14,8 @@ class EventLog:
         self._clock = clock
         self._lines: deque[str] = deque(maxlen=length)
         self.writes: dict[Resource, int] = defaultdict(int)
-        self.all_writes = 0
         self.total_writes = 0
-        """Writes of all kinds except Leases and Events."""
+        """Writes of all kinds except Leases and Events, which no program watches."""
         self._followers: dict[Resource, Resource] = {}
         self.last_change = 0.0
         """When an object other than a Lease or an Event was written last, in seconds of ``Clock.monotonic``."""
@@ -30,7 +29,6 @@ class EventLog:
         self.writes[resource] += 1
         if follower := self._followers.get(resource):
             self.writes[follower] += 1
-        self.all_writes += 1
         if resource not in (LEASES, EVENTS):
             self.total_writes += 1
             self.last_change = self._clock.monotonic()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
-from driver.kube.api import LEASES, ApiCall, ApiError, Forbidden
+from driver.kube.api import EVENTS, LEASES, ApiCall, ApiError, Forbidden
 from driver.kube.reflector import Reflector
 from tests.simulation.clock import VirtualClock
 from tests.simulation.event_log import EventLog
@@ -42,7 +42,7 @@ class ProgramSlot:
     writes_read: dict[Reflector, int] = field(default_factory=dict)
     """Per watch, the number of writes of its kind when it was read last."""
     nothing_new_at: int = -1
-    """The number of writes of all kinds at which every watch was known to be read."""
+    """The number of writes, without those of Leases and Events, at which every watch was known to be read."""
     lags_since: float = 0.0
     """When its watches were all read again last, because some may lag (``Clock.monotonic``)."""
 
@@ -133,19 +133,19 @@ class ProgramSlots(dict[str, ProgramSlot]):
         if program is None:
             # What a process held is released when its last call has ended.
             return slot.process is None or slot.process.calls == 0
-        if slot.nothing_new_at != self._log.all_writes and self.has_unread_watches(slot, program):
+        if slot.nothing_new_at != self._log.total_writes and self.has_unread_watches(slot, program):
             return True
         due = program.next_due()
         return due is not None and due <= now
 
     def has_unread_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> bool:
         """Whether something was written of which the program's watches have not told it."""
-        if slot.nothing_new_at == self._log.all_writes:
+        if slot.nothing_new_at == self._log.total_writes:
             return False
         for reflector in program.reflectors:
             if slot.writes_read.get(reflector, -1) != self._log.writes[reflector.resource]:
                 return True
-        slot.nothing_new_at = self._log.all_writes
+        slot.nothing_new_at = self._log.total_writes
         return False
 
     def run_any(self) -> bool:
@@ -179,6 +179,7 @@ class ProgramSlots(dict[str, ProgramSlot]):
         slot.forget_reading()
         try:
             slot.program = slot.build(slot.process)
+            assert not {LEASES, EVENTS} & {one.resource for one in slot.program.reflectors}, "see nothing_new_at"
         except (LodeError, OSError) as error:
             self._log.note(slot.name, f"does not start: {error}")
             slot.not_before = self._clock.monotonic() + 1.0
@@ -188,7 +189,7 @@ class ProgramSlots(dict[str, ProgramSlot]):
         if self.faults.network.lag and now >= slot.lags_since + LAG_SECONDS:
             slot.lags_since = now
             slot.forget_reading()
-        if slot.nothing_new_at == self._log.all_writes:
+        if slot.nothing_new_at == self._log.total_writes:
             return
         for reflector in program.reflectors:
             writes = self._log.writes[reflector.resource]

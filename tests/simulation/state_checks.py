@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.allocation import Fleet, NodeReasons
 from controller.allocation.filters import CompiledSelectors
-from controller.placement import Placement, PodDemand, find_place, needs_of
+from controller.placement import Needs, Placement, PodDemand, find_place, needs_of
 from controller.refusal import Refusal
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State
 from controller.state.devices import class_record_from
@@ -154,7 +154,12 @@ class RightAnswers:
 
 def demand_of(name: str, claim: Claim) -> PodDemand:
     """What a pod with this claim alone wants."""
-    return PodDemand(f"probe/{name}", needs_of(_pod(name)), (claim,))
+    return PodDemand(f"probe/{name}", _needs(name), (claim,))
+
+
+@cache
+def _needs(name: str) -> Needs:
+    return needs_of(_pod(name))
 
 
 def other_answers(known: State, restarted: Restarted, templates: Collection[str] | None = None) -> Iterator[str]:
