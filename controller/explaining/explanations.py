@@ -33,8 +33,8 @@ class _Found:
 class _Begun:
     """An explanation that takes several turns."""
 
-    group: Hashable
-    """Group of the pods that it holds for (``PodQuestion.group``)."""
+    readers: Hashable
+    """Equal for pods that it holds for (``_readers``)."""
     generation: int
     at: float
     """Time of the last turn."""
@@ -63,18 +63,18 @@ class Explanations:
             memory: takes in why nodes refuse the pod.
             now: monotonic seconds.
         """
-        shape = (refusal.why.group, *sorted(refusal.why.held.items()))
-        known = self._found.get(shape)
+        readers = _readers(refusal)
+        known = self._found.get(readers)
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
-            known = self._find(state, refusal, memory, now, shape)
+            known = self._find(state, refusal, memory, now, readers)
         return (known.explanation, known.generation) if known else None
 
     def _find(
-        self, state: State, refusal: PodRefusal, memory: RefusalMemory, now: float, shape: Hashable
+        self, state: State, refusal: PodRefusal, memory: RefusalMemory, now: float, readers: Hashable
     ) -> _Found | None:
         begun, self._begun = self._begun, None
-        if begun is None or begun.group != refusal.why.group or now - begun.at >= _ABANDONED_SECONDS:
-            begun = _Begun(refusal.why.group, state.nodes.generation, now, Questions(state, refusal, MOST_LOOKS))
+        if begun is None or begun.readers != readers or now - begun.at >= _ABANDONED_SECONDS:
+            begun = _Begun(readers, state.nodes.generation, now, Questions(state, refusal, MOST_LOOKS))
         questions = begun.questions
         if not questions.ask(state, refusal, memory, TURN_LOOKS):
             begun.at, self._begun = now, begun
@@ -87,5 +87,12 @@ class Explanations:
             impossible=questions.impossible,
             no_nodes=not state.nodes,
         )
-        found = self._found[shape] = _Found(begun.generation, now, explanation)
+        found = self._found[readers] = _Found(begun.generation, now, explanation)
         return found
+
+
+def _readers(refusal: PodRefusal) -> Hashable:
+    """Equal for pods that may all read one explanation."""
+    held = refusal.why.held
+    # For whom a node is held back is named in that one's namespace alone (``Questions``).
+    return (refusal.why.group, refusal.subject.partition("/")[0], *sorted(held.items())) if held else refusal.why.group

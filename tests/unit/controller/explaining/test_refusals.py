@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from controller.allocation import NodeReasons
+from controller.explaining import Explanations
 from controller.explaining.questions import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
 from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
 from controller.reconcile.decisions import PodQuestion, PodRefusal
 from controller.refusal import Refusal
-from driver.kube.api import NODES
-from tests.unit.controller.filled_state import NOW, FilledState, node
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
+from tests.unit.controller.filled_state import NOW, FilledState, claim, node, pod
 
 
 class Calls:
@@ -103,6 +104,23 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
     assert isinstance(decision, Refusal)
     refusal = ask_all(scene.state, decision).reasons["n1"]
     assert refusal.predicates == (f"held back for {named}, which comes first",)
+
+
+def test_pods_of_one_shape_in_two_namespaces_share_no_name_of_who_comes_first() -> None:
+    scene, explanations = FilledState(), Explanations()
+    held = {"n1": "default/first", "n2": "default/first"}
+    told = {}
+    for namespace in ("default", "team"):
+        for resource, raw in ((RESOURCE_CLAIMS, claim("a")), (PODS, pod("p", "a"))):
+            raw["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{resource.plural}"}
+            scene.put(resource, raw)
+        decision = decide(scene.state, f"{namespace}/p", NOW, context=DecisionContext(NodeRestrictions(held=held)))
+        assert isinstance(decision, Refusal)
+        found = explanations.find(scene.state, decision, RefusalMemory(), 0.0)
+        assert found is not None
+        told[namespace] = found[0].message([f"{namespace}/a"])
+    assert "held back for pod default/first, which comes first" in told["default"]
+    assert "held back for a pod in another namespace, which comes first" in told["team"]
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
