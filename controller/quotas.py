@@ -10,10 +10,11 @@ consumes. Access for monitoring (``adminAccess``) takes nothing.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from driver.errors import InvalidInput
+from controller.refusal import Refusal
+from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object
 from driver.kube.objects import object_key
 from driver.limits import listed
@@ -85,8 +86,8 @@ class Quota:
     """``namespace/name``."""
     uid: str
     limits: Amounts = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
-    """What is wrong with it, each with the field and the remedy. Such a quota allows nothing."""
+    faults: tuple[Fault, ...] = ()
+    """What is wrong with it. Such a quota allows nothing."""
     reported: Mapping[str, str] = field(default_factory=dict, compare=False)
     """``status.used`` as the API has it, by name without the driver's domain."""
 
@@ -114,14 +115,14 @@ def quota_from(obj: Object, names: Names) -> Quota:
     limits: dict[str, int] = {}
     faults = [*_scope_faults(spec)] if ours else []
     if len(ours) > _MOST_LIMITS:
-        faults.append(f"spec.hard: has {len(ours)} names of {names.driver}; write at most {_MOST_LIMITS}")
+        faults.append(Fault("spec.hard", f"has {len(ours)} names of {names.driver}; write at most {_MOST_LIMITS}"))
         ours = {}
     for name, value in ours.items():
         limit = _limit(name, value)
         if isinstance(limit, int):
             limits[name] = limit
         else:
-            faults.append(f"spec.hard[{prefix}{name[:_LONGEST]}]: {limit}")
+            faults.append(Fault(f"spec.hard[{prefix}{name[:_LONGEST]}]", limit))
     used: Mapping[str, Any] = (obj.get("status") or {}).get("used") or {}
     reported = {name: str(used[prefix + name])[:_LONGEST] for name in limits if prefix + name in used}
     return Quota(object_key(obj), obj["metadata"].get("uid", ""), limits, tuple(faults), reported)
@@ -129,14 +130,14 @@ def quota_from(obj: Object, names: Names) -> Quota:
 
 def unreadable_quota(obj: Object, problem: str) -> Quota:
     """Return a ResourceQuota that cannot be decoded, and so may limit anything."""
-    return Quota(object_key(obj), obj["metadata"].get("uid", ""), {}, (f"cannot be decoded: {problem}",))
+    return Quota(object_key(obj), obj["metadata"].get("uid", ""), {}, (Fault("", f"cannot be decoded: {problem}"),))
 
 
-def _scope_faults(spec: Mapping[str, Any]) -> Iterator[str]:
+def _scope_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     remedy = "a quota of memory or cores of cards counts all claims of the namespace; put these names into a quota"
     for name in ("scopes", "scopeSelector"):
         if spec.get(name):
-            yield f"spec.{name}: not supported; {remedy} without it"
+            yield Fault(f"spec.{name}", f"not supported; {remedy} without it")
 
 
 def _limit(name: str, value: Any) -> int | str:
@@ -186,25 +187,22 @@ class Excess:
         return f"ResourceQuota {self.use.quota}, {self.use.name}: asked {asked}, {used}, limit {limit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Beyond:
-    """The reason why allocations may not be made: they would exceed these limits."""
-
-    excesses: tuple[Excess, ...]
-
-    def __str__(self) -> str:
-        return listed(tuple(map(str, self.excesses)))
+QuotaRefusal = Refusal[Sequence[Excess]]
+"""A namespace may not have some allocations: they would exceed these limits, or its quotas cannot be understood."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """The reason why nothing may be allocated in a namespace: these quotas cannot be understood."""
+def refusal_by(quotas: Iterable[Quota]) -> QuotaRefusal | None:
+    """Return why nothing may be allocated in the namespace of these quotas; None if all of them can be understood."""
+    faults = [replace(fault, key=one.key, kind="ResourceQuota") for one in quotas for fault in one.faults]
+    return Refusal(faults[0].key.partition("/")[0], (), tuple(faults)) if faults else None
 
-    quotas: tuple[Quota, ...]
 
-    def __str__(self) -> str:
-        said = tuple(f"ResourceQuota {quota.key}: {fault}" for quota in self.quotas for fault in quota.faults)
-        return f"{listed(said)}; nothing is allocated in the namespace until that is corrected"
+def render(refusal: QuotaRefusal) -> str:
+    """Return why a namespace may not have some allocations, as text."""
+    if refusal.faults:
+        said = listed([str(fault) for fault in refusal.faults])
+        return f"{said}; nothing is allocated in the namespace until that is corrected"
+    return listed([str(excess) for excess in refusal.why])
 
 
 @dataclass(slots=True)
@@ -321,7 +319,7 @@ class QuotaLedger:
         """Return whether the namespace has a quota of memory or cores."""
         return namespace in self._namespaces
 
-    def beyond(self, namespace: str, allocations: Iterable[Allocation]) -> Beyond | Unusable | None:
+    def beyond(self, namespace: str, allocations: Iterable[Allocation]) -> QuotaRefusal | None:
         """Return why the namespace may not have these allocations beside what is used and kept; None if it may.
 
         The allocations are hypothetical or about to be promised: one that counts already would count twice.
@@ -330,15 +328,15 @@ class QuotaLedger:
         asked = self._amounts(allocations if known else ())
         if known is None or not asked:
             return None
-        if faulty := tuple(quota for quota in known.quotas.values() if quota.faults):
-            return Unusable(faulty)
+        if faulty := refusal_by(known.quotas.values()):
+            return faulty
         kept = self._amounts(one for some in self._kept.get(namespace, {}).values() for one in some)
         excesses = []
         for use in self.uses(namespace):
             name = use.name.removeprefix(self._names.attribute(""))
             if asked[name] and use.used + kept[name] + asked[name] > use.limit:
                 excesses.append(Excess(use, asked[name], kept[name]))
-        return Beyond(tuple(excesses)) if excesses else None
+        return Refusal(namespace, tuple(excesses)) if excesses else None
 
     def _amounts(self, allocations: Iterable[Allocation]) -> Counter[str]:
         amounts: Counter[str] = Counter()

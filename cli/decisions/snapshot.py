@@ -140,7 +140,7 @@ class ClusterSnapshot:
         versioned = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         if resource == RESOURCE_CLAIMS:
             self.claims[object_key(versioned)] = versioned
-        return [str(found) for found in self.state.put(resource, versioned).unreadable]
+        return [str(found.fault) for found in self.state.put(resource, versioned).unreadable]
 
 
 def snapshot_of(

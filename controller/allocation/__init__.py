@@ -50,14 +50,13 @@ from controller.allocation.devices.usage import UseChange
 from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.ledger import DeviceLedger
-from controller.allocation.metering import TurnEnded
+from controller.allocation.metering import OutOfSteps, TurnEnded
 from controller.allocation.nodefit.counts import NodeDeviceCounts
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
 from controller.allocation.rules import small_amounts
-from controller.allocation.search.search import OutOfSteps
 
 __all__ = [
     "CARD",

@@ -18,7 +18,7 @@ from controller.allocation.metering import (
     POD_STEPS,
     STEPS_OF_EACH_DEVICE,
     Meter,
-    TooCostly,
+    OutOfSteps,
     Turn,
 )
 from driver.bounded import BoundedCache
@@ -117,7 +117,7 @@ class ClaimCosts:
         steps, fault = 0, None
         try:
             steps = self._measure(claim, classes, progress, allowed, turn)
-        except TooCostly as error:
+        except OutOfSteps as error:
             steps, fault = allowed, self._fault(claim, classes, error, allowed)
         self._unfinished.pop(key, None)
         version, devices = self._index.pools_version, self._index.device_count
@@ -181,7 +181,7 @@ class ClaimCosts:
 
     # What is said
 
-    def _fault(self, claim: Claim, classes: Mapping[str, DeviceClass], error: TooCostly, allowed: int) -> Fault:
+    def _fault(self, claim: Claim, classes: Mapping[str, DeviceClass], error: OutOfSteps, allowed: int) -> Fault:
         where = self._where(claim, classes, error.expression)
         if error.on_one_device:
             return Fault(

@@ -34,15 +34,16 @@ class TurnEnded(Exception):
     """The turn has no steps left. Results so far are remembered, so the next turn goes on from there."""
 
 
-class TooCostly(Exception):
-    """Selectors take more steps than they may.
+class OutOfSteps(Exception):
+    """The steps that a question may take are used up: a search has neither found anything nor proved that there is
+    nothing, or selectors take more than they may.
 
     Attributes:
-        expression: the one that takes most.
+        expression: the selector that takes most; "" of a search.
         on_one_device: whether it alone takes too many on one device.
     """
 
-    def __init__(self, expression: str, *, on_one_device: bool):
+    def __init__(self, expression: str = "", *, on_one_device: bool = False):
         super().__init__(expression)
         self.expression = expression
         self.on_one_device = on_one_device
@@ -103,21 +104,21 @@ class Meter:
         """Count steps that a selector takes.
 
         Raises:
-            TooCostly: they are too many, together with those before.
+            OutOfSteps: they are too many, together with those before.
         """
         self.steps += steps
         self.by_expression[expression] += steps
         if self.steps > self._allowed:
             most = max(self.by_expression, key=lambda one: (self.by_expression[one], one))
-            raise TooCostly(most, on_one_device=False)
+            raise OutOfSteps(most)
 
     def gave_up(self, expression: str) -> None:
         """The evaluation of a selector on one device was ended, because it took too many steps.
 
         Raises:
-            TooCostly: always.
+            OutOfSteps: always.
         """
-        raise TooCostly(expression, on_one_device=True)
+        raise OutOfSteps(expression, on_one_device=True)
 
 
 class _Unlimited(Meter):

@@ -125,7 +125,7 @@ class Contact:
         if not unreadable.count(DEVICE_TAINT_RULES.plural):
             return ""
         [rule, *_] = unreadable.objects(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
-        return f"{rule}; write it anew, or delete it"
+        return f"{rule.fault}; write it anew, or delete it"
 
 
 class ClaimReading(Worker):

@@ -300,9 +300,8 @@ class Controller:
         self._fleet_copies.follow(changes, self._clock.monotonic())
         for found in changes.unreadable:
             if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
-                self._log.error(
-                    "object cannot be decoded", kind=found.resource.kind, key=found.key, problem=found.problem
-                )
+                fault = found.fault
+                self._log.error("object cannot be decoded", kind=fault.kind, key=fault.key, problem=fault.message)
         if self._deciding:
             for worker in self._workers:
                 worker.note(changes)

@@ -13,7 +13,7 @@ from controller.quotas import Quota
 from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reporting import Reporter
 from controller.state import Changes, PodView
-from controller.state.versions import UnreadableObject
+from controller.state.versions import UndecodedObject
 from controller.worker import Shared, Worker
 from controller.writing import WriteResult
 from driver.kube.api import Conflict
@@ -73,7 +73,7 @@ class WaitReports(Worker):
         self._report_faults(changes.unreadable, changes.invalid_quotas)
         self._look_for_wishes = self.wishes.enabled
 
-    def _report_faults(self, unreadable: Sequence[UnreadableObject], quotas: Sequence[Quota]) -> None:
+    def _report_faults(self, unreadable: Sequence[UndecodedObject], quotas: Sequence[Quota]) -> None:
         for found in unreadable[:_MOST_REPORTED]:
             self.reporter.report_unreadable(found)
         for quota in quotas[:_MOST_REPORTED]:

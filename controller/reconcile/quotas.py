@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 
 from controller.placement import Placement
-from controller.quotas import Unusable
+from controller.quotas import render
 from controller.reconcile.decisions import PlacePod, Reason, Wait
 from controller.state import State
 from driver.model import Allocation
@@ -25,8 +25,8 @@ def quota_wait(
     beyond = state.quotas.beyond(namespace, allocations)
     if beyond is None:
         return None
-    reason = Reason.QUOTA_INVALID if isinstance(beyond, Unusable) else Reason.QUOTA_EXCEEDED
-    return Wait(reason, f"{subject}: {beyond}" if subject else str(beyond), group=group)
+    reason, why = Reason.QUOTA_INVALID if beyond.faults else Reason.QUOTA_EXCEEDED, render(beyond)
+    return Wait(reason, f"{subject}: {why}" if subject else why, group=group)
 
 
 def members_beyond_quota(

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
-from controller.quotas import Quota, Unusable
+from controller.quotas import Quota, refusal_by, render
 from controller.reconcile.claims import DoubleUse, UnhealthyUse
 from controller.reconcile.decisions import Reason, Victim, Wait
 from controller.reconcile.othernames import named_within
 from controller.state import PodView, State
-from controller.state.versions import UnreadableObject
+from controller.state.versions import UndecodedObject
 from controller.writing import Author, Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, is_about_wish, is_wish, no_wish, pod_target
 from controller.writing.sequences import wish as asking
@@ -400,16 +400,19 @@ class Reporter:
             if pod := self._state.pods.get(key):
                 self._say(Note(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message))
 
-    def report_unreadable(self, found: UnreadableObject) -> None:
+    def report_unreadable(self, found: UndecodedObject) -> None:
         """Report on an object in a namespace, where its author may look, that it cannot be decoded."""
         if found.resource.namespaced and found.uid:
-            message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
-            self._say(Note(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message))
+            message = (
+                f"cannot be decoded, and counts as it was before: {found.fault.message}; write it anew without that"
+            )
+            self._say(Note(found.resource, found.fault.key, found.uid, Reason.UNREADABLE.value, message))
 
     def report_invalid_quota(self, quota: Quota) -> None:
-        """Report on a quota that it cannot be understood."""
-        self._log.warning("quota allows nothing", quota=quota.key, faults=quota.faults)
-        self._say(Note(RESOURCE_QUOTAS, quota.key, quota.uid, Reason.QUOTA_INVALID.value, str(Unusable((quota,)))))
+        """Report on a quota that it cannot be understood, if that is so."""
+        if (refusal := refusal_by([quota])) is not None:
+            self._log.warning("quota allows nothing", quota=quota.key, faults=[str(fault) for fault in quota.faults])
+            self._say(Note(RESOURCE_QUOTAS, quota.key, quota.uid, Reason.QUOTA_INVALID.value, render(refusal)))
 
     def stop_reminding(self, pod: str) -> None:
         """Stop repeating Events about a pod that does not wait now."""

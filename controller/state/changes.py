@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 from controller.quotas import Quota
-from controller.state.versions import UnreadableObject
+from controller.state.versions import UndecodedObject
 from driver.kube.api import Object, Resource
 
 V = TypeVar("V", contravariant=True)
@@ -38,7 +38,7 @@ class Changes:
     went or are named by other pods than before, and whatever the handlers of features say."""
     invalid_quotas: list[Quota] = field(default_factory=list)
     """Quotas with faults that are new."""
-    unreadable: list[UnreadableObject] = field(default_factory=list)
+    unreadable: list[UndecodedObject] = field(default_factory=list)
     """The objects that cannot be decoded, each once for each reason. The last known version goes on counting."""
 
     def favour(self, node: str) -> None:

@@ -38,7 +38,7 @@ from controller.state.pods import Pods, PodView
 from controller.state.rooms import KeptRoom, Rooms
 from controller.state.templates import ClaimTemplates, TemplatesOnDemand
 from controller.state.times import NEVER, epoch_seconds
-from controller.state.versions import Arrival, ObjectVersions, UnreadableObjects
+from controller.state.versions import Arrival, ObjectVersions, UndecodedObjects
 from driver.device_facts import device_statuses
 from driver.kube.api import (
     POD_DISRUPTION_BUDGETS,
@@ -104,7 +104,7 @@ class State:
         self.protections = Protections()
         self.cluster = Cluster(devices, self.nodes, self.quotas)
         self.rooms = Rooms(self.cluster)
-        self.unreadable = UnreadableObjects()
+        self.unreadable = UndecodedObjects()
         self._versions = ObjectVersions()
         self._device_kinds = DeviceKinds(names)
         self._touched: Touched | None = None

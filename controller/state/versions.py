@@ -9,10 +9,10 @@ restore --bump-revision``) those of lists and of new writes jump ahead, while ea
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
+from driver.errors import Fault
 from driver.kube.api import Resource
 
 
@@ -110,31 +110,25 @@ _LONGEST_PROBLEM: Final = 300
 """Characters of a problem: it may quote texts of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableObject:
+class UndecodedObject(NamedTuple):
     """An object that cannot be decoded, wholly or in part."""
 
     resource: Resource
-    key: str
-    """``namespace/name``, or ``name``."""
     uid: str
-    problem: str
-    """Reason, in a few hundred characters at most."""
-
-    def __str__(self) -> str:
-        return f"{self.resource.kind} {self.key}: {self.problem}"
+    fault: Fault
+    """Why, in a few hundred characters at most, with the object's kind and key."""
 
 
-class UnreadableObjects:
-    """The unreadable objects of all kinds. It is changed in one thread; others may count meanwhile."""
+class UndecodedObjects:
+    """The objects of all kinds that cannot be decoded. It is changed in one thread; others may count meanwhile."""
 
     def __init__(self) -> None:
-        self._problems: dict[str, dict[tuple[Resource, str], UnreadableObject]] = {}
+        self._problems: dict[str, dict[tuple[Resource, str], UndecodedObject]] = {}
 
-    def add(self, resource: Resource, key: str, uid: str, problem: str) -> UnreadableObject | None:
+    def add(self, resource: Resource, key: str, uid: str, problem: str) -> UndecodedObject | None:
         """Note that an object cannot be decoded; return it if that is news, for this reason."""
         known = self._problems.setdefault(resource.plural, {})
-        found = UnreadableObject(resource, key, uid, problem[:_LONGEST_PROBLEM])
+        found = UndecodedObject(resource, uid, Fault("", problem[:_LONGEST_PROBLEM], key, resource.kind))
         if known.get((resource, key)) == found:
             return None
         known[resource, key] = found
@@ -149,7 +143,7 @@ class UnreadableObjects:
         """Return how many objects of the kinds with this plural cannot be decoded."""
         return len(self._problems.get(plural, ()))
 
-    def objects(self, *resources: Resource) -> list[UnreadableObject]:
-        """Return the unreadable objects of these kinds; of all kinds if none is named."""
+    def objects(self, *resources: Resource) -> list[UndecodedObject]:
+        """Return those of these kinds; of all kinds if none is named."""
         found = [one for known in self._problems.values() for one in known.values()]
         return [one for one in found if one.resource in resources] if resources else found

@@ -250,7 +250,7 @@ class SelectorIndex:
         """Evaluate the filter on all pools, so that later questions are quick.
 
         Raises:
-            TooCostly: the filter takes more steps than the meter allows, or a selector takes too many on one device.
+            OutOfSteps: the filter takes more steps than the meter allows, or a selector takes too many on one device.
             TurnEnded: the meter's turn is over. Results so far are remembered.
         """
         each = 1 + len(wanted.paths or ())

@@ -12,13 +12,15 @@ from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, Pool
+from controller.allocation.metering import OutOfSteps
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.likeness import fingerprint
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.shortages import Searched
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
-from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick, Task, allocations
-from controller.allocation.search.search import OutOfSteps, Search, first_fit
+from controller.allocation.search.attempt import Attempt, Candidate, Pick, Task, allocations
+from controller.allocation.search.search import Search, first_fit
+from driver.cel import SelectorFault
 from driver.model import Allocation, Claim
 
 Masks = list[int]
@@ -295,7 +297,7 @@ class NodeSearch:
             picks = first_fit(attempt, node.offers(request.demands, attempt))
             if picks is not None:
                 return Searched(picks)
-        except FaultyDevice:
+        except SelectorFault:
             return Searched(faulty=True)
         # A pick would have to be undone.
         tasks = node.tasks(request.demands)
@@ -306,7 +308,7 @@ class NodeSearch:
             return Searched(search.picks if search.run() else None, search)
         except OutOfSteps:
             return Searched(search=search, undecided=True)
-        except FaultyDevice:
+        except SelectorFault:
             return Searched(search=search, faulty=True)
         finally:
             self.effort += search.effort
@@ -346,7 +348,7 @@ def fit_together(parts: Sequence[NodeClaims], limit: int) -> list[tuple[Allocati
     try:
         if not search.run():
             return None
-    except FaultyDevice:
+    except SelectorFault:
         return None
     answers = []
     for part, start in zip(parts, starts, strict=True):

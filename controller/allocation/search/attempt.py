@@ -22,16 +22,6 @@ _SHARE_IDS: Final = uuid.UUID("5f0c3fb4-6b9b-4c1c-9c3c-0d1d5b2a7e10")
 """Namespace of share ids: the same decision for the same claim gives the same ids."""
 
 
-class FaultyDevice(Exception):
-    """A selector fails on a device that was visited."""
-
-    def __init__(self, choice: RequestChoice, device: PoolDevice, fault: SelectorFault):
-        self.choice = choice
-        self.device = device
-        self.fault = fault
-        super().__init__(str(fault))
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A device that is eligible for a choice, with its consumption; or one on which a selector fails."""
@@ -40,6 +30,12 @@ class Candidate:
     consumes: Quantities | None = None
     """Per capacity, for a share; None for the whole device."""
     fault: SelectorFault | None = None
+
+
+def fault_on(choice: RequestChoice, candidate: Candidate) -> SelectorFault:
+    """The fault of a selector on a device that a search has to visit for the choice, to be raised."""
+    # Another object each time: the candidate outlives the search, and must not keep what the search looked at.
+    return SelectorFault(f"{choice.name} on {candidate.device.id.device}: {candidate.fault}")
 
 
 @dataclass(frozen=True, slots=True)

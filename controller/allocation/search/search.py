@@ -15,15 +15,16 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
+from controller.allocation.metering import OutOfSteps
 from controller.allocation.requests import RESULTS_LIMIT, Demand
 from controller.allocation.search.attempt import (
     NO_CAPACITY,
     Attempt,
     Candidate,
-    FaultyDevice,
     Option,
     Pick,
     Task,
+    fault_on,
 )
 from controller.allocation.search.bounds import Bounds
 from controller.allocation.search.cells import RequestProgress
@@ -40,17 +41,13 @@ _LOOKS_PER_CANDIDATE: Final = 3
 """The effort of a step, and of each candidate of a request, in the unit of ``Search.effort``."""
 
 
-class OutOfSteps(Exception):
-    """The steps of a search are used up: there is neither a solution nor a proof that there is none."""
-
-
 def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
     """The picks if the first eligible devices are a solution; None if a pick would have to be undone.
 
     ``offers`` yields, per demand, how many devices its first choice wants and its candidates in order.
 
     Raises:
-        FaultyDevice: a selector fails on a device that must be visited.
+        SelectorFault: a selector fails on a device that must be visited.
     """
     for demand, wanted, candidates in offers:
         choice = demand.choices[0]
@@ -63,7 +60,7 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
             if candidate.fault is not None:
                 if attempt.skips(demand.claim, choice, candidate.device):
                     continue
-                raise FaultyDevice(choice, candidate.device, candidate.fault)
+                raise fault_on(choice, candidate)
             if not attempt.conflict(demand.claim, choice, candidate):
                 attempt.pick(demand.claim, choice, candidate)
                 left -= 1
@@ -145,7 +142,7 @@ class Search:
 
         Raises:
             OutOfSteps: the budget of steps is used up.
-            FaultyDevice: a selector fails on a device that must be visited.
+            SelectorFault: a selector fails on a device that must be visited.
         """
         if not self._tasks:
             return True
@@ -196,7 +193,7 @@ class Search:
             if candidate.fault is not None:
                 if self._attempt.skips(claim, option.choice, candidate.device):
                     continue
-                raise FaultyDevice(option.choice, candidate.device, candidate.fault)
+                raise fault_on(option.choice, candidate)
             # The bounds that opened the level have ruled out all cells but these.
             if level.cells is not None and self._bounds.cell(candidate.device) not in level.cells:
                 continue

@@ -24,7 +24,8 @@ def taken_in(size: Size) -> tuple[State, list[str]]:
     for resource, stored in cluster(size).items():
         for number in range(stored.count):
             raw = {"apiVersion": resource.api_version, "kind": resource.kind, **json.loads(stored.text(number))}
-            unreadable += map(str, state.apply(state.decode(Upserted(resource, raw))).unreadable)
+            found = state.apply(state.decode(Upserted(resource, raw))).unreadable
+            unreadable += [str(one.fault) for one in found]
     return state, unreadable
 
 

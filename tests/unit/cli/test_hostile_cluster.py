@@ -113,7 +113,7 @@ def unreadable(cluster: HostileCluster) -> list[str]:
         if resource in (kind for kind, _ in cluster.hostile.all()):
             for obj in cluster.api.list(resource).items:
                 state.put(resource, obj)
-    return [f"{found.resource.kind} {found.key}" for found in state.unreadable.objects()]
+    return [f"{found.fault.kind} {found.fault.key}" for found in state.unreadable.objects()]
 
 
 @pytest.mark.parametrize("number", range(len(SCENE)), ids=[f"{kind.plural}-{at}" for at, (kind, _) in enumerate(SCENE)])

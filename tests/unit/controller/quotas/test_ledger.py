@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.quotas import Beyond, Quota, QuotaLedger, Unusable, price
+from controller.quotas import Quota, QuotaLedger, price, render
+from driver.errors import Fault
 from driver.model import Allocation, Claim, ClaimSpec, Device, DeviceId, Result
 from driver.names import Names
 from tests.unit.controller.allocation.small_fleets import device, q
@@ -89,8 +90,8 @@ def test_the_reason_names_every_quota_that_would_be_exceeded_with_its_numbers() 
     books = ledger(quota("team/a", memory="100Gi", cores="150"), quota("team/b", memory_H100="80Gi", cores="1k"))
     assert books.count("team/one", card())
     found = books.beyond("team", [card()])
-    assert isinstance(found, Beyond)
-    assert str(found).split("; ") == [
+    assert found is not None
+    assert render(found).split("; ") == [
         "ResourceQuota team/a, lode.dev/cores: asked 100, used 100, limit 150",
         "ResourceQuota team/a, lode.dev/memory: asked 80Gi, used 80Gi, limit 100Gi",
         "ResourceQuota team/b, lode.dev/memory.H100: asked 80Gi, used 80Gi, limit 80Gi",
@@ -104,7 +105,8 @@ def test_what_is_kept_counts_beside_what_is_used_and_only_in_its_namespace() -> 
     books.count("team/one", card())
     found = books.beyond("team", [card()])
     kept = "used 100, kept for pods that others are evicted for 100, limit 250"
-    assert str(found) == f"ResourceQuota team/q, lode.dev/cores: asked 100, {kept}"
+    assert found is not None
+    assert render(found) == f"ResourceQuota team/q, lode.dev/cores: asked 100, {kept}"
     assert books.used("team")["cores"] == 100 * NANO, "it is not used yet"
     books.keep("team/preemptor", ())
     assert books.beyond("team", [card()]) is None
@@ -120,10 +122,12 @@ def test_what_asks_for_nothing_of_a_quota_is_not_held_up_by_it() -> None:
 
 
 def test_a_quota_that_cannot_be_understood_allows_nothing_that_takes_something() -> None:
-    books = ledger(quota(memory="1Ti"), Quota("team/bad", "u", {}, ("spec.hard[lode.dev/x]: unknown",)))
+    books = ledger(quota(memory="1Ti"), Quota("team/bad", "u", {}, (Fault("spec.hard[lode.dev/x]", "unknown"),)))
     answer = books.beyond("team", [card()])
-    assert isinstance(answer, Unusable)
-    assert str(answer).startswith("ResourceQuota team/bad: spec.hard[lode.dev/x]: unknown; nothing is allocated in the")
+    assert answer is not None
+    assert answer.faults
+    said = render(answer)
+    assert said.startswith("ResourceQuota team/bad: spec.hard[lode.dev/x]: unknown; nothing is allocated in the")
     assert books.beyond("team", [Allocation((result("gpu-0", admin_access=True),))]) is None
     assert books.remove("team/bad")
     assert books.beyond("team", [card()]) is None

@@ -60,10 +60,10 @@ def test_the_state_knows_it_by_name_until_it_is_mended_and_keeps_nothing_of_it(r
             assert isinstance(decoded, Decoded)
             changes = state.apply(decoded)
             expected = [object_key(obj)] if decoded.problem else []
-            assert [one.key for one in state.unreadable.objects(resource)] == expected, (
+            assert [one.fault.key for one in state.unreadable.objects(resource)] == expected, (
                 f"{what}: {state.unreadable.objects()}"
             )
-            assert [one.key for one in changes.unreadable] == expected, what
+            assert [one.fault.key for one in changes.unreadable] == expected, what
     assert [*differences(state, never)] == []
     state.drop(resource, object_key(obj))
     assert [*differences(state, following_all())] == []

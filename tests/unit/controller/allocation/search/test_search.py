@@ -13,7 +13,7 @@ from controller.allocation.devices.pools import Pool
 from controller.allocation.filters import Filter
 from controller.allocation.requests import RESULTS_LIMIT, Criteria, Demand, RequestChoice
 from controller.allocation.rules import CapacityRequest
-from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Option, Pick, Task
+from controller.allocation.search.attempt import Attempt, Candidate, Option, Pick, Task, fault_on
 from controller.allocation.search.search import Search
 from driver.cel import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
@@ -44,7 +44,7 @@ class Trying:
             if candidate.fault is not None:
                 if self.attempt.skips(self.tasks[index].demand.claim, option.choice, candidate.device):
                     continue
-                raise FaultyDevice(option.choice, candidate.device, candidate.fault)
+                raise fault_on(option.choice, candidate)
             if not self.attempt.conflict(self.tasks[index].demand.claim, option.choice, candidate):
                 self.attempt.pick(self.tasks[index].demand.claim, option.choice, candidate)
                 if self.choose(index, option, position + 1, left - 1):
@@ -186,8 +186,8 @@ def outcome(one: Trying | Search) -> object:
     try:
         found = one.first() if isinstance(one, Trying) else one.run()
         picks = one.attempt.picks if isinstance(one, Trying) else one.picks
-    except FaultyDevice as fault:
-        return fault.choice, fault.device
+    except SelectorFault as fault:
+        return str(fault)
     return found and chosen(picks)
 
 
