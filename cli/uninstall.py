@@ -57,17 +57,9 @@ class Uninstall:
     kube-scheduler allocates no device while its slice exists.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        names: Names,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ):
+    def __init__(self, api: Api, names: Names):
         self._api = api
         self._names = names
-        self._now = now
-        self._sleep = sleep
 
     def run(self, force: bool) -> int:
         """Take all steps; the exit status.
@@ -198,11 +190,11 @@ class Uninstall:
         print(f"{done} {obj['kind']} {object_key(obj)}")
 
     def _wait(self, condition: str, remaining: Callable[[], list[Object]]) -> None:
-        deadline = self._now() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while left := remaining():
-            if self._now() >= deadline:
+            if time.monotonic() >= deadline:
                 raise OperatorFault(f"not within {_PATIENCE_SECONDS:.0f} s: {condition}; still there: {_some(left)}")
-            self._sleep(_PAUSE_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _gates(pod: Object) -> list[str]:

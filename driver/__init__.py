@@ -6,7 +6,7 @@ device_facts       what ``status.devices`` of a claim says about its devices
 cel                CEL expressions that select devices; stands alone, with a README of its own
 | label_selectors  label selectors of meta/v1
 node_selectors     matches NodeSelectors of core/v1 with nodes
-| metric_labels    labels of metrics as Prometheus reads them
+| metric_labels    series of metrics as Prometheus reads them
 | observe          logs, metrics and health checks
 | parameters       opaque parameters of claims and classes
 | allocated_texts  the texts of admission policies for several allocated drivers

@@ -1,4 +1,6 @@
-"""Labels of metrics as Prometheus reads them. Pure."""
+"""Series of metrics as Prometheus reads them. Pure."""
+
+from collections.abc import Iterable, Mapping
 
 
 def label(text: str) -> str:
@@ -15,3 +17,20 @@ def label(text: str) -> str:
 def labels(**values: str) -> str:
     """Return labels in the order in which they are written, without braces."""
     return ",".join(f"{name}={label(value)}" for name, value in values.items())
+
+
+def gauges(families: Mapping[str, str], samples: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return the text of gauges.
+
+    Args:
+        families: what each means, by name, in the order in which they are written. One without samples is left out.
+        samples: name, labels and value.
+    """
+    lines: dict[str, list[str]] = {name: [] for name in families}
+    for name, named, value in samples:
+        lines[name].append(f"{name}{{{named}}} {value}\n")
+    text = []
+    for name, of_family in lines.items():
+        if of_family:
+            text += [f"# HELP {name} {families[name]}\n# TYPE {name} gauge\n", *of_family]
+    return "".join(text).encode()

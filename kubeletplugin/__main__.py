@@ -205,8 +205,8 @@ class PluginProcess:
         self._server = self._retry(start)
         if self._server is None:
             return
-        self._thread("retiring", partial(self._release, preparer.retiring, release))
-        self._thread("device status", partial(self._write_status, device_status, unwritten))
+        self._thread("retiring", partial(self._step, preparer.retiring, release))
+        self._thread("device status", partial(self._step, device_status, unwritten))
         if self._retry(recover):
             self._not_ready = ""
             publishing = self._publishing(publisher)
@@ -278,17 +278,12 @@ class PluginProcess:
         while not self._stop.is_set():
             self._stop.wait(loop.step())
 
-    def _release(self, retiring: Retiring, wake: threading.Event) -> None:
+    def _step(self, work: DeviceStatusWriter | Retiring, wake: threading.Event) -> None:
+        """Do the work whenever some is due, until the program is stopped."""
         while not self._stop.is_set():
             wake.clear()
-            if not retiring.step():
-                wake.wait(min(LONGEST_PAUSE_SECONDS, max(0.0, retiring.next_due() - self._clock.monotonic())))
-
-    def _write_status(self, device_status: DeviceStatusWriter, wake: threading.Event) -> None:
-        while not self._stop.is_set():
-            wake.clear()
-            if not device_status.step():
-                due = device_status.next_due()
+            if not work.step():
+                due = work.next_due()
                 pause = LONGEST_PAUSE_SECONDS if due is None else due - self._clock.monotonic()
                 wake.wait(min(LONGEST_PAUSE_SECONDS, max(0.0, pause)))
 

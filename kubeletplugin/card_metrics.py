@@ -1,10 +1,10 @@
 """Shows what the cards of the node measure of themselves, when somebody asks for metrics."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from driver.clock import Clock
-from driver.metric_labels import labels
+from driver.metric_labels import gauges, labels
 from driver.observe import Metrics
 from kubeletplugin.hardware import Card, Readings
 from kubeletplugin.hardware.guarded import CardReadings
@@ -49,7 +49,8 @@ class CardMetrics:
 
     def text(self) -> bytes:
         """Return the series in the format of Prometheus."""
-        return _written(self._samples.get())
+        samples = self._samples.get()
+        return gauges(CARD_FAMILIES, ((name, named, f"{value:.12g}") for name, named, value in samples))
 
     def _ask(self) -> tuple[Sample, ...]:
         found = list[Sample]()
@@ -66,14 +67,3 @@ def _samples(card: Card, named: str, readings: Readings) -> Iterator[Sample]:
         yield _SIZE, named, card.memory_mib * 1024**2
     for measure, value in readings.values.items():
         yield _NAMES[measure], named, value
-
-
-def _written(samples: Iterable[Sample]) -> bytes:
-    lines: dict[str, list[str]] = {name: [] for name in CARD_FAMILIES}
-    for name, named, value in samples:
-        lines[name].append(f"{name}{{{named}}} {value:.12g}\n")
-    text = []
-    for name, of_family in lines.items():
-        if of_family:
-            text += [f"# HELP {name} {CARD_FAMILIES[name]}\n# TYPE {name} gauge\n", *of_family]
-    return "".join(text).encode()

@@ -147,13 +147,8 @@ def _nvidia(settings: Settings, clock: Clock, log: Logger) -> Hardware:
     node = NvidiaNode(
         host=host,
         root=DriverRoot(own.driver_root, str(host.seen(own.driver_root)), str(host.seen("/dev")), own.library_folders),
-        run_folder=own.run_folder,
         unit_prefix=driver,
-        toolkit=own.nvidia_ctk,
-        cdi_hook=own.cdi_hook,
-        hami_library=own.hami_library,
-        linker=own.linker,
-        mig=own.mig,
+        settings=own,
         proc=section.proc_root,
         sys=Sysfs(section.sys_root),
     )

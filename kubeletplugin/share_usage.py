@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from driver.clock import Clock
-from driver.metric_labels import labels
+from driver.metric_labels import gauges, labels
 from driver.observe import Logger
 from kubeletplugin.hardware.nvidia.sharing.hami import region_folders
 from kubeletplugin.hardware.nvidia.sharing.region import CardUse, UnreadableRegion, read_region
@@ -43,7 +43,7 @@ class ShareUsage:
     """Reads and writes the series. Any thread may ask.
 
     Args:
-        folder: see ``NvidiaNode.run_folder``.
+        folder: see ``NvidiaSettings.run_folder``.
         claims: returns the claims that are prepared, by uid.
         containers: returns the claims of running containers; it may wait for the kubelet.
     """
@@ -119,12 +119,7 @@ def _hami(use: UsedShare, container: KubeletClaim) -> Iterator[Sample]:
 def _written(families: Mapping[str, str], samples: Iterable[Sample]) -> bytes:
     # Several claims on one card can meet in a container, and a container can write one card twice. Prometheus takes
     # nothing of an answer in which labels are repeated.
-    sums: dict[str, Counter[str]] = {name: Counter() for name in families}
+    sums = Counter[tuple[str, str]]()
     for name, named, value in samples:
-        sums[name][named] += value
-    text = []
-    for name, found in sums.items():
-        if found:
-            text.append(f"# HELP {name} {families[name]}\n# TYPE {name} gauge\n")
-            text += (f"{name}{{{named}}} {value}\n" for named, value in found.items())
-    return "".join(text).encode()
+        sums[name, named] += value
+    return gauges(families, ((name, named, str(value)) for (name, named), value in sums.items()))

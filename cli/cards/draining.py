@@ -7,8 +7,7 @@ card counts as free only some seconds after that.
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +20,7 @@ from cli.exitcodes import PLACED, WAITS
 from cli.objects.checks import InputObject
 from controller.gangs import GangTerms
 from controller.state import GANG_RESOURCES, State
+from driver.clock import Clock, SystemClock
 from driver.errors import OperatorFault
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with connected(arguments) as (api, names):
         target = read_target(api, arguments.what, names)
-        return Drain(api, target, names, options).run()
+        return Drain(api, target, names, options, SystemClock()).run()
 
 
 @dataclass(slots=True)
@@ -138,27 +138,14 @@ class _Pods:
 
 
 class Drain:
-    """Drains one card, or all cards of a node.
+    """Drains one card, or all cards of a node."""
 
-    Args:
-        now: seconds on a clock that is never set.
-    """
-
-    def __init__(
-        self,
-        api: Api,
-        target: CardTarget,
-        names: Names,
-        options: DrainOptions,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ):
+    def __init__(self, api: Api, target: CardTarget, names: Names, options: DrainOptions, clock: Clock):
         self._api = api
         self._target = target
         self._names = names
         self._options = options
-        self._now = now
-        self._sleep = sleep
+        self._clock = clock
         self._pods = _Pods()
 
     def run(self) -> int:
@@ -167,9 +154,9 @@ class Drain:
         Raises:
             OperatorFault: a right is missing, or the API server does not answer. Calling again continues.
         """
-        begun, rules = self._now(), read_rules(self._api, self._names)
+        begun, rules = self._clock.monotonic(), read_rules(self._api, self._names)
         changed = make_cordon(self._api, self._target, rules, self._names, dry_run=self._options.dry_run)
-        settled = self._now() + (_SETTLE_SECONDS if changed and not self._options.dry_run else 0.0)
+        settled = self._clock.monotonic() + (_SETTLE_SECONDS if changed and not self._options.dry_run else 0.0)
         holding: list[CardHolder] = []
         pods: dict[str, Object] = {}
         while True:
@@ -181,14 +168,14 @@ class Drain:
             if self._options.dry_run:
                 return self._say_dry_run(holding, pods)
             pending = self._evict(pods)
-            if self._is_done(holding, pending, self._now() >= settled):
+            if self._is_done(holding, pending, self._clock.monotonic() >= settled):
                 print(
                     f"{self._target} drained" if self._options.wait else f"{self._target}: every eviction is accepted"
                 )
                 return PLACED
-            if self._options.timeout_seconds and self._now() - begun >= self._options.timeout_seconds:
+            if self._options.timeout_seconds and self._clock.monotonic() - begun >= self._options.timeout_seconds:
                 return self._give_up(f"not within {self._options.timeout_seconds:.0f} s", self._left(pods))
-            self._sleep(_PAUSE_SECONDS)
+            self._clock.sleep(_PAUSE_SECONDS)
 
     def _is_done(self, holding: Sequence[CardHolder], pending: Sequence[Object], settled: bool) -> bool:
         return settled and not pending and (not holding or not self._options.wait)
@@ -252,7 +239,7 @@ class Drain:
             if is_deleting(pod) or uid in self._pods.evicted:
                 self._pods.evicted.setdefault(uid, object_key(pod))
                 continue
-            if self._now() < self._pods.due.get(uid, 0.0) or not self._try_to_evict(uid, pod):
+            if self._clock.monotonic() < self._pods.due.get(uid, 0.0) or not self._try_to_evict(uid, pod):
                 pending.append(pod)
         return pending
 
@@ -280,7 +267,7 @@ class Drain:
         return True
 
     def _retry(self, uid: str, pod: Object, error: ApiError) -> None:
-        self._pods.due[uid] = self._now() + max(_RETRY_SECONDS, error.retry_after)
+        self._pods.due[uid] = self._clock.monotonic() + max(_RETRY_SECONDS, error.retry_after)
         self._pods.refusals[uid] = str(error)
         text = f"pod {object_key(pod)} is not evicted yet, and is tried again: {error}\n"
         if text not in self._pods.said:

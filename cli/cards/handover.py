@@ -8,7 +8,6 @@ before a node is given back all its cards are closed until the device plugin has
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -28,6 +27,7 @@ from cli.cards.device_plugins import (
 from cli.cards.reading import connected, read_holders, read_rules, read_target
 from cli.cards.rules import to_cordon, to_uncordon
 from cli.exitcodes import PLACED, WAITS
+from driver.clock import Clock, SystemClock
 from driver.errors import OperatorFault
 from driver.kube.api import DAEMON_SETS, NODES, PODS, Api, ApiError, Conflict, Forbidden, NotFound, Object
 from driver.names import Names
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         timeout_seconds=arguments.timeout,
     )
     with connected(arguments) as (api, names):
-        return Handover(api, arguments.what.removeprefix("node/"), names, options).run()
+        return Handover(api, arguments.what.removeprefix("node/"), names, options, SystemClock()).run()
 
 
 class _OutOfTime(Exception):
@@ -80,28 +80,15 @@ class _OutOfTime(Exception):
 
 
 class Handover:
-    """Hands one node over.
+    """Hands one node over."""
 
-    Args:
-        now: seconds on a clock that is never set.
-    """
-
-    def __init__(
-        self,
-        api: Api,
-        node: str,
-        names: Names,
-        options: HandoverOptions,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ):
+    def __init__(self, api: Api, node: str, names: Names, options: HandoverOptions, clock: Clock):
         self._api = api
         self._node = node
         self._names = names
         self._options = options
-        self._now = now
-        self._sleep = sleep
-        self._begun = now()
+        self._clock = clock
+        self._begun = clock.monotonic()
 
     def run(self) -> int:
         """Take all steps; the exit status.
@@ -139,10 +126,10 @@ class Handover:
         self._write(replace(record, phase="taken"))
         self._await(f"the pod of {record.daemon_set} has left", lambda: not self._has_pod(record.daemon_set))
         self._await("the kubelet counts no device of a device plugin", lambda: not resources_in(self._read()))
-        forgotten = self._now()
+        forgotten = self._clock.monotonic()
         self._await(
             "free cards are open to claims",
-            lambda: self._is_open() or self._now() >= forgotten + self._notice_seconds(),
+            lambda: self._is_open() or self._clock.monotonic() >= forgotten + self._notice_seconds(),
         )
         return self._say_who_has_cards()
 
@@ -184,7 +171,7 @@ class Handover:
             self._write(record)
         rules.write(self._api, changes)
         if changes.create:
-            self._sleep(_SETTLE_SECONDS)
+            self._clock.sleep(_SETTLE_SECONDS)
         return record
 
     def _open(self, record: Record) -> None:
@@ -288,7 +275,7 @@ class Handover:
         pause, longest = _PAUSES_SECONDS
         while not holds():
             limit = self._options.timeout_seconds
-            if limit and self._now() - self._begun >= limit:
+            if limit and self._clock.monotonic() - self._begun >= limit:
                 raise _OutOfTime(condition)
-            self._sleep(pause)
+            self._clock.sleep(pause)
             pause = min(2 * pause, longest)

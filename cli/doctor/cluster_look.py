@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from cli import live, shipped
 from cli.doctor.allocated import AllocatedDriver, changed_at, driver_of, holding, published
@@ -127,19 +127,13 @@ _WANTS = ("In", "Exists", "Gt", "Lt")
 """Operators that no node meets without the label."""
 
 
-class Each(Protocol):
-    """Reads each object of a kind that can be decoded."""
-
-    def __call__(self, resource: Resource, read: Callable[[Object], T], /) -> Iterator[T]:
-        """What ``read`` makes of each object."""
-
-
-def migration(each: Each, policy_of: Callable[[str], Object | None]) -> Migration:
+def _migration(reading: Reading, policy_of: Callable[[str], Object | None]) -> Migration:
     """Read the facts. Where nobody asks for adoption, only namespaces are listed.
 
     Args:
         policy_of: the policy that adopts the pods of a source, by name; None if it is not in force.
     """
+    each = reading.each
     policies = {source: policy for source in SOURCES if (policy := policy_of(source))}
     found = tuple(each(NAMESPACES, lambda raw: _labels(raw, policies)))
     namespaces = tuple(it for it in found if it.asked or it.adopted)
@@ -357,7 +351,7 @@ class ClusterLook:
 
     def migration(self) -> Migration:
         """Read what there is of other systems. Raises ApiError."""
-        return migration(self._reading.each, self._adopting)
+        return _migration(self._reading, self._adopting)
 
     def _adopting(self, source: str) -> Object | None:
         """The policy that adopts the pods of a source; None if it is not in force."""

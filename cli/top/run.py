@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from cli.top.prices import PriceTable, price_table
 from cli.top.prometheus import PrometheusServer
 from cli.top.question import NO_PRICES, Question
 from cli.top.report import Listing, TableColumn, ordered, rendered
+from driver.clock import Clock, SystemClock
 from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.kube.api import NODES, Api
 from driver.names import Names
@@ -69,18 +70,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 """Moves a terminal to its first line and clears it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchPauses:
-    """The time between reports: a clock in seconds, and how to wait."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-_REAL_PAUSES: Final = WatchPauses()
-
-
-def run(arguments: argparse.Namespace, pauses: WatchPauses = _REAL_PAUSES) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print what the command's arguments ask for; the exit status."""
     # A fleet is millions of objects without cycles. The search for cycles would take half the time.
     collecting = gc.isenabled()
@@ -89,7 +79,7 @@ def run(arguments: argparse.Namespace, pauses: WatchPauses = _REAL_PAUSES) -> in
         with live.cluster(arguments.kubeconfig, arguments.context) as (api, current):
             question = _question(arguments, current)
             if arguments.watch:
-                _watch(api, question, arguments, pauses)
+                _watch(api, question, arguments, SystemClock())
             else:
                 _print(*_listing(api, question, arguments), question, arguments)
     finally:
@@ -171,17 +161,17 @@ def _listing(api: Api, question: Question, arguments: argparse.Namespace) -> tup
     return (ordered(found, columns, arguments.sort_by) if arguments.sort_by else found), columns
 
 
-def _watch(api: Api, question: Question, arguments: argparse.Namespace, pauses: WatchPauses) -> None:
+def _watch(api: Api, question: Question, arguments: argparse.Namespace, clock: Clock) -> None:
     """Print the report again and again; on a terminal in the place of the one before. Ends when it is interrupted."""
     try:
         while True:
-            begun = pauses.now()
+            begun = clock.monotonic()
             found = _listing(api, question, arguments)
-            spent = pauses.now() - begun
+            spent = clock.monotonic() - begun
             sys.stdout.write(_CLEAR if sys.stdout.isatty() else "")
             _print(*found, question, arguments)
             sys.stdout.flush()
-            pauses.sleep(max(_PAUSE_SECONDS, spent))
+            clock.sleep(max(_PAUSE_SECONDS, spent))
     except KeyboardInterrupt:
         return
 

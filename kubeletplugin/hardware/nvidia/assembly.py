@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from driver.clock import Clock
 from driver.errors import TransientFault
 from driver.observe import Logger
+from driver.settings import NvidiaSettings
 from kubeletplugin.hardware.asking import Ask, call_directly
-from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Parts, Sharing
+from kubeletplugin.hardware.nvidia.backend import NvidiaHardware, Parts, Sharing
 from kubeletplugin.hardware.nvidia.commands import Commands, SystemdServices
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
-from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles, Linker
+from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
@@ -27,24 +28,15 @@ DEFAULT_SYSFS = Sysfs()
 
 @dataclass(frozen=True, slots=True)
 class NvidiaNode:
-    """Paths on a node, and settings of the backend."""
+    """A node as the backend sees it, and its settings."""
 
     host: DriverRoot
     """The host's ``/``."""
     root: DriverRoot
     """The driver's files, on the host or in a driver container."""
-    run_folder: str
-    """A folder that a reboot empties, at the same path here and on the host."""
     unit_prefix: str
     """Prefix of the names of services on the host."""
-    toolkit: str = ""
-    """Path of ``nvidia-ctk`` on the host; "" to find the driver's files without it."""
-    cdi_hook: str = ""
-    """Path of ``nvidia-cdi-hook`` on the host; "" to look for it."""
-    hami_library: str = "/usr/local/vgpu/libvgpu.so"
-    """``libvgpu.so`` of HAMi-core on the host."""
-    linker: Linker = "hook"
-    mig: MigUse = "dynamic"
+    settings: NvidiaSettings
     proc: str = "/proc"
     sys: Sysfs = DEFAULT_SYSFS
     nvml: str = ""
@@ -62,23 +54,23 @@ def nvidia_hardware(
     Raises:
         TransientFault: the driver's library is not there; call again.
     """
-    library = node.root.library(_LIBRARY)
+    own, library = node.settings, node.root.library(_LIBRARY)
     path = node.nvml or (str(node.root.found(library)) if library else "")
     if not path:
         raise TransientFault(
             f"no {_LIBRARY} below {node.root.on_host('/')}; install NVIDIA's driver, or set "
             "kubeletplugin.nvidia.driverRoot and libraryFolders"
         )
-    nvml, run = Nvml(path), RunFolder(node.run_folder)
+    nvml, run = Nvml(path), RunFolder(own.run_folder)
     host_path = str(node.host.seen("/"))
     services = SystemdServices(commands, host_path)
-    of_driver: DriverFiles = FoundFiles(node.root, node.host, node.linker)
-    if node.toolkit:
-        of_driver = ToolkitFiles(node.root, node.host, commands, node.toolkit, node.cdi_hook)
+    of_driver: DriverFiles = FoundFiles(node.root, node.host, own.linker)
+    if own.nvidia_ctk:
+        of_driver = ToolkitFiles(node.root, node.host, commands, own.nvidia_ctk, own.cdi_hook)
     sharing = Sharing(
         TimeSlices(node.root, commands, run),
         MpsDaemons(nvml, node.root, services, run, node.unit_prefix),
-        HamiRegions(node.host, run, node.hami_library),
+        HamiRegions(node.host, run, own.hami_library),
     )
     parts = Parts(
         nvml=nvml,
@@ -88,4 +80,4 @@ def nvidia_hardware(
         driver_files=of_driver,
         sharing=sharing,
     )
-    return NvidiaHardware(parts, node.mig, log)
+    return NvidiaHardware(parts, own.mig, log)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -56,6 +55,16 @@ class _Reached(Api):
         return self._api.call(call)
 
 
+class _Waiting(VirtualClock):
+    """The clock of a command: while it waits, something else happens."""
+
+    meanwhile: Callable[[], None]
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.meanwhile()
+
+
 class Operator:
     """Runs commands. ``n`` has two T4 that are offered whole and shared, ``m`` four A100 with MIG.
 
@@ -64,7 +73,8 @@ class Operator:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-        self.clock = VirtualClock()
+        self.clock = _Waiting()
+        self.clock.meanwhile = lambda: self.meanwhile()
         self.stored = MemoryApi(self.clock, custom=[DAEMON_SETS])
         self.api = _Reached(self.stored)
         self.meanwhile: Callable[[], None] = self.pods_end
@@ -80,12 +90,8 @@ class Operator:
         def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
             yield self.api, "default"
 
-        def sleep(seconds: float) -> None:
-            self.clock.advance(seconds)
-            self.meanwhile()
-
         monkeypatch.setattr(live, "cluster", connected)
-        monkeypatch.setattr(draining, "Drain", partial(draining.Drain, now=self.clock.monotonic, sleep=sleep))
+        monkeypatch.setattr(draining, "SystemClock", lambda: self.clock)
 
     def call(self, *argv: str) -> tuple[int, str, str]:
         """Exit status, output and errors of a command."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import pytest
@@ -41,13 +40,8 @@ class ServedNode:
         self.label("n", self.selector)
         self.create_plugin()
         operator.meanwhile = self.turn
-        made = partial(handover.Handover, now=operator.clock.monotonic, sleep=self._sleep)
-        monkeypatch.setattr(handover, "Handover", made)
+        monkeypatch.setattr(handover, "SystemClock", lambda: operator.clock)
         self.turn()
-
-    def _sleep(self, seconds: float) -> None:
-        self.operator.clock.advance(seconds)
-        self.operator.meanwhile()
 
     def label(self, name: str, labels: dict[str, Any]) -> None:
         self.api.patch(NODES, name, {"metadata": {"labels": labels}})

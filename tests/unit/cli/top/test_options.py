@@ -1,7 +1,8 @@
 """The options of ``lode top`` are those of kubectl: formats, order, headers, names, and watching."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,7 +87,16 @@ def watched(argv: list[str]) -> argparse.Namespace:
     return parser().parse_args(argv)
 
 
-def test_watching_prints_again_until_it_is_interrupted(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
+def run_watched(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], monotonic: Callable[[], float], sleep: Callable[[float], None]
+) -> int:
+    monkeypatch.setattr(running, "SystemClock", lambda: SimpleNamespace(monotonic=monotonic, sleep=sleep))
+    return running.run(watched(argv))
+
+
+def test_watching_prints_again_until_it_is_interrupted(
+    cluster: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -96,13 +106,13 @@ def test_watching_prints_again_until_it_is_interrupted(cluster: User, capsys: py
         else:
             raise KeyboardInterrupt
 
-    assert running.run(watched(["nodes", "--watch", "--no-headers"]), running.WatchPauses(lambda: 0.0, sleep)) == 0
+    assert run_watched(monkeypatch, ["nodes", "--watch", "--no-headers"], lambda: 0.0, sleep) == 0
     first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert (first[3], second[3]) == ("0", "1")
     assert pauses == [5.0, 5.0]
 
 
-def test_watching_asks_at_most_half_of_the_time(cluster: User) -> None:
+def test_watching_asks_at_most_half_of_the_time(cluster: User, monkeypatch: pytest.MonkeyPatch) -> None:
     times: Iterator[float] = iter((0.0, 40.0))
     pauses: list[float] = []
 
@@ -110,11 +120,11 @@ def test_watching_asks_at_most_half_of_the_time(cluster: User) -> None:
         pauses.append(seconds)
         raise KeyboardInterrupt
 
-    assert running.run(watched(["nodes", "-w"]), running.WatchPauses(lambda: next(times), sleep)) == 0
+    assert run_watched(monkeypatch, ["nodes", "-w"], lambda: next(times), sleep) == 0
     assert pauses == [40.0]
 
 
-def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User) -> None:
+def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User, monkeypatch: pytest.MonkeyPatch) -> None:
     from driver.kube.api import Unavailable
 
     def sleep(seconds: float) -> None:
@@ -122,7 +132,7 @@ def test_what_fails_while_watching_ends_it_with_the_reason(cluster: User) -> Non
         cluster.error = Unavailable("down")
 
     with pytest.raises(OperatorFault, match="gave no usable answer: down"):
-        running.run(watched(["nodes", "-w"]), running.WatchPauses(sleep=sleep))
+        run_watched(monkeypatch, ["nodes", "-w"], lambda: 0.0, sleep)
 
 
 def test_every_subject_has_the_options_of_kubectl() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from driver.observe import logger
 from driver.parameters import GpuConfig, NpuConfig
+from driver.settings import NvidiaSettings
 from kubeletplugin.hardware import Action, Card, Hardware, Readings, Share, Use
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.asking import Ask, call_directly
@@ -71,10 +72,8 @@ class NvidiaBench:
         node = NvidiaNode(
             host=machine.root,
             root=self.root or machine.root,
-            run_folder=machine.run,
             unit_prefix="lode.dev",
-            toolkit=self.toolkit,
-            mig=self.mig,
+            settings=NvidiaSettings(run_folder=machine.run, nvidia_ctk=self.toolkit, mig=self.mig),
             proc=machine.proc,
             sys=self.sysfs,
             nvml=str(self.library),

@@ -10,6 +10,7 @@ import pytest
 
 from driver.clock import SystemClock
 from driver.observe import logger
+from driver.settings import NvidiaSettings
 from kubeletplugin.hardware import Hardware, Use
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.commands import SystemCommands
@@ -28,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture
 def hardware(tmp_path: Path) -> Hardware:
-    node = NvidiaNode(ROOT, ROOT, str(tmp_path / "run"), "lode-test")
+    node = NvidiaNode(ROOT, ROOT, "lode-test", NvidiaSettings(run_folder=str(tmp_path / "run")))
     hardware = nvidia_hardware(node, SystemCommands(), logger("test"), SystemClock())
     if not hardware.cards():
         pytest.skip("the driver has no card with device nodes")

@@ -15,6 +15,7 @@ import pytest
 from driver.clock import SystemClock
 from driver.observe import logger
 from driver.parameters import GpuConfig
+from driver.settings import NvidiaSettings
 from kubeletplugin.hardware import Hardware, Share, Use
 from kubeletplugin.hardware.edits import Edits
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
@@ -49,7 +50,8 @@ print(total.value >> 20, *map(int, done))
 
 @pytest.fixture
 def hardware(tmp_path: Path) -> Hardware:
-    node = NvidiaNode(DriverRoot(), ROOT, str(tmp_path / "run"), "lode-test", hami_library=LIBRARY)
+    settings = NvidiaSettings(run_folder=str(tmp_path / "run"), hami_library=LIBRARY)
+    node = NvidiaNode(DriverRoot(), ROOT, "lode-test", settings)
     return nvidia_hardware(node, SystemCommands(), logger("test"), SystemClock())
 
 
