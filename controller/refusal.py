@@ -1,8 +1,10 @@
-"""Why there is no place: one type for all who look for one. Pure."""
+"""Why there is no place: one type for all who look for one; and who has asked in vain already. Pure."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from driver.bounded import BoundedCache
 from driver.errors import Fault
 
 Why = TypeVar("Why", covariant=True)
@@ -24,3 +26,24 @@ class Refusal(Generic[Why]):
     why: Why
     faults: tuple[Fault, ...] = ()
     after: float | None = None
+
+
+class AskedInVain:
+    """The questions that found no place, each with the version of what its answer depends on.
+
+    The same question need not be asked again as long as that version is the same.
+
+    Args:
+        most: questions that are remembered.
+    """
+
+    def __init__(self, most: int):
+        self._versions: BoundedCache[Hashable, Hashable] = BoundedCache(most)
+
+    def holds(self, question: Hashable, version: Hashable) -> bool:
+        """Return whether the question found no place at this version."""
+        return self._versions.get(question) == version
+
+    def remember(self, question: Hashable, version: Hashable) -> None:
+        """Remember that the question found no place at this version."""
+        self._versions[question] = version

@@ -8,8 +8,8 @@ from cli.decisions import evictions
 from controller.allocation import Drivers, NodeReasons
 from controller.explaining.messages import (
     IN_VAIN,
-    Explanation,
-    explanation_of,
+    Message,
+    message_of,
     rests_on_memory,
     summary_of,
     with_member,
@@ -189,12 +189,12 @@ def verdict(
         case Wait(reason, message, nowhere=None):
             return Verdict(reason, message)
         case Wait(_, message, nowhere=Refusal() as member):
-            summary, explanation = _explained(member, reasons or {}, in_vain, no_nodes)
-            said = with_member(decision, member, explanation)
+            summary, told = _explained(member, reasons or {}, in_vain, no_nodes)
+            said = with_member(decision, member, told)
             return Verdict(said.reason, said.message, summary, domains=message, member=member.subject)
         case Refusal(why=question):
-            summary, explanation = _explained(decision, reasons or {}, in_vain, no_nodes)
-            return Verdict(explanation.reason, explanation.message(question.claims), summary)
+            summary, told = _explained(decision, reasons or {}, in_vain, no_nodes)
+            return Verdict(told.reason, told.text(question.claims), summary)
         case Release(_, node):
             return Verdict(
                 Reason.REFUSED, f"kube-scheduler refuses the pod on node {node}; its devices will be taken back"
@@ -206,9 +206,9 @@ def verdict(
 
 def _explained(
     refused: PodRefusal, reasons: Mapping[str, NodeReasons], in_vain: bool, no_nodes: bool
-) -> tuple[Summary | None, Explanation]:
+) -> tuple[Summary | None, Message]:
     summary = summary_of(reasons, refused.why.claims) if reasons else None
-    return summary, explanation_of(
+    return summary, message_of(
         reasons, refused.why.claims, bound_to=refused.why.bound_to, impossible=in_vain, no_nodes=no_nodes
     )
 

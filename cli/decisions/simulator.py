@@ -23,14 +23,13 @@ from cli.decisions.outcomes import (
     verdict,
 )
 from cli.decisions.snapshot import ClusterSnapshot
-from controller.explaining.questions import ask_all
+from controller.explaining import AskedNodes, ask_all
 from controller.gangs import Gang, GangPlan, SearchOptions, TriedDomains, choose
 from controller.preemption import Unevicted
 from controller.reconcile import (
     NO_HISTORY,
     DecisionContext,
     PlacementHistory,
-    RefusalMemory,
     decide,
     decide_gang,
     known_gang,
@@ -47,8 +46,9 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS
+from controller.reconcile.pods import MOST_SHAPES
 from controller.reconcile.updates import claim_updates, patched_status
-from controller.refusal import Refusal
+from controller.refusal import AskedInVain, Refusal
 from controller.state import PodView, State
 from controller.waiting import rank_of
 from driver.clock import rfc3339
@@ -102,7 +102,8 @@ class Simulator:
         self._histories: dict[str, PlacementHistory] = {}
         self._seen = min(now, latest_time(snapshot.state))
         """When the objects were as they are: pods that were being deleted then had not outlasted their grace."""
-        self._memory = RefusalMemory()
+        self._asked = AskedNodes()
+        self._refused_shapes = AskedInVain(MOST_SHAPES)
         self._refused: dict[str, Gang] = {}
         """The gangs that no domain takes, as they were asked about."""
         self._for_gangs: dict[str, evictions.Answer] = {}
@@ -253,10 +254,10 @@ class Simulator:
     def _decide(self, key: str) -> Decision:
         self._snapshot.allowance.check()
         history = self._histories.get(key, NO_HISTORY)
-        context = DecisionContext(memory=self._memory, max_wait=_MAX_WAIT_SECONDS)
+        context = DecisionContext(in_vain=self._refused_shapes, max_wait=_MAX_WAIT_SECONDS)
         decision = decide(self._state, key, self._now, history, context)
-        if isinstance(decision, Refusal):
-            self._memory.remember(decision, self._state.nodes.generation)
+        if isinstance(decision, Refusal) and decision.why.by_every_node:
+            self._refused_shapes.remember(decision.why.shape, self._state.nodes.generation)
         return decision
 
     def _apply(self, key: str, decision: Decision) -> bool:
@@ -274,8 +275,9 @@ class Simulator:
         refused = decision.nowhere if isinstance(decision, Wait) else decision
         if not isinstance(refused, Refusal):
             return verdict(decision)
-        asked = ask_all(self._state, refused, self._memory)
-        self._memory.remember_reasons(refused.why.shape, asked.reasons)
+        shape = refused.why.shape
+        asked = ask_all(self._state, refused, self._asked.reasons_of(shape))
+        self._asked.remember(shape, asked.reasons)
         return verdict(decision, asked.reasons, asked.impossible, no_nodes=not self._state.nodes)
 
 

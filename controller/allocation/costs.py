@@ -32,12 +32,12 @@ from driver.nvidia_dra import class_of
 _MOST_CLAIMS: Final = 4096
 _MOST_UNFINISHED: Final = 64
 _FAR: Final = 4
-"""If the limit is at least so many times the steps, the verdict holds until there are twice as many devices."""
+"""If the limit is at least so many times the steps, the answer holds until there are twice as many devices."""
 _REQUESTS: Final = "spec.devices.requests"
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Cost:
     """The steps of one claim, and why they are too many; ``version`` and ``devices`` are those of the fleet."""
 
     version: int
@@ -62,12 +62,12 @@ class ClaimCosts:
         self._names = names
         self._index = index
         self._selectors = selectors
-        self._verdicts: BoundedCache[Hashable, _Verdict] = BoundedCache(_MOST_CLAIMS)
+        self._costs: BoundedCache[Hashable, _Cost] = BoundedCache(_MOST_CLAIMS)
         self._unfinished: BoundedCache[Hashable, _Progress] = BoundedCache(_MOST_UNFINISHED)
 
     def forget(self) -> None:
         """Forget everything, because a device class changed."""
-        self._verdicts.clear()
+        self._costs.clear()
         self._unfinished.clear()
 
     def faults(
@@ -83,7 +83,7 @@ class ClaimCosts:
             TurnEnded: the turn has no steps left; ask again in the next one.
         """
         faults = self.faults_of_each(claims, keys, classes, turn)
-        steps = [self._verdict(claim, key, classes, turn).steps for claim, key in zip(claims, keys, strict=True)]
+        steps = [self._cost(claim, key, classes, turn).steps for claim, key in zip(claims, keys, strict=True)]
         allowed = POD_STEPS + STEPS_OF_EACH_DEVICE * self._index.device_count
         if not faults and sum(steps) > allowed:
             dearest = claims[steps.index(max(steps))]
@@ -100,13 +100,13 @@ class ClaimCosts:
         """
         found = []
         for claim, key in zip(claims, keys, strict=True):
-            fault = self._verdict(claim, key, classes, turn).fault
+            fault = self._cost(claim, key, classes, turn).fault
             if fault:
                 found.append(replace(fault, key=claim.key))
         return tuple(found)
 
-    def _verdict(self, claim: Claim, key: Hashable, classes: Mapping[str, DeviceClass], turn: Turn) -> _Verdict:
-        known = self._verdicts.get(key)
+    def _cost(self, claim: Claim, key: Hashable, classes: Mapping[str, DeviceClass], turn: Turn) -> _Cost:
+        known = self._costs.get(key)
         if known is not None and self._holds(known):
             return known
         self._index.settle()
@@ -121,14 +121,14 @@ class ClaimCosts:
             steps, fault = allowed, self._fault(claim, classes, error, allowed)
         self._unfinished.pop(key, None)
         version, devices = self._index.pools_version, self._index.device_count
-        found = self._verdicts[key] = _Verdict(version, devices, steps, fault)
+        found = self._costs[key] = _Cost(version, devices, steps, fault)
         return found
 
-    def _holds(self, verdict: _Verdict) -> bool:
-        if verdict.fault is None and verdict.steps * _FAR <= CLAIM_STEPS + STEPS_OF_EACH_DEVICE * verdict.devices:
-            return self._index.device_count <= 2 * max(verdict.devices, 1)
+    def _holds(self, cost: _Cost) -> bool:
+        if cost.fault is None and cost.steps * _FAR <= CLAIM_STEPS + STEPS_OF_EACH_DEVICE * cost.devices:
+            return self._index.device_count <= 2 * max(cost.devices, 1)
         self._index.settle()
-        return verdict.version == self._index.pools_version
+        return cost.version == self._index.pools_version
 
     def _measure(
         self, claim: Claim, classes: Mapping[str, DeviceClass], progress: _Progress, allowed: int, turn: Turn

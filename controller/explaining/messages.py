@@ -7,13 +7,14 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import NodeReasons
-from controller.explaining.questions import HELD_BACK
 from controller.explaining.summary import Summary, render, summarise
 from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reconcile.othernames import named_within
 from driver.errors import Fault
 from driver.limits import MAX_EVENT_MESSAGE, bounded
 
+HELD_BACK: Final = "held back for"
+"""Start of the reason of a node that is held back for another pod."""
 _REFUSED: Final = "kube-scheduler refuses the pod on"
 IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 _NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
@@ -24,8 +25,8 @@ _MOST_CLAUSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """The reasons why no node takes a pod, in a form that holds for all pods of its shape."""
+class Message:
+    """Why no node takes a pod, in words: the same for all pods of its shape, but for the names of their claims."""
 
     nodes: int
     """The number of nodes that were tried."""
@@ -49,7 +50,7 @@ class Explanation:
             return Reason.BOUND_WITHOUT_DEVICES
         return Reason.IMPOSSIBLE if self.impossible else Reason.UNALLOCATABLE
 
-    def message(self, claims: Sequence[str], limit: int = MAX_EVENT_MESSAGE) -> str:
+    def text(self, claims: Sequence[str], limit: int = MAX_EVENT_MESSAGE) -> str:
         """Return the text in at most ``limit`` characters, for everybody who may read the pod.
 
         The clauses of kube-scheduler come first. Nodes with equal reasons are grouped. Claims of other namespaces are
@@ -77,31 +78,31 @@ class Explanation:
         return f"{verdict} {IN_VAIN}" if self.impossible else verdict
 
 
-def with_member(wait: Wait, member: PodRefusal, explanation: Explanation) -> Wait:
+def with_member(wait: Wait, member: PodRefusal, message: Message) -> Wait:
     """Return what a gang is told that waits for ``member``, which no node takes: the same as a single pod, besides.
 
     If waiting is in vain, what its domains take does not matter.
     """
-    in_vain = explanation.reason is Reason.IMPOSSIBLE
+    in_vain = message.reason is Reason.IMPOSSIBLE
     gang, colon, _ = wait.message.partition(": ")
     head = f"{gang}{colon}" if in_vain else f"{bounded(wait.message, _MOST_OF_DOMAINS)}; "
     head += f"pod {member.subject}: "
     return replace(
         wait,
-        reason=explanation.reason,
-        message=head + explanation.message(member.why.claims, MAX_EVENT_MESSAGE - len(head)),
+        reason=message.reason,
+        message=head + message.text(member.why.claims, MAX_EVENT_MESSAGE - len(head)),
         nowhere=None,
     )
 
 
-def explanation_of(
+def message_of(
     reasons: Mapping[str, NodeReasons],
     claims: Sequence[str],
     *,
     bound_to: str = "",
     impossible: bool = False,
     no_nodes: bool = False,
-) -> Explanation:
+) -> Message:
     """Combine the reasons of all nodes.
 
     Args:
@@ -112,7 +113,7 @@ def explanation_of(
         no_nodes: whether the cluster has no nodes at all.
     """
     others = {name: one for name, one in reasons.items() if not one.clause}
-    return Explanation(
+    return Message(
         nodes=len(reasons),
         said=_said_by_scheduler(reasons),
         others=summary_of(others, claims) if others else None,

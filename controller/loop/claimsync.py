@@ -1,7 +1,7 @@
 """Decides about one claim at a time: has allocations cleared that nobody uses."""
 
 from controller.reconcile import decide_claim
-from controller.reconcile.claims import ORPHAN_SECONDS, DoubleUse, UnhealthyUse, double_use, unhealthy_use
+from controller.reconcile.claims import ORPHAN_SECONDS, DoubleUse, SickDevices, double_use, sick_devices
 from controller.reconcile.decisions import FreeClaim, Idle, Wait
 from controller.reconcile.updates import Deallocate
 from controller.reporting import Reporter
@@ -23,7 +23,7 @@ class ClaimSync(Worker):
         self._unused_since: dict[str, float] = {}
         self._double_uses: dict[str, DoubleUse] = {}
         """The double uses that were reported, by the youngest claim."""
-        self._unhealthy: dict[str, UnhealthyUse] = {}
+        self._unhealthy: dict[str, SickDevices] = {}
         """The unhealthy devices in use that were reported, by claim."""
 
     def restore(self) -> None:
@@ -82,7 +82,7 @@ class ClaimSync(Worker):
 
     def _look_for_unhealthy(self, key: str) -> None:
         """Report the broken devices of the claim ``key`` to its pods, if that was not done yet."""
-        found, known = unhealthy_use(self._state, key), self._unhealthy.get(key)
+        found, known = sick_devices(self._state, key), self._unhealthy.get(key)
         if found is None:
             if self._unhealthy.pop(key, None):
                 self._log.info("devices in use are healthy again", claim=key)

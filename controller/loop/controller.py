@@ -22,12 +22,13 @@ from controller.loop.contact import ClaimReading, Contact, ages_of, reflectors_o
 from controller.loop.gangsync import GangSync
 from controller.loop.holds import Holds
 from controller.loop.podsync import PodSync
-from controller.loop.reasons import WaitReports
+from controller.loop.reasons import PodReports
 from controller.loop.waiting import WaitingPods
 from controller.preemption import Occupants
 from controller.preemption.worker import Preempting
-from controller.reconcile import RefusalMemory
 from controller.reconcile.decisions import Reason
+from controller.reconcile.pods import MOST_SHAPES
+from controller.refusal import AskedInVain
 from controller.reporting import QuotaUses
 from controller.settings import decision_settings
 from controller.state import Changes, State, StateDelta
@@ -203,7 +204,7 @@ class Controller:
             queue=self._queue,
             writes=self._writes,
             in_flight=self._in_flight,
-            memory=RefusalMemory(),
+            in_vain=AskedInVain(MOST_SHAPES),
             clock=clock,
             metrics=self._metrics,
             log=log,
@@ -214,7 +215,7 @@ class Controller:
         templates = TemplateSync(shared)
         self._waiting = waiting = WaitingPods(shared, preempting, held_from=lambda pod: self._holds.from_pod(pod))
         self._holds = holds = Holds(shared, preempting, waiting)
-        reports = WaitReports(shared, waiting, holds, self._identity)
+        reports = PodReports(shared, waiting, holds, self._identity)
         pods = PodSync(shared, preempting=preempting, waiting=waiting, holds=holds, reports=reports)
         gangs = GangSync(shared, preempting=preempting, waiting=waiting, holds=holds, wishes=reports.wishes, pods=pods)
         claims = ClaimSync(shared, reports.reporter)

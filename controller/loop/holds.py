@@ -200,7 +200,7 @@ class Holds(Worker):
 
 
 @dataclass(slots=True)
-class _GangWait:
+class _WaitingGang:
     """What is known of a gang that waits for a domain, or has started and waits for members. Times are monotonic."""
 
     since: float | None = None
@@ -222,7 +222,7 @@ class GangHolds:
         self._clock = shared.clock
         self._limits = holds.limits
         self._holds = holds
-        self._waits: dict[str, _GangWait] = {}
+        self._waits: dict[str, _WaitingGang] = {}
         """The gangs that wait, by key."""
 
     def restrictions(self, gang: str) -> NodeRestrictions:
@@ -235,7 +235,7 @@ class GangHolds:
             return
         owner: Owner = ("gang", gang)
         now, rank = self._clock.monotonic(), rank_of_gang(self._state, pods)
-        wait = self._waits.setdefault(gang, _GangWait())
+        wait = self._waits.setdefault(gang, _WaitingGang())
         wait.since = now if wait.since is None else wait.since
         if now < wait.since + self._limits.after:
             self._queue.add(owner, wait.since + self._limits.after)
@@ -253,7 +253,7 @@ class GangHolds:
             self._queue.add(owner, wait.due)
 
     def _look_for_nodes(
-        self, gang: str, wait: _GangWait, rank: Rank, restrictions: NodeRestrictions, decide: Decide
+        self, gang: str, wait: _WaitingGang, rank: Rank, restrictions: NodeRestrictions, decide: Decide
     ) -> None:
         """Hold nodes back, now or when those may be held that may not now."""
         pauses, now = self._holds.pauses, self._clock.monotonic()
@@ -313,7 +313,7 @@ class GangHolds:
         wanted = self._hold_of(gang, rank, found, ends) if found else None
         nodes = wanted.nodes - resting.keys() if wanted else frozenset()
         if wanted and nodes and self._holds.hold_for_gang(replace(wanted, nodes=nodes), displaces=False):
-            self._waits.setdefault(gang, _GangWait()).later = later
+            self._waits.setdefault(gang, _WaitingGang()).later = later
             self._queue.add(("gang", gang), ends)
             return
         self.end(gang)

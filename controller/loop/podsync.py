@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from controller.loop.holds import Holds
-from controller.loop.reasons import WaitReports
+from controller.loop.reasons import PodReports
 from controller.loop.waiting import WaitingPods
 from controller.preemption import wait_for_ends
 from controller.preemption.worker import Preempting
@@ -23,7 +23,7 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried
-from controller.reconcile.refusals import NO_MEMORY
+from controller.reconcile.pods import NOT_ASKED_YET
 from controller.reconcile.updates import ClaimUpdate, claim_updates
 from controller.refusal import Refusal
 from controller.state import Changes, PodView
@@ -87,10 +87,10 @@ class PodSync(Worker):
     """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again."""
 
     def __init__(
-        self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reports: WaitReports
+        self, shared: Shared, *, preempting: Preempting, waiting: WaitingPods, holds: Holds, reports: PodReports
     ):
         super().__init__(shared)
-        self._memory = shared.memory
+        self._in_vain = shared.in_vain
         self._max_wait = shared.settings.max_retry_seconds
         self._preempting = preempting
         self._waiting = waiting
@@ -138,10 +138,10 @@ class PodSync(Worker):
     def _decide(self, pod: PodView) -> Decision:
         now, history = self._clock.monotonic(), self.history_of(pod.key)
         restrictions = NodeRestrictions(self._holds.from_pod(pod), retried=self._retried_nodes.of_others(pod.key))
-        context = DecisionContext(restrictions, self._memory, self._max_wait)
+        context = DecisionContext(restrictions, self._in_vain, self._max_wait)
         # What others were refused is no answer for a pod that sees more room than they do.
         restrictions = self._preempting.restrict(context.restrictions, [pod.key])
-        with_rooms = replace(context, restrictions=restrictions, memory=NO_MEMORY)
+        with_rooms = replace(context, restrictions=restrictions, in_vain=NOT_ASKED_YET)
         with self._state.rooms.open_to([pod.key]) as opened:
             decision = decide(self._state, pod.key, now, history, with_rooms if opened else context)
         if not isinstance(decision, Refusal):
@@ -204,7 +204,8 @@ class PodSync(Worker):
 
     def _wait_for_node(self, pod: PodView, answer: PodRefusal) -> Reason:
         """Let the pod wait until a node can take it. The reasons are costly to find, so they are found later."""
-        self._memory.remember(answer, self._state.nodes.generation)
+        if answer.why.by_every_node:
+            self._in_vain.remember(answer.why.shape, self._state.nodes.generation)
         self._waiting.wait_for_node(answer)
         if answer.after is not None:
             self._queue.soon("pod", [pod.key], answer.after)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from controller.autoscaling import NodeWishes
-from controller.explaining import Explanations, with_member
+from controller.explaining import MessageFinder, with_member
 from controller.loop.holds import Holds
 from controller.loop.waiting import WaitingPods
 from controller.quotas import Quota
@@ -26,14 +26,14 @@ _MOST_REPORTED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a member of a gang is told, as of ``WaitReports.report``."""
+    """What a member of a gang is told, as of ``PodReports.report``."""
 
     wait: Wait
     event: bool
     wish: str
 
 
-class WaitReports(Worker):
+class PodReports(Worker):
     """Says why pods wait, and which objects cannot be understood.
 
     To find why no node takes a pod may cost more than all decisions that are due. So it is done when none is, and
@@ -46,7 +46,6 @@ class WaitReports(Worker):
 
     def __init__(self, shared: Shared, waiting: WaitingPods, holds: Holds, identity: str):
         super().__init__(shared)
-        self._memory = shared.memory
         self._waiting = waiting
         self._holds = holds
         self.reporter = Reporter(shared.writes, shared.clock, shared.state, shared.log, author=self, identity=identity)
@@ -56,7 +55,7 @@ class WaitReports(Worker):
         """True if anything may have changed since the pods that ask for a node were looked at."""
         self._wishes_as_of: object = None
         """``_version_of_wishes`` then."""
-        self._explanations = Explanations()
+        self._messages = MessageFinder()
         self._unexplained: dict[str, dict[str, _Told | None]] = {}
         """Pods whose reasons are still to be found and reported, by namespace; the first namespace has its turn. With
         what is told to a pod besides, if its gang waits for a member that no node takes."""
@@ -165,7 +164,7 @@ class WaitReports(Worker):
         ):
             # The gang is decided anew, because of that.
             return True
-        found = self._explanations.find(self._state, member, self._memory, now)
+        found = self._messages.find(self._state, member, now)
         if found is None:
             return False
         wait = with_member(told.wait, member, found[0])
@@ -199,11 +198,11 @@ class WaitReports(Worker):
             if reported_at != generation:
                 self._queue.add(("pod", pod.key), reword)
             return True
-        found = self._explanations.find(self._state, answer, self._memory, now)
+        found = self._messages.find(self._state, answer, now)
         if found is None:
             return False
-        explanation, self._reported_at[pod.key] = found
-        wait = Wait(explanation.reason, explanation.message(answer.why.claims))
+        message, self._reported_at[pod.key] = found
+        wait = Wait(message.reason, message.text(answer.why.claims))
         self.reporter.report_wait(pod, wait, wish=self._wish_of(pod, answer))
         if found[1] != generation and (reword := self.reporter.reword_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), reword)

@@ -48,16 +48,14 @@ node_classes    nodes that are alike for a pod, also when some of their pods go
 candidates      which pods may go, who has to go with whom, and what that costs
 least_set       the least of all sets that are sufficient
 | occupancy     everybody who has a place, by pod, node and claim
-| render        who would be evicted, or why nobody, in words
-values          victims and refusals as values
+values          victims and refusals, as values and in words
 """
 
 from controller.preemption.decision import preempt, prepare
 from controller.preemption.evictions import make_room, preemption_for, wait_for_ends, waiting_pod
 from controller.preemption.occupancy import Holder, Occupancy
 from controller.preemption.occupants import Occupants, VictimLimits, occupancy_of, overdue_at
-from controller.preemption.render import render
-from controller.preemption.values import Preemption, Unevicted
+from controller.preemption.values import Preemption, Unevicted, render
 
 __all__ = [
     "Holder",

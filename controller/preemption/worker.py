@@ -14,14 +14,13 @@ from controller.preemption.values import Unevicted
 from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide_gang, known_gang
 from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, PodRefusal, Wait, is_recorded
 from controller.reconcile.prospects import fits_without_later_pods
-from controller.refusal import Refusal
+from controller.refusal import AskedInVain, Refusal
 from controller.state import Changes, PodView
 from controller.state.rooms import KeptRoom
 from controller.waiting import rank_of
 from controller.worker import Shared, Worker
 from controller.writing import NotEvicted, Obstacle
 from driver.backoff import delay
-from driver.bounded import BoundedCache
 
 _MOST_IN_VAIN: Final = 1024
 _MOST_PAUSE_SECONDS: Final = 1.0
@@ -56,7 +55,7 @@ class Preempting(Worker):
         self._behind: dict[str, None] = {}
         """Pods for which nobody is evicted while room is kept for others, which may end."""
         self._bindings = 0
-        self._in_vain: BoundedCache[Hashable, tuple[int, ...]] = BoundedCache(_MOST_IN_VAIN)
+        self._in_vain = AskedInVain(_MOST_IN_VAIN)
         """The shapes and priorities, and the gangs, for which nobody is evicted while these nodes are closed to them,
         as of a version of nodes, budgets, bindings and refusals."""
 
@@ -159,7 +158,7 @@ class Preempting(Worker):
             self._queue.add(("pod", next(iter(pods)).key), self._paused_until)
             return False
         self._spared.at(now)
-        if shape is None or self._in_vain.get(shape) != self._version:
+        if shape is None or not self._in_vain.holds(shape, self._version):
             return True
         self._await_spared(next(iter(pods)), now)
         return False
@@ -174,7 +173,7 @@ class Preempting(Worker):
             self._behind[pod.key] = None
         self._await_spared(pod, self._clock.monotonic())
         if shape is not None:
-            self._in_vain[shape] = self._version
+            self._in_vain.remember(shape, self._version)
 
     def _await_spared(self, pod: PodView, now: float) -> None:
         """Have the pod decided again when the next victim is spared no longer."""

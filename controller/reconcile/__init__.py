@@ -1,7 +1,7 @@
 """Decides about one pod, gang or claim. A decision is a value, and making one changes no state. Pure.
 
 The face has the questions; ``decisions`` has the answers. The caller keeps the memory between decisions: a
-``PlacementHistory`` for each pod, and one ``RefusalMemory``.
+``PlacementHistory`` for each pod, and one ``controller.refusal.AskedInVain``.
 
 prospects           finds changes that could help a pod or gang that has no place, such as the end of others
 gangs               decides about the members of a gang, all of them or none
@@ -9,7 +9,6 @@ later               the demands of gang members that do not exist yet
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 lettinggo           whether a pod can be let go on what its claims hold, and what if nobody binds it then
-| refusals          the nodes that refused pods, remembered while nothing changes
 expected            what kube-scheduler is about to allocate for pods that were let go
 demand              a pod that is about to be placed, and the nodes that it may be placed on
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
@@ -27,14 +26,12 @@ from controller.reconcile.gangprogress import known_gang
 from controller.reconcile.gangs import decide_gang
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.pods import DecisionContext, decide
-from controller.reconcile.refusals import RefusalMemory
 
 __all__ = [
     "NO_HISTORY",
     "DecisionContext",
     "NodeRestrictions",
     "PlacementHistory",
-    "RefusalMemory",
     "decide",
     "decide_claim",
     "decide_gang",

@@ -45,7 +45,7 @@ def _may_use(state: State, pod_key: str, record: ClaimRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class UnhealthyUse:
+class SickDevices:
     """The devices of a claim that do not work, and the pods that use them."""
 
     claim: str
@@ -66,7 +66,7 @@ class UnhealthyUse:
         )
 
 
-def unhealthy_use(state: State, key: str) -> UnhealthyUse | None:
+def sick_devices(state: State, key: str) -> SickDevices | None:
     """Return the devices of the claim ``key`` that their node taints as unhealthy; None if there are none."""
     record = state.claims.get(key)
     if record is None or record.claim.allocation is None:
@@ -77,7 +77,7 @@ def unhealthy_use(state: State, key: str) -> UnhealthyUse | None:
     if not sick:
         return None
     pods = [pod.key for name in state.pods.using(key) if _uses(state, pod := state.pods[name], record.claim)]
-    return UnhealthyUse(key, tuple(f"{one.pool}/{one.device}" for one in dict.fromkeys(sick)), tuple(pods))
+    return SickDevices(key, tuple(f"{one.pool}/{one.device}" for one in dict.fromkeys(sick)), tuple(pods))
 
 
 def _uses(state: State, pod: PodView, claim: Claim) -> bool:

@@ -61,10 +61,14 @@ from controller.reconcile.podclaims import (
     unreserved,
 )
 from controller.reconcile.quotas import quota_wait
-from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
-from controller.refusal import Refusal
+from controller.refusal import AskedInVain, Refusal
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.limits import listed
+
+NOT_ASKED_YET: Final = AskedInVain(1)
+"""For a decision on its own. Nobody fills it."""
+MOST_SHAPES: Final = 64
+"""Most shapes of pods of which it is remembered that every node refused them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,8 @@ class DecisionContext:
 
     restrictions: NodeRestrictions = ANY_NODE
     """The nodes that are held back from the pod, or tried last."""
-    memory: RefusalMemory = NO_MEMORY
-    """The shapes of pods that every node refused."""
+    in_vain: AskedInVain = NOT_ASKED_YET
+    """The shapes of pods that every node refused, as of ``Nodes.generation``."""
     max_wait: float = 60
     """Most seconds that kube-scheduler gets to bind a pod."""
 
@@ -289,7 +293,7 @@ def allocate(
     unconstrained = not own_answer and not held
     shape = found.shape(state)
     answer: Placement | Refusal[None] = Refusal(pod.key, None)
-    if not (unconstrained and context.memory.refused_by_all(shape, state.nodes.generation)):
+    if not (unconstrained and context.in_vain.holds(shape, state.nodes.generation)):
         demand = _demand(
             found,
             other_drivers_claims,

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from controller.quotas import Quota, refusal_by, render
-from controller.reconcile.claims import DoubleUse, UnhealthyUse
+from controller.reconcile.claims import DoubleUse, SickDevices
 from controller.reconcile.decisions import Reason, Victim, Wait
 from controller.reconcile.othernames import named_within
 from controller.state import PodView, State
@@ -394,7 +394,7 @@ class Reporter:
                 reason = Reason.DOUBLE_USE.value
                 self._say(Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key)))
 
-    def report_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
+    def report_unhealthy(self, use: SickDevices, pods: Collection[str]) -> None:
         """Report on these pods, which use it, that a device does not work."""
         for key in pods:
             if pod := self._state.pods.get(key):

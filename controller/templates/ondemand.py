@@ -8,6 +8,7 @@ used, and left alone.
 from dataclasses import dataclass
 
 from controller.reconcile.podclaims import template_exists
+from controller.refusal import Refusal
 from controller.state import State
 from driver.adoption import template_spec
 from driver.errors import InvalidInput
@@ -22,13 +23,6 @@ class MakeTemplate:
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseTemplate:
-    """Pods wait for the template, but it may not be made now."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveTemplate:
     """Remove the template that nobody uses, if it is still this one."""
 
@@ -36,8 +30,9 @@ class RemoveTemplate:
     version: str
 
 
-TemplateDecision = MakeTemplate | RefuseTemplate | RemoveTemplate | None
-"""A decision about one template; None if there is nothing to do."""
+TemplateDecision = MakeTemplate | RemoveTemplate | Refusal[str] | None
+"""A decision about one template: refused if pods wait for it, but it may not be made now; None if there is nothing to
+do."""
 
 
 def decide_template(state: State, key: str, others: int, most: int) -> TemplateDecision:
@@ -61,10 +56,11 @@ def decide_template(state: State, key: str, others: int, most: int) -> TemplateD
         # Each pod that names it is told: ``wait_for_template``.
         return None
     if others >= most:
-        return RefuseTemplate(
+        why = (
             f"the namespace has {others} templates on demand, and may have {most} (the controller's setting "
             "templates.perNamespace); delete pods that name others, or have the setting raised"
         )
+        return Refusal(key, why)
     return MakeTemplate(
         {
             "apiVersion": RESOURCE_CLAIM_TEMPLATES.api_version,

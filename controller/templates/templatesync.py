@@ -3,8 +3,9 @@
 from math import inf
 from typing import Final
 
+from controller.refusal import Refusal
 from controller.state import Changes
-from controller.templates.ondemand import MakeTemplate, RefuseTemplate, RemoveTemplate, decide_template
+from controller.templates.ondemand import MakeTemplate, RemoveTemplate, decide_template
 from controller.worker import AFTER_FAILURE_SECONDS, RetryTimes, Shared, Worker
 from controller.writing import Lane, WriteResult, WriteSequence
 from controller.writing.steps import CreateObject, DeleteObject, Target
@@ -67,7 +68,7 @@ class TemplateSync(Worker):
                     remove = DeleteObject(Target(RESOURCE_CLAIM_TEMPLATES, key, uid, version))
                     sequence = WriteSequence(("template", key), (remove,), Lane.REPORTING, author=self)
                     self._writes.report(((RESOURCE_CLAIM_TEMPLATES, key), "unused"), sequence)
-            case RefuseTemplate(why):
+            case Refusal(why=why):
                 first = namespace not in self._crowded
                 self._crowded.setdefault(namespace, {})[key] = None
                 self._refuse(key, why)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.reconcile import RefusalMemory
+from controller.refusal import AskedInVain
 from controller.state import Changes, State
 from controller.worker.metrics import ControllerMetrics
 from controller.worker.turns import Turns
@@ -21,14 +21,14 @@ class Shared:
         queue: what is to be decided about.
         writes: carries out reports, and whatever else gives no device to a claim.
         in_flight: carries out decisions about pods and claims.
-        memory: the nodes that refused pods.
+        in_vain: the shapes of pods that every node refused, as of ``Nodes.generation``.
     """
 
     state: State
     queue: Turns
     writes: Writes
     in_flight: WritesInFlight
-    memory: RefusalMemory
+    in_vain: AskedInVain
     clock: Clock
     metrics: ControllerMetrics
     log: Logger

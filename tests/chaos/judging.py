@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from controller.explaining.questions import HELD_BACK
+from controller.explaining.messages import HELD_BACK
 from controller.gangs import SearchOptions, choose
 from controller.reconcile import decide, decide_gang, known_gang
 from controller.reconcile.decisions import LetGo, PlacePod

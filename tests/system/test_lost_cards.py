@@ -39,7 +39,7 @@ def test_a_pod_that_gets_a_lost_card_is_told_and_starts_when_the_card_is_found_a
 
 def test_a_controller_that_tells_no_pod_of_its_lost_card_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = a_pod_gets_the_lost_card()
-    monkeypatch.setattr("controller.loop.claimsync.unhealthy_use", lambda state, key: None)
+    monkeypatch.setattr("controller.loop.claimsync.sick_devices", lambda state, key: None)
     with pytest.raises(Violation, match="pod default/next is not told that its card is lost"):
         check_lost_cards(scenario.cluster)
 

@@ -4,7 +4,7 @@ import pytest
 
 from controller.allocation import NodeReasons
 from controller.allocation.reasons import Exclusion, Shortage
-from controller.explaining.messages import explanation_of
+from controller.explaining.messages import message_of
 from driver.errors import Fault
 
 
@@ -21,16 +21,14 @@ def refused(clause: str) -> NodeReasons:
 
 def test_kube_schedulers_clause_comes_first_once_for_all_nodes_that_refused() -> None:
     refusals = {"n1": full("team/b"), "n2": refused("no volume there"), "n3": refused("no volume there")}
-    message = explanation_of(refusals, ["team/a"]).message(["team/a"])
+    message = message_of(refusals, ["team/a"]).text(["team/a"])
     assert message.startswith(
         "kube-scheduler refuses the pod on 2 nodes: no volume there. 0 of 3 nodes can take the pod. node n1: claim"
     )
 
 
 def test_if_every_node_refused_there_is_nothing_more_to_say() -> None:
-    message = explanation_of({"n1": refused("x"), "n2": refused("y"), "n3": refused("x")}, ["team/a"]).message(
-        ["team/a"]
-    )
+    message = message_of({"n1": refused("x"), "n2": refused("y"), "n3": refused("x")}, ["team/a"]).text(["team/a"])
     assert message == (
         "kube-scheduler refuses the pod on 2 nodes: x. kube-scheduler refuses the pod on 1 node: y. "
         "0 of 3 nodes can take the pod."
@@ -38,9 +36,9 @@ def test_if_every_node_refused_there_is_nothing_more_to_say() -> None:
 
 
 def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
-    message = explanation_of(
+    message = message_of(
         {"n1": full("secret/one", "secret/two", "team/own", freeing=("secret/one",))}, ["team/a"]
-    ).message(["team/a"])
+    ).text(["team/a"])
     assert "in use by team/own, 2 claims in other namespaces; freeing a claim in another namespace would do" in message
     assert "secret" not in message
 
@@ -50,8 +48,8 @@ FAULTY = NodeReasons(faults=(Fault("spec", "no such class", "team/a"),), claims=
 
 @pytest.mark.parametrize("reason", [full("team/b"), FAULTY], ids=["shortage", "fault"])
 def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods(reason: NodeReasons) -> None:
-    found = explanation_of({"n1": reason}, ["team/mine"]).message(["team/mine"])
-    explained = explanation_of({"n1": reason}, ["team/a"]).message(["team/mine"])
+    found = message_of({"n1": reason}, ["team/mine"]).text(["team/mine"])
+    explained = message_of({"n1": reason}, ["team/a"]).text(["team/mine"])
     for message in (found, explained):
         assert "claim team/mine" in message
         assert "claim team/a" not in message

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from controller.autoscaling import NewNodes, wish_of
-from controller.explaining.questions import ask_all
+from controller.explaining import ask_all
 from controller.gangs import GangTerms, Source
 from controller.kueue.fitsnow import fits_now
 from controller.preemption import Occupants, VictimLimits, make_room, waiting_pod
-from controller.reconcile import NO_HISTORY, RefusalMemory, decide, decide_gang
+from controller.reconcile import NO_HISTORY, decide, decide_gang
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import GangDecision, MakeRoom, PodRefusal
 from controller.reconcile.gangprogress import KnownGang, KnownMember
@@ -21,7 +21,7 @@ from controller.reconcile.prospects import (
     predicted_start,
     start_without,
 )
-from controller.refusal import Refusal
+from controller.refusal import AskedInVain, Refusal
 from controller.state import PodView, State
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
@@ -132,11 +132,11 @@ QUESTIONS: Mapping[str, Callable[[Asked], object]] = {
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_question_changes_no_version(question: Callable[[Asked], object]) -> None:
     asked = Asked()
-    decision, memory = asked.waits, RefusalMemory()
-    memory.remember(decision, asked.state.nodes.generation)
+    decision, in_vain = asked.waits, AskedInVain(1)
+    in_vain.remember(decision.why.shape, asked.state.nodes.generation)
     before = everything(asked.state.cluster)
     answer = question(asked)
     assert everything(asked.state.cluster) == before
-    assert memory.refused_by_all(decision.why.shape, asked.state.nodes.generation)
+    assert in_vain.holds(decision.why.shape, asked.state.nodes.generation)
     assert question(asked) == answer
     assert everything(asked.state.cluster) == before

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from controller.allocation import NodeReasons
-from controller.explaining import Explanations
-from controller.explaining.questions import LOOKS_PER_NODE, NOT_ASKED, Questions, ask_all
-from controller.reconcile import DecisionContext, NodeRestrictions, RefusalMemory, decide
-from controller.reconcile.decisions import PodQuestion, PodRefusal
-from controller.refusal import Refusal
+from controller.explaining.explainer import LOOKS_PER_NODE, NOT_ASKED, AskedNodes, MessageFinder, Questions, ask_all
+from controller.reconcile import DecisionContext, NodeRestrictions, decide
+from controller.reconcile.decisions import PodRefusal
+from controller.reconcile.pods import MOST_SHAPES
+from controller.refusal import AskedInVain, Refusal
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.filled_state import NOW, FilledState, claim, node, pod
 
@@ -39,50 +39,55 @@ def scene() -> FilledState:
     return scene
 
 
-def unallocatable(scene: FilledState, pod: str, memory: RefusalMemory) -> PodRefusal:
-    decision = decide(scene.state, f"default/{pod}", NOW, context=DecisionContext(memory=memory))
+def unallocatable(scene: FilledState, pod: str, in_vain: AskedInVain) -> PodRefusal:
+    decision = decide(scene.state, f"default/{pod}", NOW, context=DecisionContext(in_vain=in_vain))
     assert isinstance(decision, Refusal)
     return decision
 
 
 def test_questions_remember_nothing(scene: FilledState, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
+    in_vain, asked, candidates = AskedInVain(MOST_SHAPES), AskedNodes(), Calls(scene.state.devices.candidates)
     monkeypatch.setattr(scene.state.devices, "candidates", candidates)
     for calls in (1, 2):
-        decision = unallocatable(scene, "p", memory)
+        decision = unallocatable(scene, "p", in_vain)
         assert candidates.number == calls
-    assert len(ask_all(scene.state, decision, memory).reasons) == 2
-    assert memory.reasons_of(decision.why.shape) == {}
+    shape = decision.why.shape
+    assert len(ask_all(scene.state, decision, asked.reasons_of(shape)).reasons) == 2
+    assert asked.reasons_of(shape) == {}
 
 
 def test_a_shape_that_every_node_refused_is_tried_again_only_after_a_change(
     scene: FilledState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
+    in_vain, candidates = AskedInVain(MOST_SHAPES), Calls(scene.state.devices.candidates)
     monkeypatch.setattr(scene.state.devices, "candidates", candidates)
-    memory.remember(unallocatable(scene, "p", memory), scene.state.nodes.generation)
-    unallocatable(scene, "q", memory)
+    refused = unallocatable(scene, "p", in_vain).why
+    assert refused.by_every_node
+    in_vain.remember(refused.shape, scene.state.nodes.generation)
+    unallocatable(scene, "q", in_vain)
     assert candidates.number == 1
     scene.put(NODES, node("n3", ready=False))
-    unallocatable(scene, "q", memory)
+    unallocatable(scene, "q", in_vain)
     assert candidates.number == 2
 
 
 def test_reasons_are_found_again_only_for_nodes_that_changed(
     scene: FilledState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory, allocate = RefusalMemory(), Calls(scene.state.devices.allocate)
+    asked, allocate = AskedNodes(), Calls(scene.state.devices.allocate)
     monkeypatch.setattr(scene.state.devices, "allocate", allocate)
-    decision = unallocatable(scene, "p", memory)
-    refusals = ask_all(scene.state, decision, memory).reasons
-    memory.remember_reasons(decision.why.shape, refusals)
+    decision = unallocatable(scene, "p", AskedInVain(MOST_SHAPES))
+    shape = decision.why.shape
+    reasons = ask_all(scene.state, decision, asked.reasons_of(shape)).reasons
+    asked.remember(shape, reasons)
     assert allocate.number == 2
-    other = unallocatable(scene, "q", memory)
-    assert ask_all(scene.state, other, memory).reasons == refusals
+    other = unallocatable(scene, "q", AskedInVain(MOST_SHAPES))
+    assert other.why.shape == shape
+    assert ask_all(scene.state, other, asked.reasons_of(shape)).reasons == reasons
     assert allocate.number == 2
     scene.claim("held0")
     scene.claim("new", at="n1/gpu-0", by=("other",))
-    assert set(ask_all(scene.state, other, memory).reasons) == {"n1", "n2"}
+    assert set(ask_all(scene.state, other, asked.reasons_of(shape)).reasons) == {"n1", "n2"}
     assert allocate.number == 3
 
 
@@ -107,7 +112,7 @@ def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(
 
 
 def test_pods_of_one_shape_in_two_namespaces_share_no_name_of_who_comes_first() -> None:
-    scene, explanations = FilledState(), Explanations()
+    scene, messages = FilledState(), MessageFinder()
     held = {"n1": "default/first", "n2": "default/first"}
     told = {}
     for namespace in ("default", "team"):
@@ -116,20 +121,20 @@ def test_pods_of_one_shape_in_two_namespaces_share_no_name_of_who_comes_first() 
             scene.put(resource, raw)
         decision = decide(scene.state, f"{namespace}/p", NOW, context=DecisionContext(NodeRestrictions(held=held)))
         assert isinstance(decision, Refusal)
-        found = explanations.find(scene.state, decision, RefusalMemory(), 0.0)
+        found = messages.find(scene.state, decision, 0.0)
         assert found is not None
-        told[namespace] = found[0].message([f"{namespace}/a"])
+        told[namespace] = found[0].text([f"{namespace}/a"])
     assert "held back for pod default/first, which comes first" in told["default"]
     assert "held back for a pod in another namespace, which comes first" in told["team"]
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
-    memory, refusal = RefusalMemory(), NodeReasons(("full",), version=(0, 0))
+    in_vain, asked, reasons = AskedInVain(MOST_SHAPES), AskedNodes(), NodeReasons(("full",), version=(0, 0))
     for shape in range(100):
-        memory.remember(Refusal("default/p", PodQuestion((), shape, by_every_node=True)), 7)
-        memory.remember_reasons(shape, {"n1": refusal})
-    remembered = [shape for shape in range(100) if memory.refused_by_all(shape, 7)]
-    assert remembered == [shape for shape in range(100) if memory.reasons_of(shape)]
+        in_vain.remember(shape, 7)
+        asked.remember(shape, {"n1": reasons})
+    remembered = [shape for shape in range(100) if in_vain.holds(shape, 7)]
+    assert remembered == [shape for shape in range(100) if asked.reasons_of(shape)]
     assert remembered == list(range(64, 100))
 
 
@@ -148,7 +153,7 @@ def many_nodes(ready: bool = True) -> tuple[FilledState, PodRefusal]:
     wanted = {"deviceClassName": "gpu.lode.dev", "count": CARDS + 1}
     scene.claim("c", requests=[{"name": "r", "exactly": wanted}])
     scene.pod("p", "c")
-    return scene, unallocatable(scene, "p", RefusalMemory())
+    return scene, unallocatable(scene, "p", AskedInVain(MOST_SHAPES))
 
 
 @pytest.mark.parametrize("ready", [True, False])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.explaining.questions import Questions
+from controller.explaining.explainer import Questions
 from controller.reconcile import decide
 from controller.reporting.reporter import REMIND_SECONDS, REWORD_SECONDS
 from driver.kube.api import EVENTS, NODES
@@ -167,7 +167,7 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
         return call
 
     monkeypatch.setattr("controller.loop.podsync.decide", noted("decided", decide))
-    monkeypatch.setattr("controller.explaining.explanations.Questions", noted("explained", Questions))
+    monkeypatch.setattr("controller.explaining.explainer.Questions", noted("explained", Questions))
     crowded()
     assert order.count("explained") == SHAPES
     assert "decided" not in order[order.index("explained") :]
@@ -176,7 +176,7 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
 def test_finding_the_words_for_many_nodes_is_interrupted_by_every_decision(
     decisions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.explaining.explanations.TURN_LOOKS", 1)
+    monkeypatch.setattr("controller.explaining.explainer.TURN_LOOKS", 1)
     turns = Count(Questions.ask)
     monkeypatch.setattr(Questions, "ask", lambda *args: turns(*args))
     world = ControllerWorld(nodes=20, cards=1)

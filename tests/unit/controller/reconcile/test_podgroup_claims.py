@@ -8,7 +8,7 @@ import pytest
 
 from controller.gangs import Gang, GangPlan, TriedDomains, choose
 from controller.reconcile import decide, decide_gang, known_gang
-from controller.reconcile.claims import unhealthy_use
+from controller.reconcile.claims import sick_devices
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, TakeBack, Wait
 from controller.reconcile.updates import claim_updates
 from controller.refusal import Refusal
@@ -193,6 +193,6 @@ def test_the_pods_of_the_group_that_have_a_place_are_told_of_a_device_that_does_
     part = slice_on("n1")
     part["spec"]["devices"][0]["taints"] = [{"key": "lode.dev/unhealthy", "effect": "NoSchedule"}]
     scene.put(RESOURCE_SLICES, part)
-    found = unhealthy_use(scene.state, "default/cards")
+    found = sick_devices(scene.state, "default/cards")
     assert found is not None
     assert found.pods == ("default/runs",)

@@ -4,7 +4,8 @@ import pytest
 
 from controller.reconcile.decisions import Reason
 from controller.reconcile.podclaims import claim_of_template, wait_for_template
-from controller.templates.ondemand import MakeTemplate, RefuseTemplate, RemoveTemplate, decide_template
+from controller.refusal import Refusal
+from controller.templates.ondemand import MakeTemplate, RemoveTemplate, decide_template
 from driver.adoption import template_spec
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.reflector import Unreadable
@@ -32,7 +33,7 @@ class Filled(FilledState):
     def decide(self, others: int = 0) -> str:
         """What is decided about ``lode.gpu``."""
         decision = decide_template(self.state, KEY, others, MOST)
-        return {MakeTemplate: "make", RefuseTemplate: "refuse", RemoveTemplate: "remove"}.get(type(decision), "nothing")
+        return {MakeTemplate: "make", Refusal: "refuse", RemoveTemplate: "remove"}.get(type(decision), "nothing")
 
 
 @pytest.fixture

@@ -1,27 +1,65 @@
-"""Finds the reasons why nodes refuse a pod, asking each of them, in turns. Pure."""
+"""Finds why no node takes a pod: asks each of them, in turns, once for all pods of a shape. Pure.
+
+What nodes said is remembered twice: node by node, while nothing changes there (``AskedNodes``), and as the message for
+all pods of the shape, for a few seconds although the cluster has changed (``MessageFinder``).
+"""
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
 from controller.allocation import NodeReasons
+from controller.explaining.messages import HELD_BACK, Message, message_of
 from controller.placement import PodCheck
 from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.podclaims import split_by_driver
-from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
 from controller.state import ClaimRecord, PodView, State
+from driver.bounded import BoundedCache
 
-HELD_BACK: Final = "held back for"
-"""Start of the reason of a node that is held back for another pod."""
 NOT_ASKED: Final = "not looked at: to find the reasons on every node takes too much work; simplify the claims"
 """The reason of a node that was left out because an explanation had used up its work."""
 LOOKS_PER_NODE: Final = 20
 """Work that counts for each node besides the devices that are looked at, in the unit of ``Fleet.looks``."""
+NOTHING: Final[Mapping[str, NodeReasons]] = {}
+"""What is known of nodes at first."""
+FRESH_SECONDS: Final = 10.0
+"""Time that an explanation is used for other pods of the shape although the cluster has changed since."""
+TURN_LOOKS: Final = 30_000
+"""Work of one turn, in the unit of ``Fleet.looks``: about 0.1 s of one core of 2024, at most 0.4 s."""
+MOST_LOOKS: Final = 60 * TURN_LOOKS
+"""Work of one explanation. Nodes that are left then are not looked at."""
+_ABANDONED_SECONDS: Final = 60.0
+"""Time after which an explanation that was not continued is begun anew."""
+_MOST_MESSAGES: Final = 256
+"""Most shapes of pods whose message is remembered."""
+_MOST_ASKED: Final = 64
+"""Most shapes of pods for which the reasons of each node are remembered."""
+
+
+class AskedNodes:
+    """Why nodes refused pods, by shape of pod. Whoever asks all nodes fills it.
+
+    With it, a node's reasons are found again only when something there has changed.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: BoundedCache[Hashable, dict[str, NodeReasons]] = BoundedCache(_MOST_ASKED)
+
+    def reasons_of(self, shape: Hashable) -> Mapping[str, NodeReasons]:
+        """Return why nodes refuse pods of this shape. What is said of a node holds while its version is the node's."""
+        return self._reasons.get(shape, {})
+
+    def remember(self, shape: Hashable, found: Mapping[str, NodeReasons]) -> None:
+        """Remember the reasons that ``Questions`` found, by node."""
+        lasting = {
+            name: reasons for name, reasons in found.items() if reasons.version is not None and not reasons.clause
+        }
+        self._reasons[shape] = {**self._reasons.get(shape, {}), **lasting}
 
 
 class Questions:
@@ -53,18 +91,21 @@ class Questions:
     def _work(self, state: State) -> int:
         return state.devices.looks + self._asked * LOOKS_PER_NODE
 
-    def ask(self, state: State, refusal: PodRefusal, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
+    def ask(
+        self, state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons] = NOTHING, looks: float = inf
+    ) -> bool:
         """Ask further nodes; return whether all have been asked.
 
         Args:
             refusal: of this pod, or another one of its shape.
+            known: why nodes refused pods of the shape before (``AskedNodes.reasons_of``).
             looks: the work of this turn, in the unit of ``Fleet.looks``. The last node may exceed it.
         """
         before = self._work(state)
         end = before + min(looks, self._left)
         pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
         with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
-            self._ask_why(state, refusal, memory.reasons_of(refusal.why.shape), end)
+            self._ask_why(state, refusal, known, end)
         if not self._open:
             self._ask_for_devices(state, refusal, end)
         self._left -= self._work(state) - before
@@ -112,10 +153,10 @@ class Questions:
                 self._unsure.clear()
 
 
-def ask_all(state: State, refusal: PodRefusal, memory: RefusalMemory = NO_MEMORY) -> Questions:
+def ask_all(state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons] = NOTHING) -> Questions:
     """Ask every node in one turn. Costly on many nodes; needed only to report the reasons."""
     questions = Questions(state, refusal)
-    questions.ask(state, refusal, memory)
+    questions.ask(state, refusal, known)
     return questions
 
 
@@ -139,3 +180,75 @@ def _named(key: str, reader: PodView) -> str:
     if gang:
         return key if gang.partition("/")[0] == reader.namespace else f"a {kind} in another namespace"
     return f"pod {key}" if key.partition("/")[0] == reader.namespace else "a pod in another namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    generation: int
+    at: float
+    message: Message
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A message that takes several turns to find."""
+
+    readers: Hashable
+    """Equal for pods that it holds for (``_readers``)."""
+    generation: int
+    at: float
+    """Time of the last turn."""
+    questions: Questions
+
+
+class MessageFinder:
+    """Finds the message why no node takes a pod, and knows the last one about each shape.
+
+    Finding one costs as much as asking every node. A thousand pods of one shape get the same one, with the names of
+    their own claims.
+    """
+
+    def __init__(self) -> None:
+        self._found: BoundedCache[Hashable, _Found] = BoundedCache(_MOST_MESSAGES)
+        self._asked = AskedNodes()
+        self._begun: _Begun | None = None
+
+    def find(self, state: State, refusal: PodRefusal, now: float) -> tuple[Message, int] | None:
+        """Return why no node takes the pod, and the generation of the nodes (``Nodes.generation``) that it is about.
+
+        None if that takes further turns. Ask again then, and about no other shape before.
+
+        Args:
+            now: monotonic seconds.
+        """
+        readers = _readers(refusal)
+        known = self._found.get(readers)
+        if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
+            known = self._find(state, refusal, now, readers)
+        return (known.message, known.generation) if known else None
+
+    def _find(self, state: State, refusal: PodRefusal, now: float, readers: Hashable) -> _Found | None:
+        begun, self._begun = self._begun, None
+        if begun is None or begun.readers != readers or now - begun.at >= _ABANDONED_SECONDS:
+            begun = _Begun(readers, state.nodes.generation, now, Questions(state, refusal, MOST_LOOKS))
+        questions = begun.questions
+        if not questions.ask(state, refusal, self._asked.reasons_of(refusal.why.shape), TURN_LOOKS):
+            begun.at, self._begun = now, begun
+            return None
+        self._asked.remember(refusal.why.shape, questions.reasons)
+        message = message_of(
+            questions.reasons,
+            refusal.why.claims,
+            bound_to=refusal.why.bound_to,
+            impossible=questions.impossible,
+            no_nodes=not state.nodes,
+        )
+        found = self._found[readers] = _Found(begun.generation, now, message)
+        return found
+
+
+def _readers(refusal: PodRefusal) -> Hashable:
+    """Return what is equal for pods that may all read one message."""
+    held = refusal.why.held
+    # For whom a node is held back is named in that one's namespace alone (``Questions``).
+    return (refusal.why.group, refusal.subject.partition("/")[0], *sorted(held.items())) if held else refusal.why.group
