@@ -400,20 +400,15 @@ class SimulatedCluster:
             self.clock.advance(max(0.0, due - self.clock.monotonic()))
         self.clock.advance(max(0.0, until - self.clock.monotonic()))
 
-    def idle(self, seconds: float, pause: float = 0.0) -> None:
-        """Let this much time pass in a cluster that has settled: timers need not fire one by one.
-
-        Args:
-            pause: the time from one look at the timers to the next, if it is longer than usual; less than two thirds of
-                the lease time, so that no leader loses its lease.
-        """
+    def idle(self, seconds: float) -> None:
+        """Let this much time pass in a cluster that has settled: timers need not fire one by one."""
         until = self.clock.monotonic() + seconds
         while True:
             self._do_what_is_due(until)
             left = until - self.clock.monotonic()
             if left <= 0:
                 return
-            self.clock.advance(min(left, max(pause, self._until_next_due())))
+            self.clock.advance(min(left, self._until_next_due()))
 
     def settle(self) -> None:
         """Run until nothing has changed for ``QUIET_SECONDS``.

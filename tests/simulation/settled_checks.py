@@ -37,8 +37,6 @@ QUIET_MINUTE = 60.0
 REFUSED_HOUR = 3600.0
 MOST_WRITES_IN_AN_HOUR = 80
 """Of one pod that kube-scheduler refuses: four tries, with writes of the controller, kube-scheduler and others."""
-_HOUR_PAUSE = 40.0
-"""So often that one write each time is more than the hour may have for a refused pod: 90."""
 _TOLD_IN_AN_HOUR = 2 * 4
 """Writes to each other pod that waits: at each of the tries, what is in use changes twice."""
 LONGEST_BOOT_SECONDS = 300.0
@@ -220,7 +218,7 @@ def _seconds_between(earlier: Object, later: Object) -> float:
 
 def _check_few_writes(cluster: SimulatedCluster, refused: int) -> None:
     before = cluster.log.total_writes
-    cluster.idle(REFUSED_HOUR, _HOUR_PAUSE)
+    cluster.idle(REFUSED_HOUR)
     written = cluster.log.total_writes - before
     if written > refused * (MOST_WRITES_IN_AN_HOUR + _TOLD_IN_AN_HOUR * len(_words(cluster))):
         raise Violation(f"{written} writes in an hour, in which nothing but {refused} refused pods was news")
