@@ -2,6 +2,7 @@
 
 __main__       the command line
 running        plays faults: pods come and go, a fault is done, and then all has to be as it should be
+stage          what a run needs of a cluster, and how a kind cluster does it
 injecting      does faults to a cluster
 fixtures       installs Lode, a device plugin under it, another driver beside it, and small disks
 | reading      reads the world: the API, the disks of nodes, and what containers see

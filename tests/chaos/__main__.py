@@ -10,13 +10,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from driver.clock import SystemClock
+from driver.settings import Settings
 from testclusters.images import PREVIOUS
 from testclusters.kind import KindCluster
 from testclusters.progress import progress_step
 from tests.chaos.fixtures import CURRENT, Fixtures, NotPlayed
 from tests.chaos.running import Run
 from tests.chaos.schedule import Fault, Kind, schedule
+from tests.chaos.stage import KindStage
 from tests.chaos.table import findings, lacking, table
+from tests.chaos.workload import Workload
 from tests.e2e.apiserver import api_server
 from tests.e2e.client import Client
 from tests.e2e.watcher import Watcher
@@ -38,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             with progress_step("installing Lode, a device plugin and another driver"):
                 fixtures.set_up()
             watcher = Watcher(client)
-            run = Run(client, fixtures, arguments.seed, results, watcher)
+            stage, settings = KindStage(client, fixtures, watcher), Settings(nvidia_dra_names=True)
+            run = Run(stage, SystemClock(), settings, Workload(arguments.seed), results)
             try:
                 run.play(faults)
             finally:
@@ -62,7 +67,10 @@ def chosen(arguments: argparse.Namespace) -> Sequence[Fault]:
 def report(run: Run) -> str:
     """The table, what was found, and what the pods were, in Markdown."""
     pods = ", ".join(f"{flavour} {run.made[flavour]} ({len(run.ran.get(flavour, ()))})" for flavour in sorted(run.made))
-    parts = [f"Seed {run.seed}; pods made (seen running): {pods}; looked {run.looks} times.", table(run.played)]
+    parts = [
+        f"Seed {run.workload.seed}; pods made (seen running): {pods}; looked {run.looks} times.",
+        table(run.played),
+    ]
     if found := "\n".join(findings(run.played)):
         parts.append(f"Findings:\n\n{found}")
     if rare := "\n".join(f"- {line}" for line in lacking(run.played)):

@@ -1,30 +1,23 @@
 """Plays a schedule on a cluster. Pods come and go; a fault is done meanwhile; then all has to be as it should be."""
 
 import json
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from driver.clock import Clock
+from driver.kube.api import PODS, RESOURCE_CLAIMS
 from driver.settings import Settings
-from testclusters.commands import CommandFailed
-from testclusters.kind import NotReady
-from tests.chaos.fixtures import Fixtures, NotPlayed
-from tests.chaos.injecting import Injector, NotDone, Snapshots
+from tests.chaos.fixtures import NotPlayed
+from tests.chaos.injecting import NotDone
 from tests.chaos.judging import BOUND_SECONDS, Judge, Patience
-from tests.chaos.reading import read
 from tests.chaos.schedule import Fault
+from tests.chaos.stage import NotNow, Stage
 from tests.chaos.table import Played
-from tests.chaos.workload import LABEL, OTHER_DRIVER, Flavour, Wanted, Workload, step
+from tests.chaos.workload import LABEL, OTHER_DRIVER, Wanted, Workload, step
 from tests.chaos.world import Reading
-from tests.e2e.client import Client, eventually
-from tests.e2e.nodes import thaw
-from tests.e2e.watcher import Watcher
 
 TURN_SECONDS: Final = 3.0
 LOAD_SECONDS: Final = 6.0
@@ -32,23 +25,23 @@ LOAD_SECONDS: Final = 6.0
 SNAPSHOT_SECONDS: Final = 30.0
 FIRST_SECONDS: Final = 300.0
 """Within this time, pods of all flavours run at first."""
-_MISSING: Final = (CommandFailed, NotReady, AssertionError, LookupError, subprocess.TimeoutExpired)
-"""What means that something did not answer."""
+_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass
 class Run:
-    """One run on a cluster on which everything is installed.
+    """One run.
 
     Args:
+        settings: those of Lode's programs.
         results: the folder of the journal and of the readings in which something was found.
     """
 
-    client: Client
-    fixtures: Fixtures
-    seed: int
+    stage: Stage
+    clock: Clock
+    settings: Settings
+    workload: Workload
     results: Path
-    watcher: Watcher
     played: list[Played] = field(default_factory=list)
     made: Counter[str] = field(default_factory=Counter)
     """How many pods were made, by flavour."""
@@ -57,15 +50,12 @@ class Run:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self._workload = Workload(self.seed)
-        self._judge = Judge(Settings(nvidia_dra_names=True), (OTHER_DRIVER,))
+        self._judge = Judge(self.settings, (OTHER_DRIVER,))
         self._patience = Patience()
-        self._snapshots = Snapshots(self.client)
-        self._injector = Injector(self.client, self.fixtures, self._snapshots)
-        self._began = time.monotonic()
+        self._began = self.clock.monotonic()
         self._turn = 0
         self._turned = self._snapped = self._began
-        self._standing: Sequence[Wanted] = self._workload.standing(0)
+        self._standing: Sequence[Wanted] = self.workload.standing(0)
         self._found: list[str] = []
 
     def play(self, faults: Sequence[Fault]) -> None:
@@ -82,37 +72,28 @@ class Run:
         self._end()
 
     def _start(self) -> None:
-        """Let a pod of each flavour run."""
-
-        def all_run() -> bool:
-            self._apply()
-            self._look()
-            missing = [flavour for flavour in Flavour if not self.ran.get(flavour)]
-            assert not missing, f"no pod runs of: {', '.join(missing)}"
-            return True
-
-        try:
-            eventually("pods of all flavours run", all_run, FIRST_SECONDS, pause=2)
-        except AssertionError as error:
-            raise NotPlayed(str(error)) from error
-        self._began = time.monotonic()
+        """Let pods come and go until one of each flavour has run."""
+        while missing := [flavour for flavour in self.workload.flavours if not self.ran.get(flavour)]:
+            if self._seconds() > FIRST_SECONDS:
+                raise NotPlayed(f"within {FIRST_SECONDS:.0f} s no pod runs of: {', '.join(missing)}")
+            self._load()
+        self._began = self._turned = self._snapped = self.clock.monotonic()
 
     def _play(self, fault: Fault) -> None:
         self._found = []
         self._load_until(max(fault.at, self._seconds() + LOAD_SECONDS))
         began, failure = self._seconds(), ""
         self._note("fault", fault=str(fault))
-        with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(self._injector.do, fault)
-            while not done.done():
-                self._load()
+        done = self.stage.start(fault)
+        while not done.done():
+            self._load()
         ended = self._seconds()
         try:
             done.result()
         except NotDone as error:
             failure = str(error).strip()[:300]
-        except _MISSING as error:
-            self._find([f"not back in time: {str(error).strip()[:500]}"], None)
+        except NotNow as error:
+            self._find([f"not back in time: {error}"], None)
         self._patience.calm()
         self._load_until(ended + LOAD_SECONDS)
         recovered = self._settle(ended)
@@ -126,61 +107,59 @@ class Run:
 
     def _settle(self, since: float) -> float | None:
         """Wait until all is as it should be, while no pods begin or end; returns after how many seconds it was."""
+        before = len(self._found)
         while (passed := self._seconds() - since) < 2 * BOUND_SECONDS:
-            _tried(lambda: thaw(self.client))
             quiet = self._apply()
             if self._look() and quiet and not self._patience.unresolved():
-                return round(passed, 1) if passed <= BOUND_SECONDS else None
-            time.sleep(1)
+                return None if len(self._found) > before or passed > BOUND_SECONDS else round(passed, 1)
+            self.clock.sleep(_PAUSE_SECONDS)
         self._find([f"not settled: {text}" for text in self._patience.unresolved()], None)
         return None
 
     def _load(self) -> None:
         """Pods come and go, and it is looked; takes about a second, or longer."""
-        now = time.monotonic()
+        now = self.clock.monotonic()
         if now - self._turned >= TURN_SECONDS:
             self._turn, self._turned = self._turn + 1, now
-            self._standing = self._workload.standing(self._turn)
+            self._standing = self.workload.standing(self._turn)
         if now - self._snapped >= SNAPSHOT_SECONDS:
             self._snapped = now
-            _tried(self._snapshots.take)
+            try:
+                self.stage.snapshot()
+            except NotNow as error:
+                self._note("no snapshot", why=str(error))
         self._apply()
         self._look()
-        time.sleep(1)
+        self.clock.sleep(_PAUSE_SECONDS)
 
     def _apply(self) -> bool:
         """Make and delete pods as the turn wants it; whether there was nothing to do."""
         try:
-            self.fixtures.revive_device_plugin()
-            listed = self.client.list("pods", labels=LABEL)
-            present = {(it["metadata"]["namespace"], it["metadata"]["name"]): it for it in listed}
+            self.stage.tend()
+            present = {(it["metadata"]["namespace"], it["metadata"]["name"]): it for it in self.stage.pods()}
             todo = step(self._standing, present)
             for namespace, names in todo.deleted.items():
-                self.client.delete(namespace, "pods", *names, wait=False)
+                self.stage.end(namespace, names)
             for namespace, objects in todo.made.items():
-                self.client.apply(namespace, *objects)
+                self.stage.make(namespace, objects)
                 self.made.update(it["metadata"]["labels"][LABEL] for it in objects if it["kind"] == "Pod")
-        except _MISSING:
+        except NotNow:
             return False
         return not todo.made and not todo.deleted
 
     def _look(self) -> bool:
         """Read the world, and keep what is found; whether it could be read."""
         try:
-            reading = read(self.client)
-        except _MISSING:
+            reading = self.stage.read()
+        except NotNow:
             return False
-        for raw in reading.objects[RESOURCE_SLICES]:
-            if raw["spec"]["driver"] == "lode.dev":
-                self.watcher.learn(raw)
         for pod in reading.objects[PODS]:
             flavour = (pod["metadata"].get("labels") or {}).get(LABEL)
             if flavour and (pod.get("status") or {}).get("phase") == "Running":
                 self.ran.setdefault(flavour, set()).add(pod["metadata"]["uid"])
-        problems = self._judge.problems(reading, time.time())
-        self._find(self._patience.look(problems, time.monotonic()), reading)
-        violations, self.watcher.violations = self.watcher.violations, []
-        self._find(violations, reading)
+        problems = self._judge.problems(reading, self.clock.now())
+        self._find(self._patience.look(problems, self.clock.monotonic()), reading)
+        self._find(self.stage.violations(reading), reading)
         self.looks += 1
         return True
 
@@ -196,26 +175,26 @@ class Run:
     def _end(self) -> None:
         """All pods end, and nothing may be left."""
         self._found, self._standing = [], ()
-        fault_before = self.played[-1].fault if self.played else None
         self._note("end")
         self._patience.calm()
-        self._settle(self._seconds())
-        self.watcher.held()  # which says whether it has seen everything
+        began = self._seconds()
+        self._settle(began)
+        while (left := self._claims()) and self._seconds() - began < 2 * BOUND_SECONDS:
+            self.clock.sleep(_PAUSE_SECONDS)
+        if left:
+            self._find([f"claims are left at the end: {left}"], None)
+        if self._found:
+            last = self.played[-1].fault
+            self.played.append(Played(last, began, None, tuple(self._found), "the end of the run"))
 
-        def nothing_left() -> bool:
-            left = [it["metadata"]["name"] for it in read(self.client).objects[RESOURCE_CLAIMS]]
-            assert not left, f"claims are left at the end: {left}"
-            return True
-
+    def _claims(self) -> Sequence[str]:
         try:
-            eventually("no claims are left", nothing_left, BOUND_SECONDS, pause=2)
-        except AssertionError as error:
-            self._find([str(error)], None)
-        if self._found and fault_before:
-            self.played.append(Played(fault_before, self._seconds(), None, tuple(self._found), "the end of the run"))
+            return [it["metadata"]["name"] for it in self.stage.read().objects[RESOURCE_CLAIMS]]
+        except NotNow:
+            return ["the API server does not answer"]
 
     def _seconds(self) -> float:
-        return time.monotonic() - self._began
+        return self.clock.monotonic() - self._began
 
     def _note(self, what: str, **more: Any) -> None:
         entry: Mapping[str, Any] = {"at": round(self._seconds(), 1), "what": what, "turn": self._turn, **more}
@@ -223,10 +202,3 @@ class Run:
         with (self.results / "journal.jsonl").open("a") as file:
             file.write(f"{line}\n")
         print(line, flush=True)
-
-
-def _tried(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except _MISSING as error:
-        print(f"not now: {str(error)[:200]}", flush=True)

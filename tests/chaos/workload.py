@@ -108,14 +108,15 @@ class Workload:
     """The pods of a run."""
 
     seed: int
+    flavours: Sequence[Flavour] = tuple(Flavour)
 
     def made(self, turn: int) -> Sequence[Wanted]:
         """What begins at a turn; at turn 0, one of each flavour."""
         random = Random(f"pods/{self.seed}/{turn}")
         if turn == 0:
-            return [self._drawn(random, flavour, 0, number) for number, flavour in enumerate(Flavour)]
-        weights = [_WEIGHTS.get(flavour, 1) for flavour in Flavour]
-        drawn = random.choices(list(Flavour), weights, k=random.randint(*_PER_TURN))
+            return [self._drawn(random, flavour, 0, number) for number, flavour in enumerate(self.flavours)]
+        weights = [_WEIGHTS.get(flavour, 1) for flavour in self.flavours]
+        drawn = random.choices(self.flavours, weights, k=random.randint(*_PER_TURN))
         return [self._drawn(random, flavour, turn, number) for number, flavour in enumerate(drawn)]
 
     def standing(self, turn: int) -> Sequence[Wanted]:
