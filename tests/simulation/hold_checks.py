@@ -15,6 +15,7 @@ from controller.waiting import Hold, Rank, rank_of, rank_of_gang
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus
 from driver.clock import Clock
+from driver.model import Allocation
 from driver.settings import HoldSettings
 
 
@@ -84,6 +85,8 @@ class HoldChecks:
         self._holds: dict[str, _Hold] = {}
         self._nodes: dict[str, frozenset[str]] = {}
         """The nodes that were held back at ``changed_at``, by the gang or pod that they were held back for."""
+        self._decided: dict[str, Allocation | None] = {}
+        """The last allocation of each claim (key) that was looked at."""
         self._ran_out: dict[str, tuple[float, int]] = {}
         """The time at which a hold of each node ran out, and ``Rank.below`` of its pod or gang."""
 
@@ -91,7 +94,10 @@ class HoldChecks:
         """Check that a pod that comes after a gang is placed on its held nodes only if it ends before the gang can
         start."""
         kind, key = sequence.subject
-        steps = (step for step in sequence.steps if isinstance(step, PatchClaimStatus))
+        steps = [step for step in sequence.steps if isinstance(step, PatchClaimStatus)]
+        # A write that had no answer is repeated as it was decided, whatever is held back since.
+        steps = [step for step in steps if self._decided.get(step.target.key) != step.allocation]
+        self._decided |= {step.target.key: step.allocation for step in steps}
         node = next((step.allocation.node_name for step in steps if step.allocation is not None), "")
         state = self._controller().state
         pod = state.pods.get(key) if kind == "pod" else None

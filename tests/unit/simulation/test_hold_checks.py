@@ -62,6 +62,16 @@ def test_a_later_pod_has_to_end_before_the_gang_can_start(limit: int | None, is_
     assert watched.place("late") == is_right
 
 
+def test_a_write_that_is_repeated_was_decided_before_the_nodes_were_held_back() -> None:
+    watched = Watched()
+    watched.world.single("late", None)
+    watched.world.settle(1)
+    watched.domains = ()
+    assert watched.place("late")
+    watched.domains = (watched.held,)
+    assert watched.place("late")
+
+
 def test_the_members_of_the_gang_may_use_their_nodes() -> None:
     watched = Watched()
     assert all(watched.place(pod) for pod in watched.world.gang)
