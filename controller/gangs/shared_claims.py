@@ -24,10 +24,10 @@ from typing import Final
 from controller.allocation import CompiledRequest
 from controller.cluster import Cluster
 from controller.gangs.gang import Gang, GangPlan, Member, TriedDomains
+from controller.gangs.units import claims_of, distinct, sharing
 from controller.placement import Placement
 from controller.refusal import Refusal
 from driver.model import Allocation, Claim, DeviceId
-from driver.node_selectors import selects
 
 _MOST_TRIES: Final = 256
 """The most combinations of reaches that are tried for claims that do not belong together. All reaches of one are."""
@@ -58,24 +58,15 @@ def shared_claims(members: Sequence[Member], cluster: Cluster) -> Sequence[FarCl
     """The claims of several members that can get devices of several nodes."""
     if not cluster.devices.shares_devices:
         return ()
-    users = Counter(claim.uid for member in members for claim in _claims_of(member))
-    if not any(count > 1 for count in users.values()):
-        return ()
+    users = Counter(claim.uid for member in members for claim in claims_of(member))
+    shared = distinct(claim for member in members for claim in claims_of(member) if users[claim.uid] > 1)
+    far = {claim.uid for claim in shared if _may_reach_several(claim, cluster)}
     ours = {claim.uid for member in members for claim in member.demand.claims}
-    far: dict[str, bool] = {}
-    groups: list[dict[str, Claim]] = []
-    for member in members:
-        own: dict[str, Claim] = {}
-        for claim in _claims_of(member):
-            if users[claim.uid] > 1 and claim.uid not in far:
-                far[claim.uid] = _may_reach_several(claim, cluster)
-            if far.get(claim.uid):
-                own[claim.uid] = claim
-        if own:
-            touched = [group for group in groups if not group.keys().isdisjoint(own)]
-            merged = {uid: claim for group in (*touched, own) for uid, claim in group.items()}
-            groups = [*(group for group in groups if group not in touched), merged]
-    return [FarClaims(tuple(group.values()), group.keys() <= ours) for group in groups]
+    groups = (
+        distinct(claim for member in group for claim in claims_of(member) if claim.uid in far)
+        for group in (sharing(members, far) if far else ())
+    )
+    return [FarClaims(claims, all(claim.uid in ours for claim in claims)) for claims in groups if claims]
 
 
 Ask = Callable[[Gang], GangPlan | Refusal[TriedDomains]]
@@ -124,8 +115,7 @@ def _reaches(shared: FarClaims, cluster: Cluster) -> Sequence[Reach]:
     for allocations, at in chosen_on.values():
         if shared.chosen_here:
             selectors = [allocation.nodes for allocation in allocations if allocation.nodes]
-            labels = ((name, nodes.labels_of(name)) for name in nodes)
-            at = dict.fromkeys(name for name, own in labels if all(selects(one, name, own) for one in selectors))
+            at = nodes.selected(selectors)
         if len(at) > 1:
             by_claim = {claim.uid: allocation for claim, allocation in zip(shared.claims, allocations, strict=True)}
             found.append(Reach(by_claim, at))
@@ -156,10 +146,6 @@ def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
     return replace(plan, placements=tuple(map(with_given, plan.placements)))
 
 
-def _claims_of(member: Member) -> tuple[Claim, ...]:
-    return (*member.demand.claims, *member.demand.other_drivers_claims)
-
-
 def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
     request = cluster.devices.compile([claim])
     return isinstance(request, CompiledRequest) and cluster.devices.selects_shared(request)
@@ -167,16 +153,14 @@ def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
 
 def _confined_member(member: Member, chosen: Sequence[Reach]) -> Member:
     demand = member.demand
-    own = [reach for reach in chosen if any(claim.uid in reach.allocations for claim in _claims_of(member))]
-    if not own:
+    # Shared claims that a member has together have one reach.
+    own = (reach for reach in chosen if any(claim.uid in reach.allocations for claim in claims_of(member)))
+    if (reach := next(own, None)) is None:
         return member
-    given = {uid for reach in own for uid in reach.allocations}
     claims, others = (
-        tuple(claim for claim in some if claim.uid not in given)
+        tuple(claim for claim in some if claim.uid not in reach.allocations)
         for some in (demand.claims, demand.other_drivers_claims)
     )
-    # The claims that belong together have one reach, so a member has one.
-    (reach,) = own
     nodes = reach.nodes if demand.among is None else dict.fromkeys(name for name in demand.among if name in reach.nodes)
     return replace(member, demand=replace(demand, claims=claims, other_drivers_claims=others, among=nodes))
 

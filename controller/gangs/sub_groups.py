@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs.gang import Gang, Member, SubGroup
-from controller.gangs.units import CoLocatedMembers, UnitShape
+from controller.gangs.units import CoLocatedMembers, UnitShape, claims_of
 
 RequiredGroups = tuple[SubGroup, ...]
 """The sub-groups of a unit that have to become complete."""
@@ -327,7 +327,7 @@ def _without(members: Sequence[Member], sub_groups: Collection[SubGroup]) -> tup
     while len(before) != len(kept):
         before, kept = kept, []
         for member in before:
-            uids = {claim.uid for claim in (*member.demand.claims, *member.demand.other_drivers_claims)}
+            uids = {claim.uid for claim in claims_of(member)}
             if member.sub_group in sub_groups or not shared.isdisjoint(uids):
                 shared |= uids
             else:

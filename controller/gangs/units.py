@@ -148,9 +148,9 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMember
     shapes: dict[Hashable, UnitShape] = {}
     units: list[CoLocatedMembers] = []
     faults: dict[Fault, None] = {}
-    for order, members in enumerate(_sharing(gang.members)):
-        claims = _once(claim for member in members for claim in member.demand.claims)
-        other_claims = _once(claim for member in members for claim in member.demand.other_drivers_claims)
+    for order, members in enumerate(sharing(gang.members)):
+        claims = distinct(claim for member in members for claim in member.demand.claims)
+        other_claims = distinct(claim for member in members for claim in member.demand.other_drivers_claims)
         ours, others = fleet.compile(claims), fleet.compile(other_claims)
         if isinstance(ours, tuple) or isinstance(others, tuple):
             wrong = [fault for request in (ours, others) if isinstance(request, tuple) for fault in request]
@@ -193,8 +193,8 @@ def leader_and_first(units: Sequence[CoLocatedMembers]) -> tuple[CoLocatedMember
 
 def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) -> CoLocatedMembers:
     """Merge two units into one, so that they are placed on one node."""
-    claims = _once((*one.claims, *other.claims))
-    other_claims = _once((*one.other_drivers_claims, *other.other_drivers_claims))
+    claims = distinct((*one.claims, *other.claims))
+    other_claims = distinct((*one.other_drivers_claims, *other.other_drivers_claims))
     ours, others = fleet.compile(claims), fleet.compile(other_claims)
     # Each compiled alone (``units_of``), so both together do.
     assert isinstance(ours, CompiledRequest)
@@ -267,31 +267,41 @@ def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
     return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
 
 
-def _sharing(members: Sequence[Member]) -> list[tuple[Member, ...]]:
-    """Group members that share claims, directly or through other members."""
+def sharing(members: Sequence[Member], among: Collection[str] | None = None) -> list[tuple[Member, ...]]:
+    """Group members that share claims, directly or through other members.
+
+    Args:
+        among: UIDs of the claims that count; None for all.
+    """
     group_of: dict[str, list[Member]] = {}
     groups: dict[int, list[Member]] = {}
     for member in members:
         group = [member]
-        for claim in _claims_of(member):
+        for uid in _uids_of(member, among):
             # The union of two groups goes into one list, and the other is forgotten, so each claim leads to one group.
-            other = group_of.get(claim.uid)
+            other = group_of.get(uid)
             if other is not None and other is not group:
                 groups.pop(id(group), None)
                 other += group
                 group = other
-            group_of[claim.uid] = group
-        for uid in [claim.uid for sharer in group for claim in _claims_of(sharer)]:
+            group_of[uid] = group
+        for uid in [uid for sharer in group for uid in _uids_of(sharer, among)]:
             group_of[uid] = group
         groups[id(group)] = group
     return [tuple(group) for group in groups.values()]
 
 
-def _claims_of(member: Member) -> Iterable[Claim]:
+def _uids_of(member: Member, among: Collection[str] | None) -> Iterable[str]:
+    return [claim.uid for claim in claims_of(member) if among is None or claim.uid in among]
+
+
+def claims_of(member: Member) -> tuple[Claim, ...]:
+    """The claims of the member that have to be allocated, those of other drivers included."""
     return (*member.demand.claims, *member.demand.other_drivers_claims)
 
 
-def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+def distinct(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Each claim once."""
     return tuple({claim.uid: claim for claim in claims}.values())
 
 

@@ -11,6 +11,8 @@ from controller.placement.needs import Amounts, HostPort, Needs
 from controller.placement.podindex import PodIndex
 from controller.placement.storage import Storage
 from driver.bounded import BoundedCache
+from driver.model import NodeSelector
+from driver.node_selectors import selects
 from driver.quantity import Quantity
 from driver.wire import Json
 from driver.wire.fields import text, text_map, texts
@@ -232,6 +234,11 @@ class Nodes(Mapping[str, NodeView]):
         """The node's labels; none if it does not exist."""
         facts = self.view(name).facts
         return facts.labels if facts else {}
+
+    def selected(self, selectors: Sequence[NodeSelector]) -> dict[str, None]:
+        """The nodes, in order, that all of these select. A dict is a set that keeps its order."""
+        labels = ((name, self.labels_of(name)) for name in self)
+        return dict.fromkeys(name for name, own in labels if all(selects(one, name, own) for one in selectors))
 
     def version_of(self, name: str) -> tuple[int, int]:
         """A version that changes whenever an answer for the node may change."""

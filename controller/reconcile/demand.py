@@ -8,7 +8,6 @@ from controller.placement import PodDemand
 from controller.reconcile.history import PlacementHistory
 from controller.state import ClaimRecord, PodView, State
 from driver.model import Claim
-from driver.node_selectors import selects
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +119,4 @@ def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[
     selectors = [allocation.nodes for allocation in allocations if allocation and allocation.nodes]
     if not selectors:
         return None
-    # A dict is a set that keeps its order.
-    return dict.fromkeys(
-        name
-        for name in state.nodes
-        if all(selects(selector, name, state.nodes.labels_of(name)) for selector in selectors)
-    )
+    return state.nodes.selected(selectors)
