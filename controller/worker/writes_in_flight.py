@@ -1,8 +1,8 @@
 """The decisions that are being written: they count meanwhile, and are repeated while it is not known how they ended.
 
-That has an end, whatever the API server answers. A sequence is tried ``MOST_TRIES`` times, and no longer than the pod
-exists that it is for. Then nothing more is sent, and as soon as nothing that was sent can take effect any more, the
-objects are read: they say what was made, and nothing else counts.
+That has an end, whatever the API server answers. A sequence is tried ``MOST_TRIES`` times, at most for
+``LONGEST_TRIED_SECONDS``, and no longer than the pod exists that it is for. Then nothing more is sent, and as soon as
+nothing that was sent can take effect any more, the objects are read: they say what was made, and nothing else counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +20,9 @@ from driver.observe import Logger
 
 MOST_TRIES = 10
 """Answers to a sequence that leave it open whether a step was made; it is given up after that."""
+LONGEST_TRIED_SECONDS = 90.0
+"""Time after the first such answer at which another one ends the tries. Ten tries of 5 s with their pauses take as
+long. Where many sequences wait, each try waits for its turn, and others must not wait ten turns for the devices."""
 _LONGEST_PAUSE_SECONDS = 5.0
 _LONGEST_ASKED_SECONDS = 300.0
 """Longest wait that a server may ask for (``Retry-After``). Only the pod or claim waits that is being written for."""
@@ -65,6 +68,8 @@ class _Pending:
     """The change of a claim that may take effect until then."""
     repeats: int = 0
     """Answers that left it open whether a step was made."""
+    doubted_since: float = 0.0
+    """Time of the first of them (monotonic seconds)."""
     failure: Exception | None = None
     """The error that ends it as soon as the objects are read again. Nothing more is written then."""
 
@@ -161,16 +166,23 @@ class WritesInFlight:
         return self._repeats.next_due()
 
     def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
+        now = self._clock.monotonic()
         pending.rest = rest
+        if not pending.repeats:
+            pending.doubted_since = now
         if not only_reads(rest[0]):
-            pending.doubt_ends = self._clock.monotonic() + self._longest_write
+            pending.doubt_ends = now + self._longest_write
         if isinstance(rest[0], PatchClaimStatus):
             pending.doubtful = rest[0]
         said: ApiError = error
         if pending.failure is None:
             if self._is_for_nobody(subject, pending):
                 self._give_up(pending, said)
-            elif pending.repeats + 1 >= pending.tries or error.retry_after > self._longest_write:
+            elif (
+                pending.repeats + 1 >= pending.tries
+                or now - pending.doubted_since >= LONGEST_TRIED_SECONDS
+                or error.retry_after > self._longest_write
+            ):
                 said = _given_up(rest[0], error)
                 self._give_up(pending, said)
         self._repeat_later(subject, pending, said)
