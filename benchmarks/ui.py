@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(api: Api, kind: Resource, fleet: FollowedFleet) -> None:
-    Reflector(api, kind, fleet.take, page_size=20).step()
+    Reflector(api, kind, fleet.take).step()
 
 
 if __name__ == "__main__":

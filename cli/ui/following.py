@@ -30,7 +30,7 @@ from driver.kube.api import (
 )
 from driver.kube.decorator import ApiDecorator
 from driver.kube.objects import object_key
-from driver.kube.reflector import PAGE_SIZE, Delta, Missing, Reflector, Removed, Sink, Synced, Upserted
+from driver.kube.reflector import Delta, Missing, Reflector, Removed, Sink, Synced, Upserted
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.names import Names
 from driver.observe import logger
@@ -153,8 +153,6 @@ LISTED_SECONDS: Final = 60.0
 """Between two lists of a kind that may be listed and not watched."""
 _NEEDED: Final = (RESOURCE_SLICES, RESOURCE_CLAIMS, PODS)
 """Kinds that every cluster serves; of the others there are none where they are not served."""
-_PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
-"""A slice has up to 128 devices and some 100 kB of JSON."""
 _RULES: Final = "cards that rules close look open"
 CONSEQUENCES: Final[Mapping[Resource, str]] = {
     RESOURCE_SLICES: "no card is known but those that claims hold",
@@ -200,7 +198,6 @@ class FollowedKind:
         """The namespace that is followed; "" for all."""
         self._only_listed = False
         self._reflector = self._made()
-        self._reflector.heard = clock.now()
         self._loop = ReflectorLoop(self._reflector, clock, logger("ui"))
 
     @property
@@ -266,15 +263,13 @@ class FollowedKind:
         self._loop = ReflectorLoop(self._reflector, self._clock, logger("ui"))
 
     def _made(self) -> Reflector:
-        made = Reflector(
+        return Reflector(
             _Within(self._api, self._within) if self._within else self._api,
             self.resource,
             self._take,
-            page_size=_PAGE_SIZES.get(self.resource, PAGE_SIZE),
             optional=self.resource not in _NEEDED,
+            now=self._clock.now,
         )
-        made.now = self._clock.now
-        return made
 
 
 class FleetWatch:

@@ -23,15 +23,13 @@ from driver.kube.api import (
     Forbidden,
     Resource,
 )
-from driver.kube.reflector import PAGE_SIZE, Reflector
+from driver.kube.reflector import Reflector
 
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
 """A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
 either, but counts as a member of its gang."""
 _OF_SWITCHES: Final = (POD_DISRUPTION_BUDGETS, KUEUE_WORKLOADS, KUEUE_ADMISSION_CHECKS)
 """Kinds that are watched only with a setting. A cluster need not serve them, or let this program read them."""
-_PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
-"""A slice has up to 128 devices and some 100 kB of JSON."""
 _RULES: Final = frozenset({DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA})
 """Kinds that a cluster need not serve. But while they may not be read, devices could be handed out against them."""
 _NEEDED: Final = frozenset({RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, *_RULES})
@@ -53,20 +51,17 @@ def reflectors_of(
     api: Api, state: State, deliver: Callable[[StateDelta], None], now: Callable[[], float]
 ) -> Sequence[Reflector]:
     """Return a reflector for each kind that the state needs, which passes decoded reports to ``deliver``."""
-    reflectors = tuple(
+    return tuple(
         Reflector(
             api,
             resource,
             lambda delta: deliver(state.decode(delta)),
             field_selector=_FIELD_SELECTORS.get(resource, ""),
-            page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
             optional=resource in (*OPTIONAL_RESOURCES, *_OF_SWITCHES),
+            now=now,
         )
         for resource in state.resources
     )
-    for reflector in reflectors:
-        reflector.now, reflector.heard = now, now()
-    return reflectors
 
 
 def ages_of(reflectors: Iterable[Reflector], now: Callable[[], float]) -> Mapping[str, Callable[[], float]]:

@@ -29,6 +29,8 @@ class ObjectVersions:
 
     def __init__(self) -> None:
         self._known: dict[Resource, dict[str, tuple[str, int]]] = {}
+        self._outlived: dict[Resource, set[str]] = {}
+        """Keys of the objects that are known of a time before the versions may have gone back."""
         self._listed: set[Resource] = set()
         self._reported: dict[Resource, int] = {}
 
@@ -48,13 +50,14 @@ class ObjectVersions:
         if reported:
             self._advance(resource, version)
         known[key] = (uid, version)
+        self._outlived.get(resource, set()).discard(key)
         return Arrival.REPLACED if before is not None and before[0] != uid else Arrival.UPDATED
 
     def is_stale(self, resource: Resource, key: str, version: int, *, reported: bool, listed: int = 0) -> bool:
         """Return whether ``arrive`` would answer that the version is stale."""
         before = self._known.get(resource, {}).get(key)
         if before is not None:
-            went_back = version < before[1] <= listed
+            went_back = version < before[1] <= listed or key in self._outlived.get(resource, ())
             return version <= before[1] and not went_back
         # Everything up to this version was reported. An unknown object was deleted, unless a later list has it.
         return not reported and max(version, listed) <= self._reported.get(resource, 0)
@@ -63,18 +66,23 @@ class ObjectVersions:
         """Forget an object that was deleted; return False if it is not known, or if the known one is newer."""
         self._advance(resource, version)
         known = self._known.get(resource, {}).get(key)
-        if known is None or (known[0] != uid and known[1] > version):
+        outlived = key in self._outlived.get(resource, ())
+        if known is None or (known[0] != uid and known[1] > version and not outlived):
             return False
         return self.forget(resource, key)
 
     def forget(self, resource: Resource, key: str) -> bool:
         """Forget the object ``key``; return whether it was known."""
+        self._outlived.get(resource, set()).discard(key)
         return self._known.get(resource, {}).pop(key, None) is not None
 
     def restart(self, resource: Resource) -> None:
-        """Count every version of the kind that arrives from now on as newer than the known one."""
-        known = self._known.get(resource, {})
-        known.update({key: (uid, 0) for key, (uid, _) in known.items()})
+        """Count every version of the kind that arrives from now on as newer than one that is known now.
+
+        What arrives from now on is compared as ever: a write may be made and answered before the list is read that
+        follows.
+        """
+        self._outlived[resource] = set(self._known.get(resource, ()))
         self._reported.pop(resource, None)
 
     def uid(self, resource: Resource, key: str) -> str:
@@ -93,8 +101,9 @@ class ObjectVersions:
         """Record that a list of the kind is complete; return the known keys that did not exist at its version."""
         self._listed.add(resource)
         self._advance(resource, version)
+        outlived = self._outlived.pop(resource, ())
         known = self._known.get(resource, {})
-        return [key for key, (_, at) in known.items() if at <= version and key not in keys]
+        return [key for key, (_, at) in known.items() if key not in keys and (at <= version or key in outlived)]
 
     def has_listed(self, resources: Collection[Resource]) -> bool:
         """Return whether a complete list of each of these kinds has arrived."""

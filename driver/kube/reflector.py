@@ -6,20 +6,40 @@ whole. The sink may keep what it needs of an object and drop the rest.
 The owner calls ``step`` repeatedly: in a thread of a program, or under the control of a test. A watch may end at any
 time. The reflector continues from the last version it received (bookmarks included), and lists again when the API says
 that this version is gone.
+
+It also lists again when the API was out of reach for a while. The API servers may have been stopped to restore etcd
+from a backup, and then versions go back: a watch from the last version delivers nothing until as much is written anew.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from driver.kube.api import Api, ApiError, Forbidden, Gone, NotFound, Object, Resource, WatchEvent
+from driver.kube.api import (
+    RESOURCE_SLICES,
+    Api,
+    ApiError,
+    Forbidden,
+    Gone,
+    NotFound,
+    Object,
+    Resource,
+    Unavailable,
+    WatchEvent,
+)
 from driver.kube.objects import object_key
 
 MISSING_LISTS = 5
 """The number of lists in a row without the kind, once it was served, before its objects count as gone: an API server
 that starts may not serve every kind at once."""
 PAGE_SIZE = 100
-"""Objects of one page of a list. Kinds with large objects need smaller pages: a page is held whole."""
+"""Objects of one page of a list, which is held whole."""
+PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
+"""Kinds with large objects have smaller pages: a slice has up to 128 devices and some 100 kB of JSON."""
+OUTAGE_SECONDS = 5.0
+"""An API that could not be watched, and has told nothing for so long, may have been restored from a backup meanwhile.
+Nobody stops the API servers, restores etcd and starts them in less time; a broken connection is opened sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +91,9 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The versions of this kind went back: the API was restored from a backup, and a list follows.
+    """The versions of this kind went back, or may have: the API was restored from a backup. A list follows.
 
-    The objects of that list are newer than all reported before.
+    The objects of that list, and of all that is answered from now on, are newer than all before.
     """
 
     resource: Resource
@@ -87,8 +107,8 @@ class Reflector:
     """Keeps one sink up to date with one kind of object.
 
     Args:
-        page_size: the most objects of one page of a list.
         optional: the kind may be missing, or forbidden: then the sink gets ``Missing``, or ``Unreadable``.
+        now: the time in seconds, of any epoch; without it, no outage is noticed.
     """
 
     def __init__(
@@ -98,18 +118,17 @@ class Reflector:
         sink: Sink,
         *,
         field_selector: str = "",
-        page_size: int = PAGE_SIZE,
         optional: bool = False,
+        now: Callable[[], float] = lambda: 0.0,
     ):
         self.resource = resource
         self._api = api
         self._sink = sink
         self._field_selector = field_selector
-        self._page_size = page_size
+        self._page_size = PAGE_SIZES.get(resource, PAGE_SIZE)
         self._optional = optional
-        self.now: Callable[[], float] = lambda: 0.0
-        """The time of ``heard``; the owner may set another clock."""
-        self.heard = 0.0
+        self._now = now
+        self.heard = now()
         """When the API last told of this kind: a page of a list, a change, or a bookmark, which come every minute."""
         self._version = ""
         self._highest = 0
@@ -117,6 +136,8 @@ class Reflector:
         self._known = False
         """True if the sink may know objects of the kind."""
         self._missing = 0
+        self._lost = False
+        """True if the API could not be reached since the last call that succeeded."""
         self.synced = False
         """True if the sink received at least one complete list, or notice that there is none to wait for."""
         self.error: ApiError | None = None
@@ -138,11 +159,16 @@ class Reflector:
         try:
             self._step()
         except ApiError as error:
+            # Who says that there are too many requests was there all along: a list would be one more, and a dear one.
+            self._lost = self._lost or (isinstance(error, Unavailable) and error.status != 429)
             self.forbidden = error if isinstance(error, Forbidden) else None
             self.error = None if self._optional and self.forbidden else error
             raise
 
     def _step(self) -> None:
+        if self._lost and self._now() - self.heard >= OUTAGE_SECONDS:
+            # Said before the list is read: a write that is answered later must not count as older than that list.
+            self._went_back()
         if not self._version:
             try:
                 self._list()
@@ -151,24 +177,33 @@ class Reflector:
                 if not self._optional or (self._known and self._missing < MISSING_LISTS):
                     raise
                 self._sink(Missing(self.resource))
-                self._known, self.synced, self.heard = False, True, self.now()
+                self._known, self.synced, self.heard = False, True, self._now()
             except Forbidden:
                 if self._optional:
                     self._sink(Unreadable(self.resource))
-                    self.synced, self.heard = True, self.now()
+                    self.synced, self.heard = True, self._now()
                 raise
-            self.error = self.forbidden = None
+            self._in_contact()
             return
         try:
             events = self._api.watch(self.resource, resource_version=self._version, field_selector=self._field_selector)
-            self.error = self.forbidden = None
+            self._in_contact()
             deque(map(self._take, events), maxlen=0)  # a loop would keep the last event until the next one comes
         except (Gone, NotFound):
             # The kind is served no longer, or was made anew: only a list can tell.
             self._version = ""
 
+    def _went_back(self) -> None:
+        if self._known:
+            self._sink(Restored(self.resource))
+        self._version, self._highest = "", 0
+
+    def _in_contact(self) -> None:
+        self.error = self.forbidden = None
+        self._lost = False
+
     def _take(self, event: WatchEvent) -> None:
-        self.heard = self.now()
+        self.heard = self._now()
         if event.type == "DELETED":
             self._sink(Removed(self.resource, event.object))
         elif event.type != "BOOKMARK":
@@ -185,10 +220,9 @@ class Reflector:
             page = self._api.list(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
             )
-            self.heard = self.now()
+            self.heard = self._now()
             if _number(page.resource_version) < self._highest:
-                self._sink(Restored(self.resource))
-                self._highest = 0
+                self._went_back()
             self._known, self._missing = True, 0
             for obj in page.items:
                 keys.add(object_key(obj))

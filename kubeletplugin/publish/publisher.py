@@ -52,7 +52,7 @@ class Publisher:
         recorded: Callable[[], Recorded] = Recorded,
         others: OtherPrograms | None = None,
     ):
-        dropped, reports = DroppedFields(), ErrorReports(node.log)
+        dropped, reports, now = DroppedFields(), ErrorReports(node.log), node.clock.monotonic
         self._clock = node.clock
         self._metrics = metrics
         self._reports = reports
@@ -68,8 +68,8 @@ class Publisher:
         self._writer = SliceWriter(node.api, self._view, dropped, metrics, reports, log=node.log)
         self._backoff = RewriteBackoff()
         self.reflectors = [
-            Reflector(node.api, NODES, self.handle, field_selector=f"metadata.name={node.name}"),
-            Reflector(node.api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node.name}"),
+            Reflector(node.api, NODES, self.handle, field_selector=f"metadata.name={node.name}", now=now),
+            Reflector(node.api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node.name}", now=now),
         ]
         self.published = False
         """Whether the complete pool has been published, and none of it was refused since.

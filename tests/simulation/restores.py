@@ -21,8 +21,8 @@ _DOWN: Final = FaultProfile(network=NetworkFaults(lost_request=1.0))
 def restore(cluster: SimulatedCluster, backup: Backup, *, bump: int) -> None:
     """Stop the API servers, restore etcd, and start them, as docs/failures.md says.
 
-    That takes longer than a Lease lasts. Kubernetes' own components are started anew. So is everything else unless the
-    versions are bumped.
+    That takes longer than a Lease lasts. Kubernetes' own components are started anew, which wait for versions that come
+    much later unless they are bumped. Lode's go on.
     """
     faults, cluster.slots.api_is_down = cluster.faults, True
     cluster.faults = _DOWN
@@ -36,7 +36,7 @@ def restore(cluster: SimulatedCluster, backup: Backup, *, bump: int) -> None:
         cluster.log.count_write(resource)
     cluster.log.note("operator", f"has restored version {backup.version}, and starts the API servers")
     for name in cluster.slots:
-        if not bump or not name.startswith(("controller-", "plugin-", "kubelet-")):
+        if not name.startswith(("controller-", "plugin-") if not bump else ("controller-", "plugin-", "kubelet-")):
             cluster.slots.kill(name)
     cluster.slots.api_is_down = False
     cluster.faults = faults

@@ -257,6 +257,17 @@ def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
     assert set(state.claims) == {"default/x", "default/y"}
 
 
+def test_a_write_that_is_answered_before_the_list_after_an_outage_is_not_undone_by_it() -> None:
+    server, state = ServedObjects(), State(Fleet(), NAMES)
+    free = server.write(RESOURCE_CLAIMS, claim("x"))
+    report(state, free, *server.listed(RESOURCE_CLAIMS))
+    allocated = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0")).object
+    report(state, Restored(RESOURCE_CLAIMS))
+    state.put(RESOURCE_CLAIMS, allocated)
+    report(state, free, Synced(RESOURCE_CLAIMS, frozenset({"default/x"}), "1"))
+    assert {device.device for device in state.devices.ledger.usage_snapshot()} == {"gpu-0"}
+
+
 def test_what_a_new_leader_lists_counts_although_its_watch_has_not_told_of_the_backup_yet() -> None:
     server, state = ServedObjects(), State(Fleet(), NAMES)
     lost = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))

@@ -1,6 +1,6 @@
 """The reflector tells its sink the truth, whatever the API does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -9,6 +9,8 @@ import pytest
 from driver.kube.api import NODES, Api, Forbidden, Gone, NotFound, Object, Page, Unavailable, Undecoded, WatchEvent
 from driver.kube.reflector import (
     MISSING_LISTS,
+    OUTAGE_SECONDS,
+    PAGE_SIZE,
     Delta,
     Missing,
     Reflector,
@@ -18,6 +20,7 @@ from driver.kube.reflector import (
     Unreadable,
     Upserted,
 )
+from tests.simulation.clock import VirtualClock
 
 
 def node(name: str, version: int) -> Object:
@@ -26,6 +29,10 @@ def node(name: str, version: int) -> Object:
 
 def bookmark(version: int) -> WatchEvent:
     return WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+class Refused(Unavailable):
+    """No watch is opened. Any other error ends one that was."""
 
 
 class ScriptedApi:
@@ -45,7 +52,13 @@ class ScriptedApi:
 
     def watch(self, resource: Any, *, resource_version: str, **options: Any) -> Iterator[WatchEvent]:
         self.asked.append(f"watch {resource_version}")
-        for event in next(self.watches):
+        events = next(self.watches)
+        if events and isinstance(events[0], Refused):
+            raise events[0]
+        return self._open(events)
+
+    def _open(self, events: Sequence[WatchEvent | Exception]) -> Iterator[WatchEvent]:
+        for event in events:
             if isinstance(event, Exception):
                 raise event
             yield event
@@ -94,9 +107,9 @@ def test_the_size_of_a_page_and_the_selection_hold_for_every_page() -> None:
             return super().list(resource, **options)
 
     api = Recording([Page([], "5", "more"), Page([], "5")], [])
-    reflector, _ = reflect(api, page_size=7, field_selector="a=b")
+    reflector, _ = reflect(api, field_selector="a=b")
     reflector.step()
-    assert api.asked[::2] == ["7 a=b", "7 a=b"]
+    assert api.asked[::2] == [f"{PAGE_SIZE} a=b"] * 2
 
 
 def test_a_watch_goes_on_from_the_last_version_seen() -> None:
@@ -190,6 +203,45 @@ def test_versions_that_went_back_are_told_before_what_is_listed() -> None:
         reflector.step()
     restored = [Restored(NODES), Upserted(NODES, node("a", 3), "9"), synced("9", "a")]
     assert seen == [Upserted(NODES, node("a", 5), "20"), synced("20", "a"), *restored, synced("10")]
+
+
+def failing(error: Exception) -> list[WatchEvent | Exception]:
+    return [error]
+
+
+REFUSED = Refused("connection refused")
+TOO_MANY = Refused("too many requests", status=429)
+
+
+@pytest.mark.parametrize(
+    ("errors", "seconds", "asked"),
+    [
+        ([REFUSED], OUTAGE_SECONDS, ["watch 20", "list ", "watch 9"]),
+        ([REFUSED, TOO_MANY], OUTAGE_SECONDS, ["watch 20", "watch 20", "list ", "watch 9"]),
+        ([REFUSED], 1.0, ["watch 20", "watch 20", "watch 20"]),
+        ([TOO_MANY], OUTAGE_SECONDS, ["watch 20", "watch 20", "watch 20"]),
+        ([], OUTAGE_SECONDS, ["watch 20", "watch 20"]),
+    ],
+    ids=["for long", "for long, and busy then", "for a moment", "busy", "quiet"],
+)
+def test_after_an_outage_all_is_listed_because_a_backup_may_have_been_restored(
+    errors: list[Exception], seconds: float, asked: list[str]
+) -> None:
+    clock = VirtualClock()
+    watches: list[list[WatchEvent | Exception]] = [*map(failing, errors), [], []]
+    api = ScriptedApi([Page([], "20"), Page([], "9")], watches)
+    reflector, seen = reflect(api, now=clock.monotonic)
+    reflector.step()
+    for _ in errors:
+        with pytest.raises(Unavailable):
+            reflector.step()
+        clock.advance(seconds / len(errors))
+    if not errors:
+        clock.advance(seconds)
+    reflector.step()
+    reflector.step()
+    assert api.asked[1:] == asked
+    assert (Restored(NODES) in seen) == ("list " in asked)
 
 
 def test_an_object_that_cannot_be_decoded_is_reported_and_the_watch_goes_on_behind_it() -> None:
