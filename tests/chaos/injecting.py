@@ -201,15 +201,25 @@ class Injector:
             raise NotDone(f"no container of the pods {label} runs")
 
     def _restart_clients(self) -> None:
-        """Versions of objects have gone back, so every client of the API is restarted (docs/failures.md)."""
+        """Versions of objects have gone back, so clients of the API are restarted (docs/failures.md).
+
+        Lode's need it in the previous version alone.
+        """
         cluster = self.client.cluster
         for program in ("kube-controller-manager", "kube-scheduler"):
             cluster.node_exec(cluster.control_plane, "pkill", "-KILL", "-x", program[:15], check=False)
         for node in cluster.nodes:
             cluster.node_exec(node, "systemctl", "restart", "kubelet")
-        for namespace, kind in ((SYSTEM, "deployment"), (PLUGIN_NAMESPACE, "daemonset"), ("kube-system", "daemonset")):
-            self._retried("-n", namespace, "rollout", "restart", kind)
+        self._retried("-n", "kube-system", "rollout", "restart", "daemonset")
+        if self._version() == PREVIOUS:
+            self._retried("-n", SYSTEM, "rollout", "restart", "deployment")
+            self._retried("-n", PLUGIN_NAMESPACE, "rollout", "restart", "daemonset")
         wait_until_installed(self.client)
+
+    def _version(self) -> str:
+        """The version of Lode that is installed, `CURRENT` or `PREVIOUS`."""
+        controller = self.client.get("deployments", "lode-controller", SYSTEM)
+        return str(controller["spec"]["template"]["spec"]["containers"][0]["image"])
 
     def _retried(self, *arguments: str) -> None:
         def done() -> bool:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
@@ -113,6 +114,13 @@ class ProgramSlots(dict[str, ProgramSlot]):
         """Keep a program from running for a while; then it continues with its state as it was."""
         self._log.note(name, f"stalls for {seconds:.0f} s")
         self[name].not_before = self._clock.monotonic() + seconds
+
+    def break_watches(self) -> None:
+        """Close the connections of all watches. A program that stalls notices it, too, when it goes on."""
+        for slot in self.values():
+            for reflector in slot.program.reflectors if slot.program else ():
+                with suppress(ApiError, Crash):
+                    reflector.step()
 
     # Execution
 

@@ -28,6 +28,7 @@ def restore(cluster: SimulatedCluster, backup: Backup, *, bump: int) -> None:
     cluster.faults = _DOWN
     cluster.log.note("operator", "stops the API servers")
     cluster.advance(cluster.settings.controller.lease_seconds)
+    cluster.slots.break_watches()
     cluster.late.forget()
     cluster.api.restore(backup, bump)
     cluster.hostile.restore(backup.version)
