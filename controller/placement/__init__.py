@@ -16,7 +16,16 @@ needs           needs of a pod: its requirements on a node, and its terms about 
 """
 
 from controller.placement.needs import Needs, PodLabels, needs_of
-from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, PodChange, facts_of
+from controller.placement.nodes import (
+    BY_CLASS,
+    ExtendedResources,
+    NodeFacts,
+    Nodes,
+    NodeTaint,
+    NodeView,
+    PodChange,
+    facts_of,
+)
 from controller.placement.planner import Placed, Placement, PodDemand, find_place, place, place_on
 from controller.placement.podcheck import PodCapacity, PodCheck
 from controller.placement.predicates import fits
@@ -30,6 +39,8 @@ from controller.placement.storage import (
 from controller.placement.volumes import volume_facts
 
 __all__ = [
+    "BY_CLASS",
+    "ExtendedResources",
     "Needs",
     "NodeFacts",
     "NodeTaint",

@@ -30,6 +30,23 @@ class NodeTaint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
+BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""With what the extended resource begins that stands for the device class whose name follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResources:
+    """Extended resources that stand for device classes, besides those that begin with ``BY_CLASS``.
+
+    Attributes:
+        by_scheduler: kube-scheduler makes a claim for who asks for one, and allocates it. A node need not have them.
+        by_claim: this controller allocates the devices, and kube-scheduler cannot; also those with ``BY_CLASS``.
+    """
+
+    by_scheduler: frozenset[str] = frozenset()
+    by_claim: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """The fields of a Node object that predicates read."""
@@ -181,8 +198,7 @@ class Nodes(Mapping[str, NodeView]):
     """
 
     def __init__(self) -> None:
-        self.extended_resources: frozenset[str] = frozenset()
-        """Extended resources that device classes provide. A node need not have them."""
+        self.extended_resources = ExtendedResources()
         self.generation = 0
         """Grows with every change that can change an answer for any node."""
         self.topology = 0

@@ -1,11 +1,11 @@
 """Checks node by node whether a pod can run there, how many like it can, and whom it would evict. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from controller.placement.needs import Needs
 from controller.placement.neighbours import affinity_check, affinity_version, spread_check, spread_version
-from controller.placement.nodes import Nodes, NodeView, Reasons
+from controller.placement.nodes import ExtendedResources, Nodes, NodeView, Reasons
 from controller.placement.predicates import closed, fits
 from controller.placement.volumes import volume_check, volume_version
 from driver.quantity import NANO
@@ -121,12 +121,12 @@ class PodCapacity:
 # Evictions
 
 
-def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> Victims | None:
+def victims(pod: str, needs: Needs, node: NodeView, extended: ExtendedResources) -> Victims | None:
     """Pods that kube-scheduler would evict from ``node`` for ``pod`` (namespace/name); None if that does not help.
 
     As in kube-scheduler (plugin DefaultPreemption), all pods of lower priority are removed, and then put back in the
     order of priority where they still fit. What counts is CPU, memory, other resources, number of pods, and host ports.
-    ``backed`` as of ``fits``.
+    ``extended`` as of ``fits``.
     """
     if not needs.preempts or node.facts is None:
         return None
@@ -137,18 +137,18 @@ def victims(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()
             lower.append((key, held))
         else:
             left.add(key, held)
-    if not lower or fits(pod, needs, left, backed):
+    if not lower or fits(pod, needs, left, extended):
         return None
     lower.sort(key=lambda entry: (-entry[1].priority, entry[0]))
-    return tuple(_evicted(pod, needs, left, lower, backed))
+    return tuple(_evicted(pod, needs, left, lower, extended))
 
 
 def _evicted(
-    pod: str, needs: Needs, left: NodeView, lower: list[tuple[str, Needs]], backed: Collection[str]
+    pod: str, needs: Needs, left: NodeView, lower: list[tuple[str, Needs]], extended: ExtendedResources
 ) -> Iterator[int]:
     for key, held in lower:
         left.add(key, held)
-        if fits(pod, needs, left, backed):
+        if fits(pod, needs, left, extended):
             left.remove(key)
             yield held.priority
 

@@ -8,23 +8,22 @@ depend on other nodes.
 from collections.abc import Collection, Iterable, Sequence
 
 from controller.placement.needs import Needs, NodeToleration, written
-from controller.placement.nodes import NodeFacts, NodeTaint, NodeView
+from controller.placement.nodes import BY_CLASS, ExtendedResources, NodeFacts, NodeTaint, NodeView
 from driver.node_selectors import selects
 from driver.quantity import NANO
 
 _UNSCHEDULABLE = NodeTaint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-_BY_CLASS = "deviceclass.resource.kubernetes.io/"
+_NO_EXTENDED = ExtendedResources()
 
 
-def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -> tuple[str, ...]:
+def fits(pod: str, needs: Needs, node: NodeView, extended: ExtendedResources = _NO_EXTENDED) -> tuple[str, ...]:
     """All reasons why ``pod`` (namespace/name) cannot run on ``node``; empty if it can.
 
     Reasons name no node, so that equal ones can be counted. Resources that the pod already has on the node do not count
     against it.
 
     Args:
-        backed: extended resources that device classes provide. kube-scheduler gets them from devices where the node has
-            none.
+        extended: those that stand for device classes, which count only where the node has none of them itself.
     """
     if node.facts is None or node.facts.deleting:
         return ("the node does not exist",)
@@ -36,7 +35,7 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
         found += _selection_reasons(needs, facts)
     if needs.features:
         found += _feature_reasons(needs, facts)
-    found += _resource_reasons(pod, needs, node, facts, backed)
+    found += _resource_reasons(pod, needs, node, facts, extended)
     if needs.ports:
         found += _port_reasons(pod, needs, node)
     return tuple(found)
@@ -109,7 +108,7 @@ def _feature_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
 
 
 def _resource_reasons(
-    pod: str, needs: Needs, node: NodeView, facts: NodeFacts, backed: Collection[str]
+    pod: str, needs: Needs, node: NodeView, facts: NodeFacts, extended: ExtendedResources
 ) -> Sequence[str]:
     own, allocatable, used = node.holds(pod), facts.allocatable, node.used
     found, short = [], []
@@ -118,7 +117,13 @@ def _resource_reasons(
         found.append("too many pods")
     for name, amount in needs.requests.items():
         total = allocatable.get(name, 0)
-        if not total and (name in backed or name.startswith(_BY_CLASS)):
+        if not total and name in extended.by_claim:
+            found.append(
+                f"{name} stands for devices that are allocated for claims alone: ask for them with a claim template in "
+                "spec.resourceClaims, or have the resource adopted (docs/adoption.md)"
+            )
+            continue
+        if not total and (name in extended.by_scheduler or name.startswith(BY_CLASS)):
             continue
         taken = used.get(name, 0) - (own.requests.get(name, 0) if own else 0)
         if amount > total - taken:

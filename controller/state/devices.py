@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Drivers, Fleet
+from controller.placement import BY_CLASS, ExtendedResources
 from driver.bounded import BoundedCache
 from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
 from driver.kube.api import Object
@@ -89,9 +90,16 @@ class DeviceClasses(Mapping[str, ClassRecord]):
         return known
 
     @property
-    def extended_resources(self) -> frozenset[str]:
-        """The extended resources that device classes stand for."""
-        return frozenset(record.extended_resource for record in self._classes.values()) - {""}
+    def extended_resources(self) -> ExtendedResources:
+        """The extended resources that device classes stand for.
+
+        One that stands for several classes is kube-scheduler's if the devices of any of them are.
+        """
+        ours = {name for name in self._classes if self.drivers_of_class(name) is Drivers.OURS}
+        named = {record.extended_resource for name, record in self._classes.items() if name in ours}
+        left = {record.extended_resource for name, record in self._classes.items() if name not in ours}
+        by_claim = (named - left).union(f"{BY_CLASS}{name}" for name in ours)
+        return ExtendedResources(frozenset(left - {""}), frozenset(by_claim - {""}))
 
 
 class SliceNodes:

@@ -14,7 +14,11 @@ from testclusters.controlplane import ControlPlane
 from tests.adoption_cases import claims_of
 from tests.contract.identity import Identity, Object, Response, eventually
 
-PLAIN_CLASSES = {"amd.com/gpu": "gpu.example.com", "example.com/fpga": "fpga.example.com"}
+PLAIN_CLASSES = {
+    "amd.com/gpu": "gpu.example.com",
+    "example.com/fpga": "fpga.example.com",
+    "deviceclass.resource.kubernetes.io/dranet.net": "dranet.net",
+}
 GATE = {"name": "lode.dev/allocation"}
 
 

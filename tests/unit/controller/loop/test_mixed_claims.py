@@ -1,12 +1,14 @@
 """Claims for devices of ours and of a driver that the operator has named, and what that driver's claims become."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import cycle, repeat
 from typing import Any
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
+from driver.adoption import PLAIN, SOURCES, adopt, template_spec
+from driver.kube.api import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.names import FINALIZER, PCIE_ROOT
 from tests.unit.controller.loop.world import NAMES, ControllerWorld
 
@@ -230,6 +232,42 @@ def test_metrics_and_facts_are_of_cards_alone() -> None:
     world.ask("p", GPU, NIC)
     assert dict(world.controller.state.allocated_by_kind()) == {"gpu": 1}
     assert [entry["driver"] for entry in world.claim("p")["status"]["devices"]] == [NAMES.driver]
+
+
+BY_CLASS = "deviceclass.resource.kubernetes.io/rdma"
+
+
+@pytest.mark.parametrize("resource", ["example.com/nic", BY_CLASS])
+def test_an_adopted_resource_of_a_named_driver_is_decided_with_the_claim_for_cards(
+    resource: str,
+) -> None:
+    world = MixedWorld(names(1), names(2))
+    pod = {"spec": {"containers": [{"name": "main", "resources": {"limits": {resource: "2"}}}]}}
+    adopted = adopt(pod, replace(SOURCES[PLAIN], resources={resource: "rdma"}))
+    [template] = adopted.templates.values()
+    world.add_claim("gpu")
+    world.add_claim("nics", **template_spec(template, NAMES)["spec"]["devices"])
+    world.add_pod("p", "gpu", "nics")
+    world.settle(1)
+    assert (world.devices("gpu"), world.devices("nics")) == (["n2/gpu-0"], ["n2/nic-0", "n2/nic-1"])
+    assert world.gates("p") == []
+
+
+@pytest.mark.parametrize("resource", ["example.com/nic", BY_CLASS])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_pod_with_such_a_resource_beside_its_claim_holds_no_card_in_vain(resource: str, named: bool) -> None:
+    """kube-scheduler would make a claim for the resource, and none of a driver that is allocated here is admitted."""
+    world = MixedWorld(names(1), also=(NET,) if named else ())
+    rdma = world.api.get(DEVICE_CLASSES, "rdma")
+    rdma["spec"]["extendedResourceName"] = "example.com/nic"
+    world.api.update(DEVICE_CLASSES, rdma)
+    world.add_claim("p")
+    container = {"name": "main", "image": "pause", "resources": {"requests": {resource: "1"}}}
+    world.add_pod("p", "p", containers=[container])
+    world.settle(1)
+    assert world.devices("p") == ([] if named else ["n1/gpu-0"])
+    told = f"{resource} stands for devices that are allocated for claims alone: ask for them with a claim template"
+    assert (told in world.said("p")) == named
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.placement import NodeFacts, Nodes, NodeView, facts_of, fits, needs_of
+from controller.placement import ExtendedResources, NodeFacts, Nodes, NodeView, facts_of, fits, needs_of
 from driver.quantity import NANO
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -172,9 +172,17 @@ def test_a_pod_does_not_stand_in_its_own_way() -> None:
 
 
 def test_a_resource_that_a_class_stands_for_is_only_counted_where_the_node_has_it() -> None:
-    needs = pod({"example.com/x": "3"})
-    assert fits("default/p", needs, node(), {"example.com/x"}) == ("insufficient example.com/x (3 requested)",)
-    assert fits("default/p", needs, node(allocatable={"pods": "1"}), {"example.com/x"}) == ()
+    needs, backed = pod({"example.com/x": "3"}), ExtendedResources(by_scheduler=frozenset({"example.com/x"}))
+    assert fits("default/p", needs, node(), backed) == ("insufficient example.com/x (3 requested)",)
+    assert fits("default/p", needs, node(allocatable={"pods": "1"}), backed) == ()
+
+
+@pytest.mark.parametrize("name", ["example.com/x", "deviceclass.resource.kubernetes.io/x"])
+def test_a_resource_for_devices_that_are_allocated_here_needs_a_device_plugin_or_a_claim(name: str) -> None:
+    here = ExtendedResources(by_claim=frozenset({name}))
+    [reason] = fits("default/p", pod({name: "1"}), node(allocatable={"pods": "1"}), here)
+    assert reason.startswith(f"{name} stands for devices that are allocated for claims alone: ask for them with")
+    assert fits("default/p", pod({name: "1"}), node(allocatable={"pods": "1", name: "1"}), here) == ()
 
 
 def test_a_node_that_is_gone_takes_nothing() -> None:
