@@ -30,6 +30,12 @@ PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 NUMA_NODE = "resource.kubernetes.io/numaNode"
 
+PCIE_SWITCH = "pcieSwitch"
+"""Our attribute with the PCIe switch nearest to a card: the address of the switch's port to the root."""
+LINKS = "links"
+"""Our attribute with the number of a card's links to others of its domain, by their ``index``: ``1:2,3:1``. Only where
+not all cards of the domain have as many."""
+
 
 def renamed(manifest: str, name: str, pattern: str) -> str:
     """The text of a manifest for a driver of another name.

@@ -25,7 +25,7 @@ from driver.model import (
     Taint,
     Version,
 )
-from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
+from driver.names import LINKS, NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, PCIE_SWITCH, Names
 from driver.quantity import Quantity
 from driver.settings import HealthTaints, NodeLabels
 from kubeletplugin import nvidia_names
@@ -276,6 +276,14 @@ def _number(amount: int) -> Quantity:
     return Quantity.whole(amount)
 
 
+def _near(card: Card) -> Mapping[str, str]:
+    """What is published of its place among the cards besides what every device has. Links that an attribute cannot say
+    are left out: half of them would be taken for all."""
+    links = ",".join(f"{index}:{number}" for index, number in sorted(card.links.items()))
+    known = {LINKS: links if len(links) <= MAX_ATTRIBUTE_BYTES else "", PCIE_SWITCH: card.pcie_switch}
+    return {name: text for name, text in known.items() if text}
+
+
 def _counters(amounts: Mapping[str, int]) -> dict[str, Quantity]:
     return {name: _mebibytes(n) if name == "memory" else _number(n) for name, n in amounts.items()}
 
@@ -323,6 +331,9 @@ class _DeviceBuilder:
                 name: text_attribute(value) if isinstance(value, str) else value
                 for name, value in list(others.items())[:room]
             }
+        if partition is None:
+            room = MAX_ATTRIBUTES_AND_CAPACITIES - len(attributes) - len(capacity)
+            attributes |= {self.names.attribute(name): text for name, text in list(_near(card).items())[:room]}
         device = Device(
             name=name,
             attributes=attributes,

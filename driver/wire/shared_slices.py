@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _OWN: Final = frozenset(
     """
-    uuid index minor serial parentUUID parentIndex parentMinor pciBusID pcieBusID pcieRoot numaNode numa
+    uuid index minor serial parentUUID parentIndex parentMinor pciBusID pcieBusID pcieRoot pcieSwitch numaNode numa
     ibCluster ibLeaf rail nvlinkDomain cliqueID
     """.split()
 )

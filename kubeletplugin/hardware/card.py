@@ -51,6 +51,8 @@ class Card:
     pcie_root: str
     """``pci0000:15`` (resource.kubernetes.io/pcieRoot); "" if it is unknown."""
     driver_version: str
+    pcie_switch: str = ""
+    """The PCIe switch nearest to it, see ``Place.switch``; "" if there is none, or it is unknown."""
     numa_node: int | None = None
     """None if the machine does not report it (sysfs: -1)."""
     ib_cluster: str = ""
@@ -59,6 +61,9 @@ class Card:
     """The rail of the fabric that the card is attached to; "" if it is not known."""
     nvlink_domain: str = ""
     """The NVLink domain: its cards are connected without PCIe. "" without NVLink."""
+    links: Mapping[int, int] = field(default_factory=dict)
+    """Number of links to each card that it is linked to, by ``index``. Empty where any two cards of the domain have as
+    many, so that ``nvlink_domain`` says it all."""
     compute_capability: str = "0.0.0"
     """CUDA compute capability as a semantic version; 0.0.0 for cards without one."""
     cuda_version: str = "0.0.0"

@@ -127,6 +127,7 @@ def _card(chips: Sequence[Chip], generation: Generation, node: Node, places: Map
         memory_mib=0,
         pci_bus_id=bus_id,
         pcie_root=place.root,
+        pcie_switch=place.switch,
         driver_version=node.driver_version,
         numa_node=place.numa_node,
         nvlink_domain="" if pod is None else f"super-pod-{pod}",

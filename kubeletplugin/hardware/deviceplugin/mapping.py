@@ -78,6 +78,7 @@ def card_of(resource: str, report: ReportedCard, settings: ResourceSettings, nod
         memory_mib=Quantity.parse(memory).value // MEBI,
         pci_bus_id=address,
         pcie_root=pci.root,
+        pcie_switch=pci.switch,
         driver_version=attributes.get("driverVersion", ""),
         numa_node=pci.numa_node if report.numa_node is None else report.numa_node,
         bridged=Bridged(

@@ -8,6 +8,7 @@ from kubeletplugin.hardware.answer import Unread, if_read
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.schemes import scheme_of
+from kubeletplugin.hardware.place import Place
 
 UNKNOWN: Final = "unknown"
 _ARCHITECTURES: Mapping[int, str] = {
@@ -81,16 +82,18 @@ def architecture_of(gpu: GpuFacts) -> str:
     return _OF_EXACT_CAPABILITY.get(capability) or _OF_CAPABILITY.get(capability[0], UNKNOWN)
 
 
-def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root: str, numa_node: int | None) -> Card:
+def card_from(gpu: GpuFacts, system: SystemFacts, place: Place, domain: str, links: Mapping[int, int]) -> Card:
     """The card.
 
     Args:
-        nvlink_domain: see ``nvlink_domains``; ``pcie_root``, ``numa_node``: from the kernel, "" and None if unknown.
+        place: from the kernel.
+        domain: see ``nvlink_domains``.
+        links: see ``link_matrix``.
     """
     major, minor = if_read(gpu.capability) or (0, 0)
     name, memory, profiles = if_read(gpu.name) or "", if_read(gpu.memory_mib), gpu.partitioning
     return Card(
-        index=gpu.index if gpu.minor is None else gpu.minor,
+        index=gpu.number,
         uuid=gpu.uuid,
         vendor="nvidia",
         type=family_of(name),
@@ -98,10 +101,12 @@ def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root:
         architecture=architecture_of(gpu),
         memory_mib=memory or 0,
         pci_bus_id=if_read(gpu.bus_id) or "",
-        pcie_root=pcie_root,
+        pcie_root=place.root,
+        pcie_switch=place.switch,
         driver_version=if_read(system.driver_version) or UNKNOWN,
-        numa_node=numa_node,
-        nvlink_domain=nvlink_domain,
+        numa_node=place.numa_node,
+        nvlink_domain=domain,
+        links=links,
         compute_capability=f"{major}.{minor}.0",
         cuda_version=if_read(system.cuda_version) or "0.0.0",
         scheme=scheme_of(gpu, family_of(name)),
@@ -123,15 +128,47 @@ def nvlink_domains(gpus: Iterable[GpuFacts]) -> Mapping[str, str]:
     others = {gpu.uuid: gpu for gpu in cards if not domains[gpu.uuid] and not isinstance(gpu.fabric, Unread)}
     ends = {uuid: _ends(gpu) for uuid, gpu in others.items()}
     for uuid, gpu in others.items():
-        if if_read(gpu.peers) and not domains[uuid]:
+        if if_read(gpu.links) and not domains[uuid]:
             domains |= dict.fromkeys(_reached(uuid, ends), f"nvlink-{uuid.removeprefix('GPU-')}")
     return domains
+
+
+def link_matrix(gpus: Iterable[GpuFacts], domains: Mapping[str, str]) -> Mapping[str, Mapping[int, int]]:
+    """The number of NVLinks of each card, by uuid, to each card that it is linked to, by ``Card.index``.
+
+    Only of cards whose domain does not say it all: some of its pairs have more links than others. Cards behind an
+    NVSwitch reach all others alike. Nothing is said of a domain until the links of all its cards were read.
+
+    Args:
+        domains: see ``nvlink_domains``.
+    """
+    found: dict[str, Mapping[int, int]] = {}
+    members: dict[str, list[GpuFacts]] = {}
+    for gpu in gpus:
+        members.setdefault(domains[gpu.uuid], []).append(gpu)
+    for domain, cards in members.items():
+        rows = {gpu.uuid: _row(gpu, cards) for gpu in cards} if domain else {}
+        pairs = len(cards) * (len(cards) - 1)
+        counts = [number for row in rows.values() if row is not None for number in row.values()]
+        is_uniform = len(counts) == pairs and len(set(counts)) < 2
+        if not is_uniform:
+            found |= {uuid: row for uuid, row in rows.items() if row} if None not in rows.values() else {}
+    return found
+
+
+def _row(gpu: GpuFacts, cards: Iterable[GpuFacts]) -> Mapping[int, int] | None:
+    """The links of a card to the others; None if they are not known, or one leads to something else than a card."""
+    numbers = {if_read(other.bus_id) or "": other.number for other in cards}
+    links = if_read(gpu.links)
+    if links is None or not links.keys() <= numbers.keys():
+        return None
+    return {number: links[bus_id] for bus_id, number in numbers.items() if bus_id in links}
 
 
 def _ends(gpu: GpuFacts) -> frozenset[str]:
     """The bus ids of a card and of what it is linked to."""
     own = if_read(gpu.bus_id)
-    return (if_read(gpu.peers) or frozenset()) | ({own} if own else frozenset())
+    return frozenset(if_read(gpu.links) or ()) | ({own} if own else frozenset())
 
 
 def _reached(start: str, ends: Mapping[str, frozenset[str]]) -> list[str]:

@@ -11,7 +11,7 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware.answer import LACKS, Answer, Unread, if_read, kept_facts, unread_in
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, nvlink_domains
+from kubeletplugin.hardware.nvidia.discovery import card_from, is_display, link_matrix, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Nvml, NvmlError
 from kubeletplugin.hardware.nvidia.nvml.reading import count, is_divided, read_gpu, read_identity, read_system
@@ -178,17 +178,17 @@ class Finder:
 
     def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
         domains = nvlink_domains(gpus.values())
+        matrix = link_matrix(gpus.values(), domains)
         cards = [
-            self._card(gpu, system, domains[gpu.uuid])
+            card_from(gpu, system, self._place(gpu), domains[gpu.uuid], matrix.get(gpu.uuid, {}))
             for gpu in gpus.values()
             if not is_display(if_read(gpu.name) or "")
         ]
         return tuple(sorted(cards, key=lambda card: card.index))
 
-    def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
+    def _place(self, gpu: GpuFacts) -> Place:
         bus_id = if_read(gpu.bus_id)
-        place = self._places.place(bus_id) if bus_id else Place()
-        return card_from(gpu, system, domain, place.root, place.numa_node)
+        return self._places.place(bus_id) if bus_id else Place()
 
 
 def _is_lost(error: TransientFault) -> bool:

@@ -35,6 +35,7 @@ class DeviceEntry(BaseModel):
     pci_bus_id: PciBusID = Field(default="", alias="pciBusID")
     """By default, what the ID or the settings' pattern says."""
     pcie_root: PcieRoot = ""
+    pcie_switch: PciBusID = ""
     ib_cluster: str = Field(default="", max_length=64)
     rail: str = Field(default="", max_length=64)
 
@@ -64,6 +65,7 @@ def bridged_cards(resource: str, entry: ResourceEntry, labels: Mapping[str, str]
             card,
             pci_bus_id=_first(device.pci_bus_id for device in devices) or card.pci_bus_id,
             pcie_root=_first(device.pcie_root for device in devices),
+            pcie_switch=_first(device.pcie_switch for device in devices),
             ib_cluster=_first(device.ib_cluster for device in devices),
             rail=_first(device.rail for device in devices),
         )
@@ -102,6 +104,7 @@ def _device(card: Card, bridged: Bridged, name: str) -> Mapping[str, Any]:
         "id": name,
         "pciBusID": address,
         "pcieRoot": card.pcie_root,
+        "pcieSwitch": card.pcie_switch,
         "numaNode": card.numa_node,
         "ibCluster": card.ib_cluster,
         "rail": card.rail,

@@ -64,11 +64,14 @@ class CardEntry(BaseModel):
     """0 if the driver does not say it."""
     pci_bus_id: PciBusID = Field(alias="pciBusID")
     pcie_root: PcieRoot
+    pcie_switch: PciBusID = ""
     driver_version: Text
     numa_node: int | None = Field(default=None, ge=0, le=1023)
     ib_cluster: Text = ""
     rail: Text = ""
     nvlink_domain: Text = ""
+    links: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] = {}
+    """Number of links by the index of the card at the other end; empty if all cards of the domain have as many."""
     compute_capability: SemanticVersion = "0.0.0"
     cuda_version: SemanticVersion = "0.0.0"
     partitions: Annotated[str, AfterValidator(_known_scheme)] = ""

@@ -87,7 +87,7 @@ def test_every_device_has_the_amounts_that_a_request_may_name(profile: str) -> N
 @pytest.mark.parametrize("profile", OF_LIBRARIES)
 def test_every_device_has_every_common_attribute(profile: str) -> None:
     for device in inventory(profile).devices:
-        assert COMMON <= set(own(device)) <= COMMON | {NUMA_NODE}
+        assert COMMON <= set(own(device)) <= COMMON | {NUMA_NODE, "links", "pcieSwitch"}
 
 
 def test_the_attributes_of_a_whole_card() -> None:
@@ -115,6 +115,22 @@ def test_the_attributes_of_a_whole_card() -> None:
         PCI_BUS_ID: "0000:ab:00.0",
         NUMA_NODE: 1,
     }
+
+
+def test_whole_cards_and_shares_say_their_links_and_their_switch_if_there_is_something_to_say() -> None:
+    found = inventory("v100x8")
+    for name in ("gpu-3", "gpu-3-share"):
+        said = own(named(found, name))
+        assert (said["links"], said["pcieSwitch"]) == ("0:2,1:1,2:2,7:1", "0000:08:00.0")
+    uniform = [own(device) for device in inventory("h100x8").devices]
+    assert not any({"links", "pcieSwitch"} & set(said) for said in uniform)
+
+
+@pytest.mark.parametrize(("others", "is_said"), [(14, True), (15, False)])
+def test_links_that_an_attribute_cannot_say_are_not_said_in_part(others: int, is_said: bool) -> None:
+    card = replace(cards("v100x8")[0], links=dict.fromkeys(range(1, others + 1), 1))
+    found, _ = build_inventory([card], FACTS, EVERY_OFFER, 1, NAMES).devices
+    assert ("links" in own(found)) == is_said
 
 
 def test_an_unknown_numa_node_is_minus_one_and_absent_from_the_standard_attribute() -> None:

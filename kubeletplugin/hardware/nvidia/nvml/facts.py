@@ -1,5 +1,6 @@
 """Facts from NVML, as values. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubeletplugin.hardware.answer import Answer, Unread
@@ -51,13 +52,18 @@ class GpuFacts:
     """``0000:18:00.0``"""
     fabric: Answer[str]
     """Cluster and clique of a fabric of several nodes: ``<uuid>.<clique>``; "" without one."""
-    peers: Answer[frozenset[str]]
-    """PCI bus ids at the other ends of active NVLinks: cards or switches."""
+    links: Answer[Mapping[str, int]]
+    """Number of active NVLinks by the PCI bus id at their other ends: cards or switches."""
     memory_mib: Answer[int]
     capability: Answer[tuple[int, int]]
     """CUDA compute capability"""
     profiles: Answer[tuple[ProfileFacts, ...]]
     """Not there of a card without MIG."""
+
+    @property
+    def number(self) -> int:
+        """Its number on the node (``Card.index``)."""
+        return self.index if self.minor is None else self.minor
 
     @property
     def partitioning(self) -> Answer[tuple[ProfileFacts, ...]]:

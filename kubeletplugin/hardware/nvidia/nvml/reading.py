@@ -2,6 +2,8 @@
 
 import ctypes
 import uuid
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pynvml
@@ -76,7 +78,7 @@ def read_gpu(nvml: Nvml, index: int, uuid: str, minor: int | None) -> GpuFacts:
         capability=then(capability, lambda number: (int(number[0]), int(number[1]))),
         bus_id=then(pci, _bus_id),
         fabric=_fabric(nvml, handle),
-        peers=_peers(nvml, handle),
+        links=_links(nvml, handle),
         profiles=_profiles(nvml, handle),
     )
 
@@ -102,8 +104,8 @@ def _fabric(nvml: Nvml, handle: Any) -> Answer[str]:
     return f"{cluster}.{info.cliqueId}" if complete and cluster.int else ""
 
 
-def _peers(nvml: Nvml, handle: Any) -> Answer[frozenset[str]]:
-    found = set()
+def _links(nvml: Nvml, handle: Any) -> Answer[Mapping[str, int]]:
+    found: Counter[str] = Counter()
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         state = nvml.ask("nvmlDeviceGetNvLinkState", handle, link, lacking=NO_SUCH)
         if isinstance(state, Unread):
@@ -114,8 +116,8 @@ def _peers(nvml: Nvml, handle: Any) -> Answer[frozenset[str]]:
         if isinstance(peer, Unread):
             return peer
         if peer is not LACKS:
-            found.add(_bus_id(peer))
-    return frozenset(found)
+            found[_bus_id(peer)] += 1
+    return dict(found)
 
 
 def _profiles(nvml: Nvml, handle: Any) -> Answer[tuple[ProfileFacts, ...]]:

@@ -105,6 +105,8 @@ def nodes(draw: st.DrawFn) -> tuple[Card, ...]:
             "ib_cluster": words,
             "rail": words,
             "nvlink_domain": words,
+            "pcie_switch": st.sampled_from(("", "0000:03:00.0", "10000:08:00.0")),
+            "links": st.dictionaries(st.integers(0, 15), st.integers(1, 6), max_size=4),
             "compute_capability": st.sampled_from(("0.0.0", "9.0.0")),
             "scheme": st.sampled_from(few),
         }
@@ -152,12 +154,13 @@ def test_devices_of_device_plugins_are_played_as_the_settings_have_made_them(
 def test_every_field_of_a_card_is_recorded() -> None:
     texts = """
     uuid=GPU-5 vendor=huawei type=T model=M architecture=A pci_bus_id=0000:05:00.0 pcie_root=pci0000:05
-    driver_version=D ib_cluster=I rail=R nvlink_domain=N compute_capability=1.2.3
+    pcie_switch=0000:03:00.0 driver_version=D ib_cluster=I rail=R nvlink_domain=N compute_capability=1.2.3
     """
     values: dict[str, Any] = {
         "index": 5,
         "memory_mib": 7,
         "numa_node": 3,
+        "links": {1: 2, 3: 1},
         "scheme": SCHEMES["vnpu-310p"],
         **dict(text.split("=") for text in texts.split()),
     }

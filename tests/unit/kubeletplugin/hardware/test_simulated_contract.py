@@ -88,6 +88,8 @@ class TestNpus(HardwareContract, ChosenIdContract):
     pass
 
 
-@pytest.mark.parametrize("profile", ["t4x2", "l40sx2", "gb300x4", "b300x8", "ascend910cx8", "ascend950x8", "gb10"])
+@pytest.mark.parametrize(
+    "profile", ["t4x2", "l40sx2", "v100x8", "gb300x4", "b300x8", "ascend910cx8", "ascend950x8", "gb10"]
+)
 class TestCardsThatCannotBeDivided(HardwareContract):
     pass

@@ -71,6 +71,21 @@ def test_a_function_stays_where_it_was_while_its_files_do_not_answer(tmp_path: P
     assert places.place("0000:18:00.0") == there
 
 
+@pytest.mark.parametrize(
+    ("way", "switch"),
+    [
+        ("pci0000:00 0000:00:01.0 0000:01:00.0", ""),
+        ("pci0000:00 0000:00:02.0 0000:03:00.0 0000:04:08.0 0000:06:00.0", "0000:03:00.0"),
+        # Two switches one behind the other, as on a board with several chips: the nearer one.
+        ("pci0000:00 0000:00:02.0 0000:03:00.0 0000:04:08.0 0000:05:00.0 0000:06:10.0 0000:07:00.0", "0000:05:00.0"),
+        ("", ""),
+    ],
+    ids=["none", "one", "two", "unknown"],
+)
+def test_the_switch_of_a_function_is_the_nearest_on_its_way(way: str, switch: str) -> None:
+    assert Place(tuple(way.split())).switch == switch
+
+
 def test_nothing_is_kept_of_addresses_that_are_not_there(tmp_path: Path) -> None:
     """Device plugins choose the addresses that they say."""
     add_function(tmp_path, "pci0000:15", "0000:18:00.0", numa_node=1)

@@ -1,5 +1,6 @@
 """What NVML and the kernel say becomes cards, whatever the driver lacks."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import pytest
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.nvidia.found import Finder
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
+from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.nvml.models import A30, A100, B200, GB200, H100, H200, L4, L40S, T4, V100, Model
 from tests.simulation.clock import VirtualClock
+from tests.simulation.files import MemoryFiles
 
 # What a driver need not have: every function but those without which there is no card.
 OPTIONAL = [
@@ -259,6 +262,84 @@ def test_cards_that_reach_one_another_over_links_are_one_domain(fake: FakeNvml, 
     )
     domains = [card.nvlink_domain for card in finder(nvml, tmp_path).find().cards]
     assert domains == ["nvlink-0", "nvlink-0", "nvlink-2", "nvlink-2", ""]
+
+
+def linked(fake: FakeNvml, *links: tuple[int, int, int]) -> None:
+    """Add V100 cards with so many links between two of them each."""
+    ends: dict[int, list[int]] = {index: [] for pair in links for index in pair[:2]}
+    for one, other, number in links:
+        ends[one] += [other] * number
+        ends[other] += [one] * number
+    for index in sorted(ends):
+        fake.add(V100, uuid=f"GPU-{index}")
+    for index, others in ends.items():
+        for link, other in enumerate(others):
+            fake.change({f"gpu.{index}.nvlink.{link}.state": 1, f"gpu.{index}.nvlink.{link}.peer": bus_id(other)})
+
+
+def bus_id(index: int) -> str:
+    return f"0000:{0x18 + 0x10 * index:02x}:00.0"
+
+
+def links_of(finding: Finder) -> list[Mapping[int, int]]:
+    return [card.links for card in finding.find().cards]
+
+
+def test_cards_with_more_links_to_some_than_to_others_say_how_many(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
+    """The eight cards of a DGX-1."""
+    cards = load_profile("v100x8", MemoryFiles()).cards
+    linked(
+        fake,
+        *((card.index, other, number) for card in cards for other, number in card.links.items() if other > card.index),
+    )
+    found = finder(nvml, tmp_path)
+    assert links_of(found) == [card.links for card in cards]
+    assert {card.nvlink_domain for card in found.find().cards} == {"nvlink-0"}
+
+
+@pytest.mark.parametrize(
+    ("case", "links"),
+    [
+        ("pairs with bridges", [(0, 1, 4), (2, 3, 4)]),
+        ("a pair with more links than another", [(0, 1, 4), (2, 3, 2)]),
+        ("each with each", [(0, 1, 2), (0, 2, 2), (1, 2, 2)]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_cards_of_which_any_two_have_as_many_links_say_nothing_besides_their_domain(
+    fake: FakeNvml, nvml: Nvml, tmp_path: Path, *, case: str, links: Sequence[tuple[int, int, int]]
+) -> None:
+    linked(fake, *links)
+    assert not any(links_of(finder(nvml, tmp_path)))
+
+
+def test_cards_behind_a_switch_reach_one_another_alike(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
+    linked(fake, (0, 1, 1), (1, 2, 2))
+    fake.change({"gpu.2.nvlink.5.state": 1, "gpu.2.nvlink.5.peer": "0000:c0:00.0"})
+    assert not any(links_of(finder(nvml, tmp_path)))
+
+
+def test_nothing_is_said_of_links_while_those_of_one_card_are_not_known(
+    fake: FakeNvml, nvml: Nvml, tmp_path: Path
+) -> None:
+    linked(fake, (0, 1, 1), (1, 2, 2))
+    fake.change({"gpu.2.fault.nvmlDeviceGetNvLinkState": UNKNOWN_ERROR})
+    finding = finder(nvml, tmp_path)
+    assert not any(links_of(finding))
+    fake.change({"gpu.2.fault.nvmlDeviceGetNvLinkState": None})
+    assert links_of(finding) == [{1: 1}, {0: 1, 2: 2}, {1: 2}]
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2"])
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN_ERROR])
+def test_links_that_were_known_hold_unless_the_driver_says_that_there_are_none(
+    fake: FakeNvml, nvml: Nvml, tmp_path: Path, function: str, code: int
+) -> None:
+    linked(fake, (0, 1, 1), (1, 2, 2))
+    finding = finder(nvml, tmp_path)
+    before = links_of(finding)
+    fake.change({f"fault.{function}": code, "driver": "590.1"})  # so everything is read anew
+    assert links_of(finding) == ([{}, {}, {}] if code == NOT_SUPPORTED else before)
 
 
 def test_a_fabric_of_several_nodes_is_the_domain(fake: FakeNvml, nvml: Nvml, tmp_path: Path) -> None:
