@@ -6,7 +6,9 @@ earlier than that.
 
 A leader's last write may still be on its way when its lease has run out. Therefore a Lease is released only by a leader
 whose writes have all ended, and whoever takes over one that was not released waits until no earlier write can take
-effect any more. Only then its term begins.
+effect any more. Only then its term begins. With a lease time of 15 s and writes that end within 10 s, a leader that
+renewed at 0 and was killed sends nothing after 10, and nothing of it takes effect after 20. A candidate that sees this
+renewal at 1 takes the Lease at 16, and its term begins at 21.
 """
 
 from dataclasses import dataclass
@@ -18,6 +20,10 @@ from driver.kube.api import LEASES, AlreadyExists, Api, ApiError, Conflict, NotF
 
 _RENEW_SHARE = 2 / 3
 """Part of the lease time after which a leader that could not renew stops (client-go: 10 s of 15 s)."""
+_RENEWALS = 5
+"""How often a leader renews within the lease time."""
+_LOOKS = 15
+"""How often a candidate looks within it: what it sees a second later, it waits for a second longer."""
 _NEVER = float("-inf")
 
 
@@ -86,13 +92,13 @@ class Election:
     @property
     def interval(self) -> float:
         """Seconds between two calls of ``step``."""
-        return self._lease_seconds / 5
+        return self._lease_seconds / (_RENEWALS if self.leading else _LOOKS)
 
     def step(self) -> bool:
         """Renew or try to take the Lease; returns whether this candidate leads. An API error changes nothing."""
         asked = self._clock.monotonic()
         try:
-            released_after = self._try_hold()
+            write_from = self._try_hold()
         except (Conflict, AlreadyExists):
             # Another candidate wrote it; it is read again in the next step.
             self.problem, self._used_at = "", asked
@@ -101,13 +107,12 @@ class Election:
             self.problem = f"Lease {self._namespace}/{self._name} cannot be read or written: {error}"
             return self.leading
         self.problem, self._used_at = "", asked
-        if released_after is None:
+        if write_from is None:
             self._valid_until = _NEVER
             return False
-        now = self._clock.monotonic()
-        if now >= self._valid_until:
+        if self._clock.monotonic() >= self._valid_until:
             self._term += 1
-            self._write_from = now + released_after
+            self._write_from = write_from
         self._valid_until = asked + self._lease_seconds * _RENEW_SHARE
         return self.leading
 
@@ -130,19 +135,21 @@ class Election:
             return
 
     def _try_hold(self) -> float | None:
-        """Renew or take the Lease; the seconds until no write of the last leader can take effect, None if not held."""
+        """Renew or take the Lease; returns from when no write of its last holder can take effect, None if not held."""
         try:
             lease = self._api.get(LEASES, self._name, self._namespace)
         except NotFound:
             known = self._seen is not None
             self._observe(self._api.create(LEASES, self._first(), self._namespace))
             # If somebody deleted it, its holder goes on until it notices.
-            return self._lease_seconds + self._longest_write if known else 0.0
+            return self._clock.monotonic() + self._lease_seconds + self._longest_write if known else _NEVER
         self._observe(lease)
         spec = lease.setdefault("spec", {})
-        holder = spec.get("holderIdentity") or ""
+        holder, lasts = spec.get("holderIdentity") or "", float(spec.get("leaseDurationSeconds") or 0)
+        # A holder stops this long after it asked for the renewal, which was before it could be seen here.
+        stopped = self._seen_at + (lasts or self._lease_seconds) * _RENEW_SHARE
         if holder != self._identity:
-            if holder and self._clock.monotonic() < self._seen_at + float(spec.get("leaseDurationSeconds") or 0):
+            if holder and self._clock.monotonic() < self._seen_at + lasts:
                 return None
             spec |= {"acquireTime": self._now(), "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
         spec |= {
@@ -151,7 +158,7 @@ class Election:
             "renewTime": self._now(),
         }
         self._observe(self._api.update(LEASES, lease))
-        return self._longest_write if holder else 0.0
+        return stopped + self._longest_write if holder else _NEVER
 
     def _observe(self, lease: Object) -> None:
         spec = lease.get("spec") or {}

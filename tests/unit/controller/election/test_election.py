@@ -159,11 +159,20 @@ def test_a_term_begins_when_no_earlier_write_can_take_effect_any_more() -> None:
     clock.advance(15)
     assert two.step()
     assert two.term is None
-    for _ in range(3):
-        clock.advance(3)
-        assert two.step()
-        assert two.term is None
-    clock.advance(1)
+    clock.advance(4.9)
+    assert two.step()
+    assert two.term is None
+    clock.advance(0.1)
+    assert two.term == 1, "one sent nothing after 10 s, and what it sent then has ended by 20 s"
+
+
+def test_who_takes_over_late_begins_at_once() -> None:
+    api, clock = world()
+    one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
+    one.step()
+    two.step()
+    clock.advance(20)
+    assert two.step()
     assert two.term == 1
 
 
