@@ -80,7 +80,7 @@ from controller.gangs.gang import (
     TriedDomains,
 )
 from controller.gangs.groups import (
-    VERSIONS,
+    GROUP_KINDS,
     Group,
     GroupObjects,
     Tiers,
@@ -129,9 +129,9 @@ from controller.gangs.tried import render
 from controller.gangs.units import natural_sort_key
 
 __all__ = [
+    "GROUP_KINDS",
     "NO_CONFIG",
     "STEPS",
-    "VERSIONS",
     "Coming",
     "ConfiguredGang",
     "Domain",

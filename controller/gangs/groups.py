@@ -7,12 +7,13 @@ is worse than one that waits.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from controller.gangs.gang import Level, TaskMinimums
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
 from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
+from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, Resource
 from driver.label_selectors import label_selector_from
 from driver.wire import Json
 from driver.wire.fields import integer, text, texts
@@ -93,27 +94,28 @@ class GroupObjects:
 
     def __init__(self) -> None:
         self.job_sets = JobSets()
-        self._groups: dict[tuple[str, str], Group] = {}
-        """Groups by API version and key: an API server offers one object in several versions."""
+        self._groups: dict[tuple[Resource, str], Group] = {}
+        """Groups by kind and key: an API server offers one object in several versions."""
         self._workloads: dict[str, Workload] = {}
         self._uids: dict[tuple[str, str], str] = {}
         self._sets: dict[str, dict[str, None]] = {}
         self._jobs_of_set: dict[str, JobsOfSet] = {}
         """Results for JobSets that have not changed since."""
 
-    def put_group(self, version: str, group: Group) -> bool:
-        """Add or replace a group that was read in ``version`` (group/version). Returns whether anything changes."""
-        before = self._groups.get((version, group.key))
-        self._groups[version, group.key] = group
+    def put_group(self, kind: Resource, group: Group) -> bool:
+        """Add or replace a group that was read as this kind. Returns whether anything changes."""
+        before = self._groups.get((kind, group.key))
+        self._groups[kind, group.key] = group
         return before != group
 
-    def remove_group(self, version: str, key: str) -> bool:
+    def remove_group(self, kind: Resource, key: str) -> bool:
         """Remove a group. Returns whether it was known."""
-        return self._groups.pop((version, key), None) is not None
+        return self._groups.pop((kind, key), None) is not None
 
-    def group(self, versions: Iterable[str], key: str) -> Group | None:
-        """The group in the first of the versions in which it is known."""
-        return next((group for version in versions if (group := self._groups.get((version, key)))), None)
+    def group(self, source: Source, key: str) -> Group | None:
+        """The group of the source in the best version in which it is known."""
+        known = (self._groups.get((kind, key)) for kind in GROUP_KINDS[source].versions)
+        return next((group for group in known if group), None)
 
     def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
         """Add or replace a workload. Returns uids of the owners whose pods are affected."""
@@ -171,14 +173,6 @@ class GroupObjects:
 
     def _jobs_of(self, set_uid: str) -> list[Workload]:
         return [self._workloads[uid] for uid in self._sets.get(set_uid, ())]
-
-
-VERSIONS: Mapping[Source, tuple[str, ...]] = {
-    Source.POD_GROUP: ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2"),
-    Source.VOLCANO: ("scheduling.volcano.sh/v1beta1",),
-    Source.COSCHEDULING: ("scheduling.x-k8s.io/v1alpha1",),
-}
-"""API versions of each source's groups, the best first."""
 
 
 def _job_index(labels: Json) -> int:
@@ -242,19 +236,16 @@ def tiers_from(setting: Mapping[int | str, TierName]) -> Tiers:
 
 
 def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
-    """The value of a PodGroup object of the source's API."""
-    read: Mapping[Source, Callable[[Json, Json, Tiers], Group]] = {
-        Source.POD_GROUP: _kubernetes,
-        Source.VOLCANO: _volcano,
-        Source.COSCHEDULING: _coscheduling,
-    }
-    return read[source](obj["metadata"], obj.get("spec") or {}, tiers)
+    """The value of an object of the source's kind."""
+    kind = GROUP_KINDS[source]
+    group = kind.read(obj["metadata"], obj.get("spec") or {}, tiers)
+    named = f"{kind.versions[0].kind} {group.key}"
+    return replace(group, faults=tuple([Fault(f"{named}: {fault.field}", fault.message) for fault in group.faults]))
 
 
 def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
     key = f"{metadata['namespace']}/{metadata['name']}"
-    named = tuple(Fault(f"PodGroup {key}: {fault.field}", fault.message) for fault in faults)
-    return Group(key, text(metadata["uid"]), minimum or None, tuple(levels) or None, faults=named)
+    return Group(key, text(metadata["uid"]), minimum or None, tuple(levels) or None, faults=tuple(faults))
 
 
 def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
@@ -338,3 +329,24 @@ def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level],
         return [], [Fault(f"{field}.{'highestTierName' if name else 'highestTierAllowed'}", message)]
     required = topology.get("mode", "hard") == "hard"
     return [Level(level.key, level.kind, required=required)], []
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """A kind of object of which each stands for a gang.
+
+    Attributes:
+        versions: the kind in each version of its API that is read, the best first.
+        read: reads the metadata and the spec of an object. Its faults name the field alone.
+    """
+
+    versions: tuple[Resource, ...]
+    read: Callable[[Json, Json, Tiers], Group]
+
+
+GROUP_KINDS: Final[Mapping[Source, GroupKind]] = {
+    Source.POD_GROUP: GroupKind(POD_GROUPS, _kubernetes),
+    Source.VOLCANO: GroupKind((VOLCANO_POD_GROUPS,), _volcano),
+    Source.COSCHEDULING: GroupKind((COSCHEDULING_POD_GROUPS,), _coscheduling),
+}
+"""The kinds of objects that sources name. Each of them is watched."""

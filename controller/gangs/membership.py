@@ -8,12 +8,12 @@ Kubernetes itself. None of these has to be installed.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs.gang import Level
-from controller.gangs.groups import VERSIONS, GroupObjects
+from controller.gangs.groups import GROUP_KINDS, GroupObjects
 from controller.gangs.jobsets import INDEX, PART
 from controller.gangs.terms import ConfiguredGang, Membership, MemberTerms, Source
 from driver.errors import Fault
@@ -26,7 +26,8 @@ _COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 _KUEUE: Final = "kueue.x-k8s.io/"
 _KUEUE_GROUP: Final = f"{_KUEUE}pod-group-name"
 """A label, or an annotation in newer versions of Kueue."""
-_KUEUE_COUNT: Final = f"{_KUEUE}pod-group-total-count"
+_SIZES: Final[Mapping[Source, str]] = {Source.KUEUE: f"{_KUEUE}pod-group-total-count"}
+"""Annotations with the number of members, of sources that name no object."""
 _TASK: Final = "volcano.sh/task-spec"
 """Label or annotation with the task of a pod of a Volcano Job."""
 _JOBSET: Final = "jobset.sigs.k8s.io/"
@@ -58,6 +59,7 @@ _ORDERED: Final = (
 _SET_MINIMUM: Final = (
     "set it in the PlacementConfig of a member's claim, to the number of pods that have to start together"
 )
+_SIZE_MISSING: Final = "needs the number of its pods; set it on every pod"
 _ONE_AFTER_ANOTHER: Final = (
     "if they are made one after another (startupPolicy, dependsOn), their number has to be read from the JobSet: have "
     "an operator let this program list and watch jobsets.jobset.x-k8s.io"
@@ -171,7 +173,7 @@ def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
     if name := text(labels.get(_COSCHEDULING_GROUP)):
         yield GroupName(Source.COSCHEDULING, name)
     if name := text(labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP)):
-        yield GroupName(Source.KUEUE, name, _number(annotations.get(_KUEUE_COUNT)))
+        yield GroupName(Source.KUEUE, name, _number(annotations.get(_SIZES[Source.KUEUE])))
 
 
 def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | None:
@@ -335,11 +337,11 @@ def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> t
 
 
 def _terms_of_group(named: GroupName, key: str, objects: GroupObjects) -> MemberTerms | None:
-    versions = VERSIONS.get(named.source)
-    if versions is None:
-        problems = () if named.size else (_total_count_missing(key),)
-        return MemberTerms(named.source, origin=f"{named.source.value} {key}", size=named.size, problems=problems)
-    group, origin = objects.group(versions, key), f"{named.source.value} {key}"
+    origin = f"{named.source.value} {key}"
+    if named.source not in GROUP_KINDS:
+        missing = Fault(f"metadata.annotations[{_SIZES[named.source]}]", f"{origin}: {_SIZE_MISSING}")
+        return MemberTerms(named.source, origin=origin, size=named.size, problems=() if named.size else (missing,))
+    group = objects.group(named.source, key)
     if group is None:
         message = f"{origin} does not exist, or this program may not read it; create it, or correct its name in the pod"
         return MemberTerms(named.source, origin=origin, problems=(Fault("", message),))
@@ -355,11 +357,6 @@ def _terms_of_group(named: GroupName, key: str, objects: GroupObjects) -> Member
         levels=group.levels,
         problems=group.faults,
     )
-
-
-def _total_count_missing(key: str) -> Fault:
-    field = "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]"
-    return Fault(field, f"pod group {key} of Kueue needs the number of its pods; set it on every pod")
 
 
 def _owned(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import VERSIONS, Group, GroupObjects, Source
+from controller.gangs import Group, GroupObjects, Source
 from controller.state.pods import PodView
 from driver.errors import LodeError
 from driver.kube.api import Object
@@ -229,4 +229,4 @@ def is_made_for(claim: Claim, consumer: Consumer) -> bool:
 def _group_of(pod: PodView, groups: GroupObjects) -> Group | None:
     named = pod.gang.groups if pod.gang is not None else ()
     name = next((group.name for group in named if group.source is Source.POD_GROUP), "")
-    return groups.group(VERSIONS[Source.POD_GROUP], f"{pod.namespace}/{name}") if name else None
+    return groups.group(Source.POD_GROUP, f"{pod.namespace}/{name}") if name else None

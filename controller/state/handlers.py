@@ -19,6 +19,7 @@ from controller.state.knownnodes import NodeRevisions, Protections
 from controller.state.pods import Pods, PodView
 from controller.state.scheduling import PodsWithVolumes
 from controller.state.templates import ClaimTemplates, DecodedTemplate, TemplatesOnDemand
+from driver.kube.api import Resource
 from driver.model import Claim, Slice, TaintRule
 from driver.names import Names
 
@@ -425,20 +426,20 @@ def _note_gated_users(indexes: Indexes, claims: Iterable[str], changes: Changes)
 class GroupHandler:
     """Objects that stand for a gang, in one version of their API."""
 
-    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, version: str):
+    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, kind: Resource):
         self._gangs = gangs
         self._counter = counter
         self._source = source
-        self._version = version
+        self._kind = kind
 
     def on_update(self, group: Group, changes: Changes) -> None:
         """See ``Handler``."""
-        if self._gangs.objects.put_group(self._version, group):
+        if self._gangs.objects.put_group(self._kind, group):
             self._changed(group.key, changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
-        if self._gangs.objects.remove_group(self._version, key):
+        if self._gangs.objects.remove_group(self._kind, key):
             self._changed(key, changes)
 
     def _changed(self, key: str, changes: Changes) -> None:

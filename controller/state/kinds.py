@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from controller.gangs import GangHints, Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
+from controller.gangs import (
+    GROUP_KINDS,
+    GangHints,
+    Source,
+    Tiers,
+    group_from,
+    job_from,
+    job_set_from,
+    stateful_set_from,
+)
 from controller.placement import Needs, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.quotas import Quota, quota_from, unreadable_quota
 from controller.state.changes import Followed, Kinds
@@ -50,7 +59,6 @@ from controller.state.templates import (
 from driver.cache_key import cache_key
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
-    COSCHEDULING_POD_GROUPS,
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -60,7 +68,6 @@ from driver.kube.api import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
-    POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -68,7 +75,6 @@ from driver.kube.api import (
     RESOURCE_SLICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
-    VOLCANO_POD_GROUPS,
     Object,
     Resource,
     Undecoded,
@@ -182,11 +188,9 @@ DEVICE_TAINT_RULES_BETA: Final = Resource(
 )
 """The version in which Kubernetes 1.36 serves device taint rules, if at all."""
 GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
-    **dict.fromkeys(POD_GROUPS, Source.POD_GROUP),
-    VOLCANO_POD_GROUPS: Source.VOLCANO,
-    COSCHEDULING_POD_GROUPS: Source.COSCHEDULING,
+    version: source for source, kind in GROUP_KINDS.items() for version in kind.versions
 }
-"""The kinds of objects that stand for a gang."""
+"""The kinds of objects that stand for a gang, in each version that is read."""
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
 """Kinds that say where volumes of pods can be used. While one cannot be read, volumes exclude no node."""
 GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
@@ -247,7 +251,7 @@ def kinds_of(
         JOB_SETS: Followed(lambda obj: job_set_from(obj, names.gang), JobSetHandler(gangs)),
         **{
             kind: Followed(
-                partial(_group, source, settings.tiers), GroupHandler(gangs, counter, source, kind.api_version)
+                partial(group_from, source=source, tiers=settings.tiers), GroupHandler(gangs, counter, source, kind)
             )
             for kind, source in GROUP_SOURCES.items()
         },
@@ -267,10 +271,6 @@ def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:
         message = f"{pool} is not the pool of the node {node}, which is {names.pool(node)}; delete the slice"
         raise InvalidInput(f"ResourceSlice {obj['metadata']['name']}", [Fault("spec.pool.name", message)])
     return shared.slice_from(obj)
-
-
-def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
-    return group_from(obj, source, tiers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from controller.gangs import (
     rank_of_pod,
     stateful_set_from,
 )
-from driver.kube.api import Object
+from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, Object
 
 LABEL = "lode.dev/gang"
 NAMED = ConfiguredGang(gang=True, name="named", minimum=2)
@@ -48,9 +48,9 @@ def a_pod(
 
 def objects() -> GroupObjects:
     known = GroupObjects()
-    known.put_group("scheduling.k8s.io/v1beta1", Group("ns/k8s", "uid-k8s", 3))
-    known.put_group("scheduling.volcano.sh/v1beta1", Group("ns/volcano", "uid-volcano", 3))
-    known.put_group("scheduling.x-k8s.io/v1alpha1", Group("ns/coscheduling", "uid-coscheduling", 3))
+    known.put_group(POD_GROUPS[0], Group("ns/k8s", "uid-k8s", 3))
+    known.put_group(VOLCANO_POD_GROUPS, Group("ns/volcano", "uid-volcano", 3))
+    known.put_group(COSCHEDULING_POD_GROUPS, Group("ns/coscheduling", "uid-coscheduling", 3))
     known.put_workload("Job", "ns/job", Workload("uid-job", 5))
     return known
 
@@ -113,7 +113,7 @@ def test_only_pods_that_can_be_in_a_gang_cost_anything() -> None:
 def test_a_group_that_is_no_gang_leaves_the_pod_to_the_next_source() -> None:
     known = GroupObjects()
     basic = {"metadata": {"namespace": "ns", "name": "k8s", "uid": "u"}, "spec": {"schedulingPolicy": {"basic": {}}}}
-    known.put_group("scheduling.k8s.io/v1alpha2", group_from(basic, Source.POD_GROUP, {}))
+    known.put_group(POD_GROUPS[2], group_from(basic, Source.POD_GROUP, {}))
     assert joined(a_pod(**POD_GROUP), NO_CONFIG, known) is None
     membership = joined(a_pod(KUEUE, COUNT, **POD_GROUP), NO_CONFIG, known)
     assert membership
@@ -122,8 +122,8 @@ def test_a_group_that_is_no_gang_leaves_the_pod_to_the_next_source() -> None:
 
 def test_the_best_version_of_a_group_counts() -> None:
     known = GroupObjects()
-    for version, minimum in (("v1alpha2", 1), ("v1beta1", 3), ("v1alpha3", 2)):
-        known.put_group(f"scheduling.k8s.io/{version}", Group("ns/k8s", "u", minimum))
+    for version, minimum in ((2, 1), (0, 3), (1, 2)):
+        known.put_group(POD_GROUPS[version], Group("ns/k8s", "u", minimum))
     membership = joined(a_pod(**POD_GROUP), NO_CONFIG, known)
     assert membership
     assert membership.terms.minimum == 3
@@ -142,7 +142,7 @@ def test_the_best_version_of_a_group_counts() -> None:
         (
             a_pod(KUEUE),
             NO_CONFIG,
-            "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: pod group ns/",
+            "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: pod group of Kueue ns/kueue: needs the number",
         ),
         (a_pod(KUEUE, {"kueue.x-k8s.io/pod-group-total-count": "many"}), NO_CONFIG, "needs the number of its pods"),
         (
@@ -255,7 +255,7 @@ def test_what_kueue_enforces_is_not_enforced_twice(annotations: dict[str, str], 
 
 def test_topology_in_a_claim_comes_before_that_of_the_group_and_that_before_annotations() -> None:
     known, level = GroupObjects(), Level("spine", "nodeLabel")
-    known.put_group("scheduling.volcano.sh/v1beta1", Group("ns/volcano", "u", 3, (level,)))
+    known.put_group(VOLCANO_POD_GROUPS, Group("ns/volcano", "u", 3, (level,)))
     pod, own = a_pod({}, {**VOLCANO, **REQUIRED}), Level("lode.dev/ibLeaf", "attribute")
     said = [
         joined(pod, ConfiguredGang(levels=(own,)), known),

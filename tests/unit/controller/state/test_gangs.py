@@ -1,7 +1,6 @@
 """Which pods belong together, kept up to date while pods, claims and group objects come, change and go."""
 
-from controller.gangs import VERSIONS, GangTerms, Level, Source, group_from
-from controller.state.kinds import GROUP_SOURCES
+from controller.gangs import GangTerms, Level, Source
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.filled_state import FilledState, claim, owned_by_job, placement_config, pod
 
@@ -18,15 +17,6 @@ def faults_of(scene: FilledState, gang: str) -> str:
     faults = scene.state.gangs.terms(gang)
     assert isinstance(faults, tuple)
     return "; ".join(map(str, faults))
-
-
-def test_every_source_that_has_objects_is_read_in_the_versions_in_which_it_is_looked_for() -> None:
-    read: dict[Source, set[str]] = {}
-    for resource, source in GROUP_SOURCES.items():
-        read.setdefault(source, set()).add(resource.api_version)
-    assert read == {source: set(versions) for source, versions in VERSIONS.items()}
-    metadata = {"namespace": "default", "name": "train", "uid": "u"}
-    assert {group_from({"metadata": metadata}, source, {}).key for source in read} == {"default/train"}
 
 
 def test_pods_are_in_the_gang_that_their_claims_name() -> None:
