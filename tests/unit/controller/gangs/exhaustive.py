@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from controller.gangs import Level, SubGroup, SubGroups
 from driver.parameters import PlacementPolicy
@@ -292,18 +292,22 @@ def best(problem: Problem) -> tuple[int, Path, int] | None:
 
 
 def _rank(problem: Problem, path: Path) -> tuple[object, ...]:
-    inside = _inside(problem, path)
-    if problem.policy == "spread":
-        total, used = sum(3 * node.cards for node in inside), sum(3 * node.used for node in inside)
-        return used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
-    counted = Counter(problem.members)
-    main = max(counted, key=lambda one: (counted[one], -problem.members.index(one)))
-    members = min(counted[main], problem.minimum)
-    rooms = [room(problem, main, path[:depth]) for depth in range(len(path), -1, -1)]
-    return rooms, sum(lost(one, members) for one in rooms)
+    match problem.policy:
+        case "spread":
+            inside = _inside(problem, path)
+            total, used = sum(3 * node.cards for node in inside), sum(3 * node.used for node in inside)
+            return used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
+        case "binpack" | "firstFit":
+            counted = Counter(problem.members)
+            main = max(counted, key=lambda one: (counted[one], -problem.members.index(one)))
+            members = min(counted[main], problem.minimum)
+            capacities = [capacity(problem, main, path[:depth]) for depth in range(len(path), -1, -1)]
+            return capacities, sum(lost(one, members) for one in capacities)
+        case _:
+            assert_never(problem.policy)
 
 
-def room(problem: Problem, asking: Asking, path: Path) -> int:
+def capacity(problem: Problem, asking: Asking, path: Path) -> int:
     """How many such members the domain takes."""
     most = 1 if problem.apart else 20
     inside = _inside(problem, path)

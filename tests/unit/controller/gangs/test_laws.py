@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, Way, b
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
 PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
 PAIRS = Level("leaf", "nodeLabel", group_size=2)
-POLICIES: tuple[PlacementPolicy, ...] = ("binpack", "spread")
+POLICIES: tuple[PlacementPolicy, ...] = get_args(PlacementPolicy)
 LEVELS = [
     (),
     (IB,),

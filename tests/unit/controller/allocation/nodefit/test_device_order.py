@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from controller.allocation import Fleet
 from controller.explaining.summary import render
 from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
+from driver.parameters import PlacementPolicy
 from tests.unit.controller.allocation.small_fleets import (
     DRIVER,
     NODE,
@@ -26,7 +28,7 @@ from tests.unit.controller.allocation.small_fleets import (
 )
 from tests.unit.controller.allocation.test_laws import cards, claims, consumption
 
-POLICIES = ("firstFit", "binpack", "spread")
+POLICIES = get_args(PlacementPolicy)
 
 
 def placement(*requests: str, **fields: object) -> OpaqueConfig:
