@@ -1,6 +1,7 @@
 """docs/metrics.md lists every series, and nothing else."""
 
 import re
+from collections import Counter
 
 from controller.census.text import FAMILIES
 from kubeletplugin.card_metrics import CARD_FAMILIES
@@ -21,5 +22,10 @@ def metrics_in_code() -> set[str]:
 
 
 def test_exactly_the_metrics_that_exist_are_listed() -> None:
-    listed = re.findall(r"^\| `(lode_\w+)` \|", PAGE, re.MULTILINE)
-    assert sorted(listed) == sorted(metrics_in_code() | FAMILIES.keys() | OWN.keys() | CARD_FAMILIES.keys())
+    listed = Counter(re.findall(r"^\| `(lode_\w+)` \|", PAGE, re.MULTILINE))
+    served = Counter(metrics_in_code() | FAMILIES.keys() | OWN.keys() | CARD_FAMILIES.keys())
+    missing, obsolete = sorted(served - listed), sorted(listed - served)
+    assert not missing, f"add rows for {missing} to the tables of docs/metrics.md"
+    assert not obsolete, (
+        f"remove a row of each of {obsolete} from docs/metrics.md: no program serves it, or it is twice"
+    )

@@ -22,7 +22,8 @@ def test_the_page_may_follow_what_it_follows_and_ask_who_users_are() -> None:
     followed = {(one.group, one.plural, verb) for one in FOLLOWED for verb in ("list", "watch")}
     reviews = {(one.group, one.plural, "create") for one in (TOKEN_REVIEWS, ACCESS_REVIEWS)}
     granted = role("lode-ui")
-    assert followed | reviews <= granted
+    missing = sorted((followed | reviews) - granted)
+    assert not missing, f"manifests/ui/ui-rbac.yaml: add {missing} (group, resource, verb) to lode-ui; then make chart"
     plurals = {right[1:] for right in followed | reviews}
     assert {right[1:] for right in granted} == plurals
     assert {right[0] for right in granted} == {right[0] for right in followed | reviews}
