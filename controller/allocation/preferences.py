@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 from driver.errors import Fault, InvalidInput
 from driver.model import Claim, DeviceClass, OpaqueConfig, Want, unqualify
-from driver.names import NUMA_NODE, PCIE_ROOT, Names
+from driver.names import LINKS, NUMA_NODE, PCIE_ROOT, PCIE_SWITCH, Names
 from driver.parameters import Configured, Parameters, PlacementConfig, PlacementPolicy, applies_to, parameters_of
 
 
@@ -121,6 +121,8 @@ class Preference:
     """The policy among nodes; None if it is ``policy``."""
     near: tuple[str, ...] = ()
     """Attributes of which several cards should share a value, the tightest level first; empty if locality is off."""
+    links: tuple[str, str] | None = None
+    """Attributes with the links of a card, and with the number by which they name others; None if locality is off."""
     memory_percent: int = 0
     """Memory of each share in per cent of its card's; 0 if the request has an amount."""
 
@@ -236,11 +238,14 @@ def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names
             if source is own or not own_only:
                 percent = entry.memory_percent or percent
     near = locality == "preferred" or (locality is None and ranks_of(policy).prefers)
-    return Preference(policy, node_policy, _levels(names) if near else (), percent)
+    if not near:
+        return Preference(policy, node_policy, memory_percent=percent)
+    links = names.attribute(LINKS), names.attribute("index")
+    return Preference(policy, node_policy, _levels(names), links, memory_percent=percent)
 
 
 def _levels(names: Names) -> tuple[str, ...]:
-    return names.attribute("nvlinkDomain"), PCIE_ROOT, NUMA_NODE
+    return names.attribute("nvlinkDomain"), names.attribute(PCIE_SWITCH), PCIE_ROOT, NUMA_NODE
 
 
 def _amount_faults(want: Want, asked: Iterable[str], percent: int, path: str) -> Iterable[Fault]:

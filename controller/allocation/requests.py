@@ -45,6 +45,7 @@ class RequestChoice:
         count: the number of devices; the least number if it takes all.
         constraints: indices of the claim's constraints that it takes part in.
         match_attributes: the attributes in which its devices must agree.
+        distinct_attributes: those in which they must differ.
         as_share: whether it wants a share, although its class names whole cards.
     """
 
@@ -54,6 +55,7 @@ class RequestChoice:
     criteria: Criteria
     constraints: tuple[int, ...] = ()
     match_attributes: tuple[str, ...] = ()
+    distinct_attributes: tuple[str, ...] = ()
     preference: Preference = FIRST_FIT
     count: int = 1
     as_share: bool = False
@@ -158,9 +160,8 @@ class _Reader:
                 sharing_of((*device_class.config, *self._claim.spec.config), self._names, name),
             ),
             constraints=tuple([index for index, _ in applying]),
-            match_attributes=tuple(
-                [constraint.match_attribute for _, constraint in applying if constraint.match_attribute]
-            ),
+            match_attributes=tuple([each.match_attribute for _, each in applying if each.match_attribute]),
+            distinct_attributes=tuple([each.distinct_attribute for _, each in applying if each.distinct_attribute]),
             preference=preference,
             count=want.count if want.mode == "ExactCount" else 1,
             as_share=asks_for_share(want, self._names),

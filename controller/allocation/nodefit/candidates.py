@@ -109,7 +109,7 @@ class NodeCandidates:
                 eligible: Iterable[Candidate] = self.eligible(choice.criteria)
                 if choice.preference.orders_devices(count):
                     free = [one for one in eligible if one.fault or not attempt.conflict(demand.claim, choice, one)]
-                    eligible = in_preferred_order(choice.preference, count, free, self._costs, attempt)
+                    eligible = in_preferred_order(choice, count, free, self._costs, attempt)
                 yield demand, count, eligible
                 continue
             option = self._all(choice)
@@ -126,7 +126,7 @@ class NodeCandidates:
             # Where a selector fails on a device, a search for more devices would visit it.
             return None
         count = choice.want.count
-        return Option(choice, tuple(in_preferred_order(choice.preference, count, found, self._costs)), count)
+        return Option(choice, tuple(in_preferred_order(choice, count, found, self._costs)), count)
 
     def _all(self, choice: RequestChoice) -> Option | None:
         """All matching devices that are large enough; None if there is none, or one of them is not available.

@@ -11,12 +11,14 @@
 - **Whole devices** are either free or not, so only their neighbours make a difference: ``binpack`` prefers them where
   the fewest are free close by, so that larger groups stay whole, ``spread`` where the most are.
 
-**Locality**, for several shares or whole devices: if the devices with one value of the tightest attribute (one NVLink
-or HCCS domain) are sufficient, all others come after them. The same applies within these devices to the next attribute
-(one PCIe root), and so on (one NUMA node). If several values are sufficient, ``binpack`` prefers the one with the
-fewest free devices and ``spread`` the one with the most (among equal ones, the fewest or most in the next wider group).
-Shares and ``firstFit`` prefer that of the first device. If no value is sufficient, the devices are taken from as few
-values as possible, those with the most devices first. A single whole device follows the same rule.
+**Locality**, for several shares or whole devices: if pairs of cards differ in their links (``linked``), the set that
+``closest`` finds comes first, of those that the constraints of the request allow. The others, and the devices of all
+other nodes: if those with one value of the tightest attribute (one NVLink or HCCS domain) are sufficient, all others
+come after them. The same applies within these devices to the next attribute (one PCIe switch), and so on (one PCIe
+root, one NUMA node). If several values are sufficient, ``binpack`` prefers the one with the fewest free devices and
+``spread`` the one with the most (among equal ones, the fewest or most in the next wider group). Shares and ``firstFit``
+prefer that of the first device. If no value is sufficient, the devices are taken from as few values as possible, those
+with the most devices first. A single whole device follows the same rule.
 
 Devices on which a selector fails come after all others. Equal devices stay in the order of their pools.
 """
@@ -26,14 +28,21 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.nodefit.linked import linked, value_of
 from controller.allocation.nodefit.partition_cost import PartitionCosts, PoolCards, is_partition
-from controller.allocation.preferences import Preference, load
+from controller.allocation.preferences import Preference, load, ranks_of
+from controller.allocation.requests import RequestChoice
 from controller.allocation.search.attempt import Candidate
-from driver.model import UnreadableValue
 
 _PARTITION: Final = 0
 _SHARE: Final = 1
 _WHOLE: Final = 2
+
+Closeness = tuple[int, int]
+"""How close the devices of a request are; the smallest is best: the index of the first attribute of which one value is
+sufficient, or the number of attributes; then the links that they lack (``linked``)."""
+NEAREST: Final[Closeness] = (0, 0)
+"""The closeness of a single device."""
 
 
 class Remaining(Protocol):
@@ -59,14 +68,14 @@ class AllocationsOnly:
 
 
 def in_preferred_order(
-    preference: Preference,
+    choice: RequestChoice,
     wanted: int,
     candidates: Sequence[Candidate],
     costs: PartitionCosts,
     left: Remaining | None = None,
 ) -> list[Candidate]:
     """Sorts candidates, given in the order of their pools, by the preference of the request."""
-    left = left or AllocationsOnly()
+    left, preference = left or AllocationsOnly(), choice.preference
     if not preference.orders_devices(wanted):
         return list(candidates)
     found: list[Candidate] = []
@@ -81,21 +90,23 @@ def in_preferred_order(
             continue
         if sort == _SHARE:
             some = sorted(some, key=_fullness(preference, left))
-        found += _near(preference, missing, some, sort) if missing > 1 or sort == _WHOLE else some
+        found += _near(choice, missing, some, sort) if missing > 1 or sort == _WHOLE else some
     return found + [one for one in candidates if one.fault is not None]
 
 
-def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidate]) -> int:
-    """The closeness of the devices: the index of the first attribute with a value that is sufficient.
-
-    The number of attributes if none has one; 0 for a single device.
-    """
+def closeness(choice: RequestChoice, wanted: int, candidates: Sequence[Candidate]) -> Closeness:
+    """The closeness of the devices that a request gets."""
+    near = choice.preference.near
     if wanted < 2:
-        return 0
-    for position, attribute in enumerate(preference.near):
+        return NEAREST
+    cards = linked(choice, candidates)
+    # The policy decides only between sets with as many links.
+    best = cards.best(wanted, ranks_of("firstFit")) if cards else None
+    lacking = cards.lacking(best) if cards and best else 0
+    for position, attribute in enumerate(near):
         if any(len(group) >= wanted for group in _groups(candidates, attribute)):
-            return position
-    return len(preference.near)
+            return position, lacking
+    return len(near), lacking
 
 
 def share_load(candidate: Candidate, consumed: Mapping[str, int], *, picked: bool = True) -> int:
@@ -152,8 +163,19 @@ def _partitions(
     return found + sorted(rest, key=key)
 
 
-def _near(preference: Preference, wanted: int, candidates: Sequence[Candidate], sort: int) -> list[Candidate]:
+def _near(choice: RequestChoice, wanted: int, candidates: Sequence[Candidate], sort: int) -> list[Candidate]:
     """Devices in order: those close to one another first."""
+    preference = choice.preference
+    ranks = ranks_of("firstFit") if sort == _SHARE else preference.ranks
+    cards = linked(choice, candidates) if wanted > 1 else None
+    if cards and (best := cards.best(wanted, ranks)):
+        others = [one for at, one in enumerate(candidates) if at not in best.cards]
+        return [candidates[at] for at in best.cards] + _by_groups(preference, wanted, others, sort)
+    return _by_groups(preference, wanted, candidates, sort)
+
+
+def _by_groups(preference: Preference, wanted: int, candidates: Sequence[Candidate], sort: int) -> list[Candidate]:
+    """Devices in order by the values that they have in common."""
     first = list(candidates)
     rest: list[Candidate] = []
     parted = False
@@ -177,12 +199,12 @@ def _best_group(
     groups: Sequence[list[Candidate]], candidates: Sequence[Candidate], preference: Preference, position: int
 ) -> list[Candidate]:
     """The group with the fewest free devices (``spread``: most); among equal ones, by the next wider group."""
-    wider = [Counter(_value(one, attribute) for one in candidates) for attribute in preference.near[position + 1 :]]
+    wider = [Counter(value_of(one, attribute) for one in candidates) for attribute in preference.near[position + 1 :]]
     ranks = preference.ranks
 
     def key(group: Sequence[Candidate]) -> tuple[int, ...]:
         around = zip(wider, preference.near[position + 1 :], strict=True)
-        return ranks.of_group([len(group), *(counts[_value(group[0], attribute)] for counts, attribute in around)])
+        return ranks.of_group([len(group), *(counts[value_of(group[0], attribute)] for counts, attribute in around)])
 
     return min(groups, key=key)
 
@@ -191,10 +213,5 @@ def _groups(candidates: Sequence[Candidate], attribute: str) -> list[list[Candid
     """The candidates by value, in order; each without a value forms a group. Empty if none has a value."""
     groups: dict[Hashable, list[Candidate]] = {}
     for one in candidates:
-        groups.setdefault(_value(one, attribute), []).append(one)
+        groups.setdefault(value_of(one, attribute), []).append(one)
     return list(groups.values()) if any(not isinstance(value, PoolDevice) for value in groups) else []
-
-
-def _value(candidate: Candidate, attribute: str) -> Hashable:
-    value = candidate.device.spec.attributes.get(attribute, "")
-    return candidate.device if value == "" or isinstance(value, UnreadableValue) else (value,)

@@ -18,14 +18,14 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.nodefit.candidates import NodeCandidates
-from controller.allocation.nodefit.device_order import closeness, in_preferred_order, share_load
+from controller.allocation.nodefit.device_order import NEAREST, Closeness, closeness, in_preferred_order, share_load
 from controller.allocation.nodefit.partition_cost import Lost, PartitionCosts, is_partition
 from controller.allocation.preferences import MILLION, node_rank
 from controller.allocation.requests import CompiledRequest, Demand, RequestChoice
 from controller.allocation.search.attempt import Candidate
 from driver.model import Allocation, Claim
 
-RequestScore = tuple[int, int, Lost, tuple[int, ...]]
+RequestScore = tuple[int, Closeness, Lost, tuple[int, ...]]
 """Number of the alternative, closeness, cost of a partition, rank by load. The smallest is best."""
 NodeScore = tuple[int, tuple[RequestScore, ...]]
 """The positions of all alternatives added up, then a score for each request with a preference. The smallest is best."""
@@ -137,7 +137,7 @@ def _by_masks(
                 lost = least
     if available < count:
         return None
-    return number, 0, lost or (), node_rank(preference, available, total, count)
+    return number, NEAREST, lost or (), node_rank(preference, available, total, count)
 
 
 def _by_devices(
@@ -148,10 +148,10 @@ def _by_devices(
     if len(candidates) < count:
         return None
     if not choice.ordered:
-        return number, 0, (), ()
+        return number, NEAREST, (), ()
     first = candidates
     if candidates[0].consumes is not None:
-        first = in_preferred_order(preference, 1, candidates, costs)
+        first = in_preferred_order(choice, 1, candidates, costs)
     rank = node_rank(
         preference,
         available=sum(map(_free, candidates)),
@@ -159,7 +159,7 @@ def _by_devices(
         asked=sum(_consumed(candidate) for candidate in first[:count]),
     )
     lost = _lost(candidates, costs) if preference.node_ranks.spares_partitions else ()
-    return number, closeness(preference, count, candidates), lost, rank
+    return number, closeness(choice, count, candidates), lost, rank
 
 
 def _total(device: PoolDevice) -> int:
