@@ -1,27 +1,7 @@
 """``lode controller``: puts the controller together and runs it until SIGTERM.
 
-What the API server must allow its service account (each write is one of these):
-
-    nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
-    namespaces, persistentvolumeclaims, persistentvolumes           list watch
-    storageclasses, csinodes of storage.k8s.io                      list watch
-    resourcequotas                                                  list watch
-    jobs, statefulsets, jobsets, podgroups of three API groups      list watch
-    resourceclaimtemplates                                          get list watch create delete (on demand)
-    resourceclaims                                                  get list watch patch update (the finalizer)
-    resourceclaims/status, resourceclaims/binding                   patch (allocation, reservation; cluster-wide)
-    resourceclaims/driver, of this driver                           arbitrary-node:patch (what limits shares)
-    pods                                                            patch (removing the gate)
-    pods/status                                                     patch (our condition, nominatedNodeName)
-    resourcequotas/status                                           patch (what is used of memory and cores)
-    events                                                          create
-    leases in its own namespace                                     get create update
-    the admission policies and bindings of manifests               get
-    with autoscaling: nodes                                         patch (annotations that keep autoscalers away)
-    with kueue: workloads, admissionchecks                          list watch
-    with kueue: workloads/status, admissionchecks/status            patch
-    with preemption: pods/eviction                                  create
-    with preemption: poddisruptionbudgets                           list watch
+What the API server must allow its service account, and why, is in ``manifests/controller/controller-rbac.yaml``, and in
+``manifests/preemption``, ``manifests/autoscaling`` and ``manifests/kueue`` for what these add.
 """
 
 import argparse
