@@ -151,9 +151,9 @@ class Fleet:
         return allocations(claims, picks, node_name)
 
     @property
-    def looks(self) -> int:
-        """The work of searches and reasons so far, in looks at a device: 3 microseconds each, at most 12."""
-        return self._why_not.looks + self._search.effort
+    def work(self) -> int:
+        """The work of searches and reasons so far. The unit is a device that is looked at: mostly 3 microseconds."""
+        return self._why_not.work + self._search.work
 
     def publishes(self, claim: Claim) -> bool:
         """True if each request of the claim matches a device of the cluster, in use or not. A faulty one has none."""

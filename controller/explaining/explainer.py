@@ -23,15 +23,15 @@ from driver.bounded import BoundedCache
 
 NOT_ASKED: Final = "not looked at: to find the reasons on every node takes too much work; simplify the claims"
 """The reason of a node that was left out because an explanation had used up its work."""
-LOOKS_PER_NODE: Final = 20
-"""Work that counts for each node besides the devices that are looked at, in the unit of ``Fleet.looks``."""
+WORK_PER_NODE: Final = 20
+"""Work that counts for each node besides the devices that are looked at, in the unit of ``Fleet.work``."""
 NOTHING: Final[Mapping[str, NodeReasons]] = {}
 """What is known of nodes at first."""
 FRESH_SECONDS: Final = 10.0
 """Time that an explanation is used for other pods of the shape although the cluster has changed since."""
-TURN_LOOKS: Final = 30_000
-"""Work of one turn, in the unit of ``Fleet.looks``: about 0.1 s of one core of 2024, at most 0.4 s."""
-MOST_LOOKS: Final = 60 * TURN_LOOKS
+TURN_WORK: Final = 30_000
+"""Work of one turn, in the unit of ``Fleet.work``: about 0.1 s of one core of 2024, at most 0.4 s."""
+MOST_WORK: Final = 60 * TURN_WORK
 """Work of one explanation. Nodes that are left then are not looked at."""
 _ABANDONED_SECONDS: Final = 60.0
 """Time after which an explanation that was not continued is begun anew."""
@@ -66,7 +66,7 @@ class Questions:
     """Asks each node that a pod could go to why it refuses the pod, in as many turns as that takes.
 
     Args:
-        most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
+        most: the work of all turns together, in the unit of ``Fleet.work``. Nodes that are left then are not asked.
 
     Attributes:
         reasons: the reasons found so far, by node; each is as old as its turn.
@@ -89,20 +89,20 @@ class Questions:
         self._asked = 0
 
     def _work(self, state: State) -> int:
-        return state.devices.looks + self._asked * LOOKS_PER_NODE
+        return state.devices.work + self._asked * WORK_PER_NODE
 
     def ask(
-        self, state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons] = NOTHING, looks: float = inf
+        self, state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons] = NOTHING, work: float = inf
     ) -> bool:
         """Ask further nodes; return whether all have been asked.
 
         Args:
             refusal: of this pod, or another one of its shape.
             known: why nodes refused pods of the shape before (``AskedNodes.reasons_of``).
-            looks: the work of this turn, in the unit of ``Fleet.looks``. The last node may exceed it.
+            work: the most in this turn, in the unit of ``Fleet.work``. The last node may exceed it.
         """
         before = self._work(state)
-        end = before + min(looks, self._left)
+        end = before + min(work, self._left)
         pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
         with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
             self._ask_why(state, refusal, known, end)
@@ -230,9 +230,9 @@ class MessageFinder:
     def _find(self, state: State, refusal: PodRefusal, now: float, readers: Hashable) -> _Found | None:
         begun, self._begun = self._begun, None
         if begun is None or begun.readers != readers or now - begun.at >= _ABANDONED_SECONDS:
-            begun = _Begun(readers, state.nodes.generation, now, Questions(state, refusal, MOST_LOOKS))
+            begun = _Begun(readers, state.nodes.generation, now, Questions(state, refusal, MOST_WORK))
         questions = begun.questions
-        if not questions.ask(state, refusal, self._asked.reasons_of(refusal.why.shape), TURN_LOOKS):
+        if not questions.ask(state, refusal, self._asked.reasons_of(refusal.why.shape), TURN_WORK):
             begun.at, self._begun = now, begun
             return None
         self._asked.remember(refusal.why.shape, questions.reasons)

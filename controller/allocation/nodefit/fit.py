@@ -256,13 +256,13 @@ class NodeSearch:
         costs: the costs of partitions.
 
     Attributes:
-        effort: the work of all searches so far, in the unit of ``Search.effort``.
+        work: the work of all searches so far, in the unit of ``Fleet.work``.
     """
 
     def __init__(self, index: DeviceIndex, costs: PartitionCosts):
         self._index = index
         self._costs = costs
-        self.effort = 0
+        self.work = 0
 
     def node(self, slot: NodeSlot) -> NodeCandidates:
         """The devices of the node."""
@@ -311,7 +311,7 @@ class NodeSearch:
         except SelectorFault:
             return Searched(search=search, faulty=True)
         finally:
-            self.effort += search.effort
+            self.work += search.work
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,14 +60,14 @@ class WhyNot:
         names: keys of the claims that hold devices, by UID.
 
     Attributes:
-        looks: the number of looks at a device so far.
+        work: the work so far, in the unit of ``Fleet.work``.
     """
 
     def __init__(self, index: DeviceIndex, names: Mapping[str, str], selectors: CompiledSelectors):
         self._index = index
         self._selectors = selectors
         self._names = names
-        self.looks = 0
+        self.work = 0
 
     def reasons(
         self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], searched: Searched
@@ -105,7 +105,7 @@ class WhyNot:
         count = _Count(choice, self._index)
         for pool, devices in node.pools:
             count.add(pool, devices)
-        self.looks += count.seen
+        self.work += count.seen
         want, names = choice.want, self._names
         exact = want.mode == "ExactCount"
         needed = want.count - count.available if exact else count.blocked

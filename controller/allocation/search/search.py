@@ -36,9 +36,9 @@ STEP_LIMIT: Final = 1_000
 _CHECKS: Final = 64
 """The requests that bounds may check for each step of the limit, so that hundreds of requests end a search sooner."""
 _MOST_FAILED: Final = 10_000
-_LOOKS_PER_STEP: Final = 20
-_LOOKS_PER_CANDIDATE: Final = 3
-"""The effort of a step, and of each candidate of a request, in the unit of ``Search.effort``."""
+_WORK_PER_STEP: Final = 20
+_WORK_PER_CANDIDATE: Final = 3
+"""The work of a step, and of each candidate of a request, in the unit of ``Fleet.work``."""
 
 
 def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
@@ -132,10 +132,10 @@ class Search:
         return self._attempt.picks
 
     @property
-    def effort(self) -> int:
-        """The work so far; the unit is about a look at one device for a reason."""
+    def work(self) -> int:
+        """The work so far, in the unit of ``Fleet.work``."""
         candidates = sum(len(option.candidates) for task in self._tasks for option in task.options)
-        return self.steps * _LOOKS_PER_STEP + self._checks + candidates * _LOOKS_PER_CANDIDATE
+        return self.steps * _WORK_PER_STEP + self._checks + candidates * _WORK_PER_CANDIDATE
 
     def run(self) -> bool:
         """Find a solution; returns whether there is one, which then is in ``picks``.

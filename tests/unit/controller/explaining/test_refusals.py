@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import NodeReasons
-from controller.explaining.explainer import LOOKS_PER_NODE, NOT_ASKED, AskedNodes, MessageFinder, Questions, ask_all
+from controller.explaining.explainer import NOT_ASKED, WORK_PER_NODE, AskedNodes, MessageFinder, Questions, ask_all
 from controller.reconcile import DecisionContext, NodeRestrictions, decide
 from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.pods import MOST_SHAPES
@@ -157,33 +157,33 @@ def many_nodes(ready: bool = True) -> tuple[FilledState, PodRefusal]:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-@pytest.mark.parametrize("looks", [1, 50, 10_000])
-def test_reasons_are_the_same_however_many_turns_it_takes_to_find_them(looks: int, ready: bool) -> None:
+@pytest.mark.parametrize("work", [1, 50, 10_000])
+def test_reasons_are_the_same_however_many_turns_it_takes_to_find_them(work: int, ready: bool) -> None:
     scene, decision = many_nodes(ready)
     expected = ask_all(scene.state, decision)
     questions, turns = Questions(scene.state, decision), 1
-    while not questions.ask(scene.state, decision, looks=looks):
+    while not questions.ask(scene.state, decision, work=work):
         turns += 1
     assert (questions.reasons, questions.impossible) == (expected.reasons, True)
     assert len(questions.reasons) == NODE_COUNT
-    assert (turns > 3) == (looks <= 50)
+    assert (turns > 3) == (work <= 50)
 
 
 def test_a_turn_takes_no_more_than_its_work_and_one_node() -> None:
     scene, decision = many_nodes()
-    looks = scene.state.devices.looks
+    work = scene.state.devices.work
     questions = Questions(scene.state, decision)
-    assert not questions.ask(scene.state, decision, looks=2 * LOOKS_PER_NODE)
+    assert not questions.ask(scene.state, decision, work=2 * WORK_PER_NODE)
     assert len(questions.reasons) <= 3
-    assert scene.state.devices.looks - looks <= 3 * CARDS
+    assert scene.state.devices.work - work <= 3 * CARDS
 
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_beyond_a_limit_nodes_are_not_looked_at_and_nobody_is_told_that_waiting_is_in_vain(ready: bool) -> None:
     scene, decision = many_nodes(ready)
-    questions = Questions(scene.state, decision, most=3 * LOOKS_PER_NODE)
+    questions = Questions(scene.state, decision, most=3 * WORK_PER_NODE)
     turns = 1
-    while not questions.ask(scene.state, decision, looks=LOOKS_PER_NODE):
+    while not questions.ask(scene.state, decision, work=WORK_PER_NODE):
         turns += 1
     assert turns <= 4
     left_out = [name for name, refusal in questions.reasons.items() if refusal.predicates == (NOT_ASKED,)]
@@ -195,8 +195,8 @@ def test_beyond_a_limit_nodes_are_not_looked_at_and_nobody_is_told_that_waiting_
 def test_a_node_that_is_deleted_between_two_turns_harms_nobody() -> None:
     scene, decision = many_nodes()
     questions = Questions(scene.state, decision)
-    assert not questions.ask(scene.state, decision, looks=1)
+    assert not questions.ask(scene.state, decision, work=1)
     scene.state.drop(NODES, f"n{NODE_COUNT}")
-    while not questions.ask(scene.state, decision, looks=1):
+    while not questions.ask(scene.state, decision, work=1):
         pass
     assert len(questions.reasons) == NODE_COUNT

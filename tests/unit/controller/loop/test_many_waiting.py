@@ -176,7 +176,7 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
 def test_finding_the_words_for_many_nodes_is_interrupted_by_every_decision(
     decisions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.explaining.explainer.TURN_LOOKS", 1)
+    monkeypatch.setattr("controller.explaining.explainer.TURN_WORK", 1)
     turns = Count(Questions.ask)
     monkeypatch.setattr(Questions, "ask", lambda *args: turns(*args))
     world = ControllerWorld(nodes=20, cards=1)
