@@ -112,22 +112,22 @@ class GangSync(Worker):
         return DecisionOutcome.GANG_DECIDED
 
     def _decide_or_make_room(self, gang: KnownGang, restrictions: NodeRestrictions) -> GangDecision:
-        """Decide about the gang, with the room that is kept for it; whom to evict for it if no domain takes it."""
+        """Decide about the gang, with the places that are kept for it; whom to evict for it if no domain takes it."""
         members = [member.pod for member in gang.members]
         priority = min(self._state.pods[pod].priority for pod in members)
-        with_rooms = self._preempting.restrict(restrictions, members)
-        with self._state.rooms.open_to(members) as opened:
+        with_kept = self._preempting.restrict(restrictions, members)
+        with self._state.kept_places.open_to(members) as opened:
             if opened:
-                # What others were refused is no answer for a gang that sees more room than they do.
-                decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
+                # What others were refused is no answer for a gang that sees more places than they do.
+                decision = self._decide(gang, with_kept, self._chooser(gang.key, None, Memory()))
             else:
                 decision = self._decide(gang, restrictions, self._chooser(gang.key, self._unfinished.get(gang.key)))
         if decision.refusal is None:
             return decision
         # What is kept for lower priorities is taken only if there is no other place.
-        with self._state.rooms.open_to(members, priority) as opened:
+        with self._state.kept_places.open_to(members, priority) as opened:
             if opened:
-                decision = self._decide(gang, with_rooms, self._chooser(gang.key, None, Memory()))
+                decision = self._decide(gang, with_kept, self._chooser(gang.key, None, Memory()))
             return self._preempting.evictions_for_gang(decision) if self._pods.may_evict_for(members) else decision
 
     def _decide(self, gang: KnownGang, restrictions: NodeRestrictions, choose: Choose | None = None) -> GangDecision:

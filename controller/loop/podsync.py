@@ -139,19 +139,19 @@ class PodSync(Worker):
         now, history = self._clock.monotonic(), self.history_of(pod.key)
         restrictions = NodeRestrictions(self._holds.from_pod(pod), retried=self._retried_nodes.of_others(pod.key))
         context = DecisionContext(restrictions, self._in_vain, self._max_wait)
-        # What others were refused is no answer for a pod that sees more room than they do.
+        # What others were refused is no answer for a pod that sees more places than they do.
         restrictions = self._preempting.restrict(context.restrictions, [pod.key])
-        with_rooms = replace(context, restrictions=restrictions, in_vain=NOT_ASKED_YET)
-        with self._state.rooms.open_to([pod.key]) as opened:
-            decision = decide(self._state, pod.key, now, history, with_rooms if opened else context)
+        with_kept = replace(context, restrictions=restrictions, in_vain=NOT_ASKED_YET)
+        with self._state.kept_places.open_to([pod.key]) as opened:
+            decision = decide(self._state, pod.key, now, history, with_kept if opened else context)
         if not isinstance(decision, Refusal):
             return decision
         # What is kept for lower priorities is taken only if there is no other place.
-        with self._state.rooms.open_to([pod.key], pod.priority) as opened:
+        with self._state.kept_places.open_to([pod.key], pod.priority) as opened:
             if opened:
-                decision = decide(self._state, pod.key, now, history, with_rooms)
+                decision = decide(self._state, pod.key, now, history, with_kept)
             if isinstance(decision, Refusal) and self.may_evict_for([pod.key]):
-                return self._preempting.eviction_for(pod, decision, history, with_rooms if opened else context)
+                return self._preempting.eviction_for(pod, decision, history, with_kept if opened else context)
         return decision
 
     @staticmethod
@@ -380,8 +380,8 @@ class PodSync(Worker):
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
                 devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
                 self._log.info(what, pod=key, node=node, devices=devices)
-            case MakeRoom(room, victim):
-                if not room.evicts and (pod := self._state.pods.get(key)):
+            case MakeRoom(place, victim):
+                if not place.evicts and (pod := self._state.pods.get(key)):
                     self._reporter.report_wait(pod, wait_for_ends(decision), event=retry.event)
                 if victim is None:
                     return
@@ -389,7 +389,7 @@ class PodSync(Worker):
                 self._metrics.preempted()
                 self._log.info("pod evicted", pod=victim.pod, node=victim.node, preemptor=key)
                 if pod := self._state.pods.get(key):
-                    self._reporter.report_eviction(victim, pod, room.node)
+                    self._reporter.report_eviction(victim, pod, place.node)
                 self._queue.soon("pod", [key])
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)

@@ -153,7 +153,7 @@ class WaitingPods(Worker):
         if node == _QUOTAS or node in self._held_from(view):
             return False
         party, priority = self._preempting.party_of(view)
-        with self._state.rooms.open_to(party, priority):
+        with self._state.kept_places.open_to(party, priority):
             return could_take(self._state, answer, node) or self._preempting.could_make_room(answer, node, priority)
 
     def _depends_on_others(self, key: str) -> bool:

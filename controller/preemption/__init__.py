@@ -30,9 +30,9 @@ Who has to go
 
 What is kept
     Victims take their time to end. Meanwhile the devices that they hold are kept for the pod that they go for: they
-    count as used, for everybody but that pod, its gang and pods of higher priority (``controller.state.rooms``). What
-    is kept is recorded on the pod, so that a restart finds it again. A plan is not: it is made anew before each
-    eviction (docs/decisions/preemption.md).
+    count as used, for everybody but that pod, its gang and pods of higher priority
+    (``controller.state.kept_places``). What is kept is recorded on the pod, so that a restart finds it again. A plan is
+    not: it is made anew before each eviction (docs/decisions/preemption.md).
 
 A single pod and a gang
     A pod is a gang of one in everything but the search. A node says in microseconds whether it takes a pod, so the

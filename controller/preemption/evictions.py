@@ -28,7 +28,7 @@ from controller.reconcile.pods import NO_CONTEXT, examine, question_about
 from controller.reconcile.quotas import quota_wait
 from controller.refusal import Refusal
 from controller.state import ClaimRecord, State
-from controller.state.rooms import KeptRoom
+from controller.state.kept_places import KeptPlace
 
 _STARTED: Final = "it has started, and only a gang that has not preempts"
 _IN_PARTS: Final = "members of it are made later"
@@ -78,7 +78,7 @@ def make_room(
     return _steps(answer, kept, said)
 
 
-def _steps(answer: Preemption, kept: Sequence[KeptRoom], said: Sequence[bool]) -> Mapping[str, MakeRoom]:
+def _steps(answer: Preemption, kept: Sequence[KeptPlace], said: Sequence[bool]) -> Mapping[str, MakeRoom]:
     """Return the step of each pod. One of them has the first victim evicted: the first on its node, or of all."""
     first = answer.victims[0] if answer.victims else None
     teller = next((at for at, one in enumerate(kept) if first is not None and one.node == first.node), 0)
@@ -144,7 +144,7 @@ def _is_free_to_move(state: State, gang: Gang) -> bool:
     return gang.starts and all(pod is not None and state.names.gate in pod.gates for pod in pods)
 
 
-def _kept_for(state: State, wanted: PodDemand | Gang, placements: Sequence[Placement]) -> Sequence[KeptRoom]:
+def _kept_for(state: State, wanted: PodDemand | Gang, placements: Sequence[Placement]) -> Sequence[KeptPlace]:
     """Return what is kept for each pod. The first of the members that share a claim has it for all of them."""
     demands = {demand.key: demand for demand in demands_of(wanted)}
     priority, given, kept = min(demand.needs.priority for demand in demands.values()), set[str](), []
@@ -153,11 +153,11 @@ def _kept_for(state: State, wanted: PodDemand | Gang, placements: Sequence[Place
         own = tuple((claim, allocation) for claim, allocation in pairs if claim.uid not in given)
         given.update(claim.uid for claim, _ in own)
         pod = state.pods.get(placement.pod)
-        kept.append(KeptRoom(placement.pod, pod.uid if pod else "", placement.node, priority, own))
+        kept.append(KeptPlace(placement.pod, pod.uid if pod else "", placement.node, priority, own))
     return kept
 
 
 def wait_for_ends(decision: MakeRoom) -> Wait:
-    """Return what a pod is told for whose room nobody is evicted."""
+    """Return what a pod is told for whose place nobody is evicted."""
     ended = "1 pod has ended" if len(decision.awaited) == 1 else f"{len(decision.awaited)} pods have ended"
-    return Wait(Reason.UNALLOCATABLE, f"gets its place on node {decision.room.node} when {ended}")
+    return Wait(Reason.UNALLOCATABLE, f"gets its place on node {decision.place.node} when {ended}")

@@ -16,7 +16,7 @@ from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, Pla
 from controller.reconcile.prospects import fits_without_later_pods
 from controller.refusal import AskedInVain, Refusal
 from controller.state import Changes, PodView
-from controller.state.rooms import KeptRoom
+from controller.state.kept_places import KeptPlace
 from controller.waiting import rank_of
 from controller.worker import Shared, Worker
 from controller.writing import NotEvicted, Obstacle
@@ -36,8 +36,8 @@ _REFUSED: Final = "are kept by a webhook or policy, as the API server says"
 class Preempting(Worker):
     """The pods and gangs for which others are evicted.
 
-    Nothing of it outlives a term but the rooms that are recorded on pods: a room is a node that a pod is nominated for
-    with our condition ``Preempting``.
+    Nothing of it outlives a term but the kept places that are recorded on pods: each is a node that a pod is nominated
+    for with our condition ``Preempting``.
     """
 
     def __init__(self, shared: Shared, occupants: Occupants):
@@ -53,7 +53,7 @@ class Preempting(Worker):
         self._unpublished: dict[str, int] = {}
         """Pods that wait until others publish devices, as of a version of what is published."""
         self._behind: dict[str, None] = {}
-        """Pods for which nobody is evicted while room is kept for others, which may end."""
+        """Pods for which nobody is evicted while places are kept for others, which may end."""
         self._bindings = 0
         self._in_vain = AskedInVain(_MOST_IN_VAIN)
         """The shapes and priorities, and the gangs, for which nobody is evicted while these nodes are closed to them,
@@ -62,19 +62,20 @@ class Preempting(Worker):
     def restrict(self, restrictions: NodeRestrictions, pods: Collection[str]) -> NodeRestrictions:
         """Return the restrictions of a decision about these pods (keys), which leave no place for which others were
         evicted."""
-        rooms = {pod: room.node for pod in pods if (room := self._state.rooms.for_pod(pod)) is not None and room.evicts}
-        return replace(restrictions, rooms=rooms) if rooms else restrictions
+        kept = {pod: place for pod in pods if (place := self._state.kept_places.for_pod(pod)) is not None}
+        nodes = {pod: place.node for pod, place in kept.items() if place.evicts}
+        return replace(restrictions, kept_places=nodes) if nodes else restrictions
 
     def party_of(self, pod: PodView) -> tuple[Collection[str], int]:
-        """Return the pods that are given room together, a pod or all members of its gang, and the least priority."""
-        gang = self._state.gangs.gang_of(pod.key) if self._state.rooms else ""
+        """Return the pods that get their places together, a pod or all members of its gang, and the least priority."""
+        gang = self._state.gangs.gang_of(pod.key) if self._state.kept_places else ""
         members = self._state.gangs.members(gang) if gang else ()
         return members or (pod.key,), min((self._state.pods[key].priority for key in members), default=pod.priority)
 
     def eviction_for(
         self, pod: PodView, answer: PodRefusal, history: PlacementHistory, context: DecisionContext
     ) -> MakeRoom | PodRefusal | Wait:
-        """Return the next step to make room for a pod that no node takes, or the answer. Its rooms are open."""
+        """Return the next step to make room for a pod that no node takes, or the answer. Its kept places are open."""
         now, state = self._clock.monotonic(), self._state
         # For whom fewer nodes are held back, there may be somebody to evict.
         question = answer.why
@@ -87,14 +88,14 @@ class Preempting(Worker):
         return replace(answer, why=replace(question, own=pod.key)) if found.why.unpublished else answer
 
     def evictions_for_gang(self, decision: GangDecision) -> GangDecision:
-        """Return the decision about a gang with the next step to make room, if no domain takes it. Its rooms are
+        """Return the decision about a gang with the next step to make room, if no domain takes it. Its kept places are
         open."""
         asked, refusal = decision.asked, decision.refusal
         if asked is None or refusal is None or refusal.after is not None:
             return decision
         keys = tuple(member.demand.key for member in asked.members)
         pods = [pod for key in keys if (pod := self._state.pods.get(key)) is not None]
-        if not pods or not (decision.decided or any(map(self._state.rooms.for_pod, keys))):
+        if not pods or not (decision.decided or any(map(self._state.kept_places.for_pod, keys))):
             return decision
         own = any(answer.why.refused for answer in decision.lacking)
         avoided = frozenset[str]().union(*(member.demand.avoid for member in asked.members))
@@ -134,16 +135,16 @@ class Preempting(Worker):
 
     def _not_asked_twice(self, found: MakeRoom) -> MakeRoom:
         """Return the step without the question whether all may be evicted, if the API server has answered it."""
-        asked = self._asked.get(self._party(found.room.pod), frozenset())
+        asked = self._asked.get(self._party(found.place.pod), frozenset())
         return replace(found, party=()) if asked.issuperset(one.uid for one in found.party) else found
 
     def _party(self, pod: str) -> str:
-        """Return by what name those are known that are given room together: the gang of the pod, or the pod."""
+        """Return by what name those are known that get their places together: the gang of the pod, or the pod."""
         return self._state.gangs.gang_of(pod) or pod
 
     def could_make_room(self, answer: PodRefusal, node: str, priority: int) -> bool:
-        """Return whether the node might take the pod if pods below this priority were evicted there. Its rooms are
-        open."""
+        """Return whether the node might take the pod if pods below this priority were evicted there. Its kept places
+        are open."""
         pod = self._state.pods.get(answer.subject)
         if pod is None or not self._may_preempt(pod):
             return False
@@ -169,7 +170,7 @@ class Preempting(Worker):
             self._unbound[pod.key] = None
         if why.unpublished:
             self._unpublished[pod.key] = self._state.devices.published
-        if self._state.rooms:
+        if self._state.kept_places:
             self._behind[pod.key] = None
         self._await_spared(pod, self._clock.monotonic())
         if shape is not None:
@@ -199,10 +200,10 @@ class Preempting(Worker):
     def _occupancy(self, now: float) -> Occupancy:
         return self._occupants.at(now, VictimLimits(self._settings.longest_grace_seconds, self._spared.at(now)))
 
-    # Rooms
+    # Kept places
 
     def restore(self) -> None:
-        """Keep the rooms again that pods have recorded, at the start of a term. Nobody is evicted by that."""
+        """Keep the places again that pods have recorded, at the start of a term. Nobody is evicted by that."""
         if not self._settings.enabled:
             return
         now = self._clock.monotonic()
@@ -214,34 +215,34 @@ class Preempting(Worker):
         for pod in sorted((self._state.pods[key] for key in recorded), key=partial(rank_of, self._state)):
             if (party := self._party(pod.key)) not in begun:
                 begun[party] = None
-                for room in self._recorded_rooms(pod, recorded, now):
-                    self._state.keep_room(room)
+                for place in self._recorded_places(pod, recorded, now):
+                    self._state.keep_place(place)
 
-    def _recorded_rooms(self, pod: PodView, recorded: Mapping[str, str], now: float) -> Collection[KeptRoom]:
-        """Return the rooms of a pod that has recorded that others are evicted for it, or of all members of its gang."""
-        context, state = DecisionContext(NodeRestrictions(rooms=recorded)), self._state
+    def _recorded_places(self, pod: PodView, recorded: Mapping[str, str], now: float) -> Collection[KeptPlace]:
+        """Return what is kept for a pod that has recorded that others are evicted for it, or for its whole gang."""
+        context, state = DecisionContext(NodeRestrictions(kept_places=recorded)), self._state
         gang = known_gang(state, key) if (key := state.gangs.gang_of(pod.key)) else None
         members = [member.pod for member in gang.members] if gang else [pod.key]
-        with state.rooms.open_to(members, min(state.pods[member].priority for member in members)):
+        with state.kept_places.open_to(members, min(state.pods[member].priority for member in members)):
             wanted = (
                 decide_gang(state, gang, now, lambda asked: choose(asked, state.cluster), context=context).asked
                 if gang
                 else waiting_pod(state, pod.key, now, context=context)
             )
             found = make_room(state, wanted, self._occupancy(now)) if wanted else {}
-        return () if isinstance(found, Refusal) else [one.room for one in found.values()]
+        return () if isinstance(found, Refusal) else [one.place for one in found.values()]
 
     def keep(self, pod: PodView, decision: MakeRoom, changes: Changes) -> None:
-        """Keep the room of the decision for the pod, and look again when somebody outlasts its grace."""
+        """Keep the place of the decision for the pod, and look again when somebody outlasts its grace."""
         # While a victim held the whole card, a share that is kept of it counted as the whole card, too. When it has
         # ended, others may have the rest
         # (test_when_the_victim_of_a_whole_card_has_ended_others_get_what_remains_of_that_card).
-        if self._state.rooms.counts_too_much(pod.key):
-            changes.add(self._state.end_room(pod.key))
-        before = self._state.rooms.for_pod(pod.key)
-        if before != decision.room:
-            changes.add(self._state.keep_room(decision.room))
-        if before is not None and before.node != decision.room.node:
+        if self._state.kept_places.counts_too_much(pod.key):
+            changes.add(self._state.end_place(pod.key))
+        before = self._state.kept_places.for_pod(pod.key)
+        if before != decision.place:
+            changes.add(self._state.keep_place(decision.place))
+        if before is not None and before.node != decision.place.node:
             self._try_those_behind()
         awaited = map(self._state.pods.get, decision.awaited)
         due = [overdue_at(self._state, one) for one in awaited if one is not None and one.deleting]
@@ -251,7 +252,7 @@ class Preempting(Worker):
     def evicted(self, decision: MakeRoom) -> None:
         """Take in that the first pod of the decision was evicted, and that the others may be."""
         if decision.party:
-            self._asked[self._party(decision.room.pod)] = frozenset(one.uid for one in decision.party)
+            self._asked[self._party(decision.place.pod)] = frozenset(one.uid for one in decision.party)
 
     def end(self, pod: str, changes: Changes, decision: Decision | None = None) -> bool:
         """Give back what is kept for a pod (key); return whether there was anything.
@@ -259,30 +260,30 @@ class Preempting(Worker):
         Args:
             decision: about the pod, which may get what was kept; None if the pod is gone.
         """
-        room = self._state.rooms.for_pod(pod)
-        if room is None:
+        place = self._state.kept_places.for_pod(pod)
+        if place is None:
             return False
         self._asked.pop(self._party(pod), None)
-        changes.add(self._state.end_room(pod))
-        if not (isinstance(decision, PlacePod) and decision.node == room.node):
+        changes.add(self._state.end_place(pod))
+        if not (isinstance(decision, PlacePod) and decision.node == place.node):
             self._try_those_behind()
-        self._log.info("room kept no longer", preemptor=pod, node=room.node)
+        self._log.info("place kept no longer", preemptor=pod, node=place.node)
         return True
 
     def _try_those_behind(self) -> None:
-        """Have those decided again for which others may be evicted now that a room is given back."""
+        """Have those decided again for which others may be evicted now that a kept place is given back."""
         behind, self._behind = self._behind, {}
         self._queue.soon("pod", behind)
 
     def recheck(self, nodes: Collection[str], but: str = "") -> None:
-        """Have those pods decided again for which room is kept on one of these nodes, except for one."""
-        self._queue.soon("pod", [pod for pod in self._state.rooms.on(nodes) if pod != but])
+        """Have those pods decided again for which a place is kept on one of these nodes, except for one."""
+        self._queue.soon("pod", [pod for pod in self._state.kept_places.on(nodes) if pod != but])
 
     def note(self, changes: Changes) -> None:
-        """Have those decided again whose room has changed, and those for which a pod may go that was bound."""
+        """Have those decided again whose kept place has changed, and those for which a pod may go that was bound."""
         self.recheck(changes.favoured)
-        if changes.favoured and (movable := self._state.rooms.movable()):
-            # One for each node is enough: if it leaves its room, that is a change, too.
+        if changes.favoured and (movable := self._state.kept_places.movable()):
+            # One for each node is enough: if it leaves its place, that is a change, too.
             known = [one for key in movable if (one := self._state.pods.get(key)) is not None]
             first = sorted(known, key=partial(rank_of, self._state))[: len(changes.favoured)]
             self._queue.soon("pod", [owner.key for owner in first])

@@ -118,9 +118,9 @@ def double_use(state: State, key: str) -> DoubleUse | None:
     if record is None or not state.holds_ours(record.claim):
         return None
     rivals = _rivals(state, record.claim)
-    if rivals and state.rooms:
+    if rivals and state.kept_places:
         # What is kept for a pod counts beside what its victims hold.
-        with state.rooms.ignored():
+        with state.kept_places.ignored():
             rivals = _rivals(state, record.claim)
     if not rivals or any(_age(state.claims[name].claim) > _age(record.claim) for name in rivals):
         return None

@@ -8,8 +8,8 @@ from controller.allocation import NodeReasons
 from controller.gangs import Gang, GangPlan, TriedDomains
 from controller.refusal import Refusal
 from controller.state import PodView, State
+from controller.state.kept_places import KeptPlace
 from controller.state.knownnodes import Revision
-from controller.state.rooms import KeptRoom
 from driver.limits import bounded
 from driver.model import Allocation, Consumer
 
@@ -197,13 +197,13 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class MakeRoom:
-    """Keep room for the pod that others hold, and evict one of them; or wait until those that were told to end."""
+    """Keep a place for the pod that others hold, and evict one of them; or wait until those that were told to end."""
 
-    room: KeptRoom
+    place: KeptPlace
     victim: Victim | None = None
     """The pod to evict now; None if all that have to go were told to."""
     awaited: tuple[str, ...] = ()
-    """Keys of pods that are being deleted, and that the room waits for."""
+    """Keys of pods that are being deleted, and that the place waits for."""
     victims: tuple[str, ...] = ()
     """Keys of all pods that are yet to be evicted."""
     party: tuple[Victim, ...] = ()

@@ -63,22 +63,22 @@ class NodeRestrictions:
 
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are held back for pods that come first, each with that pod."""
-    rooms: Mapping[str, str] = field(default_factory=dict)
-    """Pods with the node where room is kept for each, so that it goes to no other one."""
+    kept_places: Mapping[str, str] = field(default_factory=dict)
+    """Pods with the node where a place is kept for each, so that it goes to no other one."""
     retried: tuple[str, ...] = ()
     """Nodes where kube-scheduler is trying another pod of the shape; they are tried after others."""
 
     def limit(self, pod: str, reachable: Collection[str] | None) -> Collection[str] | None:
-        """Return those of the nodes that are open to the pod (key) because of kept room; None for all nodes."""
-        room = self.rooms.get(pod)
-        if room is None:
+        """Return those of the nodes that are open to the pod (key) because of kept places; None for all nodes."""
+        kept = self.kept_places.get(pod)
+        if kept is None:
             return reachable
-        return [room] if reachable is None or room in reachable else []
+        return [kept] if reachable is None or kept in reachable else []
 
     def held_from(self, pod: str) -> Mapping[str, str]:
         """Return the nodes that are held back from the pod (key). A hold that began later does not undo an eviction."""
-        room = self.rooms.get(pod)
-        return self.held if room is None else {node: holder for node, holder in self.held.items() if node != room}
+        kept = self.kept_places.get(pod)
+        return self.held if kept is None else {node: holder for node, holder in self.held.items() if node != kept}
 
 
 ANY_NODE = NodeRestrictions()

@@ -9,7 +9,7 @@ kinds          the kinds of objects that are followed: how each is decoded, whic
 handlers       updates the indexes when an object changes
 gangs          groups pods into gangs, and finds the terms on which each starts
 | knownnodes   nodes: what others change on each, and the annotations that keep autoscalers from them
-| rooms        room that is kept for pods which preempt others
+| kept_places  places that are kept for pods which preempt others
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet, and who names the templates that are made on demand

@@ -60,7 +60,7 @@ class PodCounter:
         self.expected: dict[str, str] = {}
         """See ``State.expect``."""
         self.kept: dict[str, str] = {}
-        """The nodes where room is kept for pods, by pod."""
+        """The nodes where places are kept for pods, by pod."""
         self.touched: Touched | None = None
         """Takes in what has changed, if somebody wants to know."""
 

@@ -22,6 +22,7 @@ from controller.state.handlers import (
     Indexes,
     PodCounter,
 )
+from controller.state.kept_places import KeptPlace, KeptPlaces
 from controller.state.kinds import (
     VOLUME_RESOURCES,
     DecisionSettings,
@@ -35,7 +36,6 @@ from controller.state.kinds import (
 )
 from controller.state.knownnodes import NodeRevisions, Protections, Revision
 from controller.state.pods import Pods, PodView
-from controller.state.rooms import KeptRoom, Rooms
 from controller.state.templates import ClaimTemplates, TemplatesOnDemand
 from controller.state.times import NEVER, epoch_seconds
 from controller.state.versions import Arrival, ObjectVersions, UndecodedObjects
@@ -75,7 +75,7 @@ class State:
         on_demand: the templates whose names say what they ask for: who names them, and which were made for that.
         quotas: the limits of namespaces in memory and cores, and what is used of them.
         budgets: the PodDisruptionBudgets, if ``follow_budgets`` was called.
-        rooms: what is kept for pods that preempt others. Changed by ``keep_room`` and ``end_room`` only.
+        kept_places: what is kept for pods that preempt others. Changed by ``keep_place`` and ``end_place`` only.
         unreadable: the objects that cannot be decoded.
     """
 
@@ -103,7 +103,7 @@ class State:
         self.budgets = Budgets()
         self.protections = Protections()
         self.cluster = Cluster(devices, self.nodes, self.quotas)
-        self.rooms = Rooms(self.cluster)
+        self.kept_places = KeptPlaces(self.cluster)
         self.unreadable = UndecodedObjects()
         self._versions = ObjectVersions()
         self._device_kinds = DeviceKinds(names)
@@ -280,36 +280,36 @@ class State:
             self._counter.recount(pod, changes)
         return changes
 
-    def keep_room(self, room: KeptRoom) -> Changes:
-        """Count the room as used until ``end_room``, in place of the one that its pod had."""
+    def keep_place(self, place: KeptPlace) -> Changes:
+        """Count the place as used until ``end_place``, in place of the one that its pod had."""
         changes = Changes()
-        self._discount(self.rooms.for_pod(room.pod), changes)
-        self.rooms.keep(room)
-        self._counter.kept[room.pod] = room.node
-        self._counter.recount(room.pod, changes)
+        self._discount(self.kept_places.for_pod(place.pod), changes)
+        self.kept_places.keep(place)
+        self._counter.kept[place.pod] = place.node
+        self._counter.recount(place.pod, changes)
         return changes
 
-    def end_room(self, pod: str) -> Changes:
-        """Count the room of the pod (key) no longer."""
-        changes, room = Changes(), self.rooms.end(pod)
-        self._discount(room, changes)
-        if room is not None:
-            self.nodes.mark_changed(room.node)
-            changes.favour(room.node)
+    def end_place(self, pod: str) -> Changes:
+        """Count the place of the pod (key) no longer."""
+        changes, place = Changes(), self.kept_places.end(pod)
+        self._discount(place, changes)
+        if place is not None:
+            self.nodes.mark_changed(place.node)
+            changes.favour(place.node)
             namespace = pod.partition("/")[0]
-            if room.allocations and self.quotas.limits(namespace):
+            if place.allocations and self.quotas.limits(namespace):
                 changes.quotas[namespace] = None
         return changes
 
-    def _discount(self, room: KeptRoom | None, changes: Changes) -> None:
-        if room is not None:
-            self._counter.kept.pop(room.pod, None)
-            self._counter.recount(room.pod, changes)
+    def _discount(self, place: KeptPlace | None, changes: Changes) -> None:
+        if place is not None:
+            self._counter.kept.pop(place.pod, None)
+            self._counter.recount(place.pod, changes)
 
     def end_promises(self) -> None:
-        """End all promises: from now on every claim is as the API has it, and no room is kept."""
-        for pod in tuple(self.rooms.pods):
-            self.end_room(pod)
+        """End all promises: from now on every claim is as the API has it, and no place is kept."""
+        for pod in tuple(self.kept_places.pods):
+            self.end_place(pod)
         self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)

@@ -200,9 +200,9 @@ def making_room_steps(state: State, pod: PodView, decision: MakeRoom, timestamp:
     several that have to go, nobody is evicted before the API server has said of each that it may be. Nothing is
     recorded where nobody is evicted: after a restart, the pod may have any other place as well.
     """
-    if not decision.room.evicts:
+    if not decision.place.evicts:
         return
-    node, gang = decision.room.node, state.gangs.gang_of(pod.key)
+    node, gang = decision.place.node, state.gangs.gang_of(pod.key)
     if not is_recorded(state, pod, node):
         pods = (*decision.victims, *(key for key in decision.awaited if key not in decision.victims))
         where = f"gang {gang} makes room, for this member on node {node}" if gang else f"makes room on node {node}"

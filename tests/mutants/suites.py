@@ -22,7 +22,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller/preemption/worker.py": ("tests/unit/controller/loop", _PREEMPTION),
     "controller/preemption/evictions.py": ("tests/unit/controller/loop", _PREEMPTION),
     "controller/reconcile/demand.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
-    "controller/state/rooms.py": ("tests/unit/controller/loop", _PREEMPTION),
+    "controller/state/kept_places.py": ("tests/unit/controller/loop", _PREEMPTION),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
     "kubeletplugin/prepare": ("tests/unit/kubeletplugin/prepare", "tests/system/test_death_at_every_call.py"),
     "kubeletplugin/publish": ("tests/unit/kubeletplugin/publish", _HISTORIES),

@@ -92,16 +92,16 @@ class VictimChecks:
 
     def _unneeded(self, state: State, pod: PodView, victim: PodView) -> Iterator[str]:
         """Why there is a place for the pod without this victim."""
-        room = state.rooms.for_pod(pod.key)
-        if room is None:
-            yield "no room is kept for it"
+        place = state.kept_places.for_pod(pod.key)
+        if place is None:
+            yield "no place is kept for it"
             return
         every = [one for one in state.pods.values() if one.uid != victim.uid]
         going = [one for one in every if self._ends_soon(state, one)]
         lower = [one for one in every if one.priority < victim.priority and self._may_go(state, one)]
         is_first = pod.uid not in self._tried and not pod.nominated and not self._holds
-        with state.rooms.open_to([pod.key], pod.priority):
-            for node in state.nodes if is_first else (room.node,):
+        with state.kept_places.open_to([pod.key], pod.priority):
+            for node in state.nodes if is_first else (place.node,):
                 if _fits_without(state, pod, node, going):
                     yield f"node {node} takes it when those have ended that are ending"
                 elif _fits_without(state, pod, node, [*going, *lower]):

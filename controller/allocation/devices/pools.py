@@ -112,7 +112,7 @@ class Pool:
         shared: devices with shares in use.
         used: devices in use by anything: their counters are consumed.
         exhausted: devices that are in use as a whole.
-        crowded: devices that more than one holder counts on: several shares, or a room that is kept on a card in use.
+        crowded: devices that more than one holder counts on: several shares, or a place that is kept on a card in use.
         tainted: the devices with each taint.
     """
 

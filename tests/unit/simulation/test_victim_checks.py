@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.state.rooms import KeptRoom
+from controller.state.kept_places import KeptPlace
 from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.steps import EvictPod, Target
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden
@@ -18,7 +18,7 @@ NEVER = "its preemptionPolicy is Never"
 
 
 class JudgedWorld(PreemptingWorld):
-    """Two pods have the cards of a node, and room for one card is kept there for a third pod."""
+    """Two pods have the cards of a node, and a place with one card is kept there for a third pod."""
 
     def __init__(self, **mid: Any):
         super().__init__(nodes=1, cards=2)
@@ -35,7 +35,7 @@ class JudgedWorld(PreemptingWorld):
         pod, claim = state.pods["default/important"], state.claims["default/important"].claim
         held = state.claims[f"default/{victim}"].claim.allocation
         assert held is not None
-        state.keep_room(KeptRoom(pod.key, pod.uid, "n1", HIGH, ((claim, held),)))
+        state.keep_place(KeptPlace(pod.key, pod.uid, "n1", HIGH, ((claim, held),)))
         self.checks.look(WriteSequence(("pod", pod.key), (EvictPod(self.target(victim)),)))
         prefix = f"default/{victim} is to be evicted for {pod.key}: "
         said = [one.removeprefix(prefix) for one in self.found]

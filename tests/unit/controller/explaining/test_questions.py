@@ -37,7 +37,7 @@ RUNNING = {"a1/gpu-0": 0, "a1/gpu-1": 5, "b1/gpu-0": 0, "b2/gpu-0": 50, "b2/gpu-
 
 @dataclass
 class Asked:
-    """Nodes where most devices are in use; a pod and a gang of priority 10 that wait; room that is kept for another."""
+    """Nodes where most devices are in use; a pod and a gang of priority 10 that wait; a place kept for another."""
 
     scene: Fabrics = field(default_factory=lambda: Fabrics(a=1, b=3))
     occupants: Occupants = field(init=False)
@@ -66,7 +66,7 @@ class Asked:
         self.scene.put(PODS, pod("let-go", "let-go", "let-go-nic", gates=()))
         found = self.room_for("default/urgent")
         assert isinstance(found, MakeRoom)
-        self.state.keep_room(found.room)
+        self.state.keep_place(found.place)
 
     @property
     def state(self) -> State:
@@ -94,12 +94,12 @@ class Asked:
         assert asked is not None
         return make_room(self.state, asked, self.occupants.at(NOW, VictimLimits()))
 
-    def with_rooms_open(self) -> object:
-        with self.state.rooms.open_to(["default/urgent"], 20):
-            return decide(self.state, "default/urgent", NOW), self.state.rooms.counts_too_much("default/urgent")
+    def with_kept_places_open(self) -> object:
+        with self.state.kept_places.open_to(["default/urgent"], 20):
+            return decide(self.state, "default/urgent", NOW), self.state.kept_places.counts_too_much("default/urgent")
 
     def without_rooms(self) -> object:
-        with self.state.rooms.ignored():
+        with self.state.kept_places.ignored():
             return [double_use(self.state, key) for key in self.state.claims]
 
 
@@ -124,7 +124,7 @@ QUESTIONS: Mapping[str, Callable[[Asked], object]] = {
         fits_now(one.state, queued("w", pod_set(count=count)), [queued("first", pod_set())]) for count in (1, 9)
     ],
     "would a new node take it": lambda one: wish_of(one.state, NewNodes(one.state, unknown_kinds=False), one.waits),
-    "what if rooms are open": Asked.with_rooms_open,
+    "what if kept places are open": Asked.with_kept_places_open,
     "who holds one device twice": Asked.without_rooms,
 }
 

@@ -63,7 +63,7 @@ def test_a_gang_of_four_preempts_three_small_pods_and_nothing_else() -> None:
         world.end(name)
     assert placed(world, members)
     assert {member: world.devices(member)[0].split("/")[0] for member in members} == nodes
-    assert not world.controller.state.rooms
+    assert not world.controller.state.kept_places
     world.check()
 
 
@@ -141,7 +141,7 @@ def test_a_gang_that_is_deleted_gives_back_what_was_kept_for_it() -> None:
         world.api.delete(PODS, member, "default", grace_period_seconds=0)
     world.settle()
     assert world.devices("next")
-    assert not world.controller.state.rooms
+    assert not world.controller.state.kept_places
 
 
 def test_when_one_member_is_deleted_the_others_keep_nothing() -> None:
@@ -153,7 +153,7 @@ def test_when_one_member_is_deleted_the_others_keep_nothing() -> None:
     world.api.delete(PODS, members[2], "default", grace_period_seconds=0)
     world.settle(30)
     assert world.devices("next")
-    assert not world.controller.state.rooms
+    assert not world.controller.state.kept_places
 
 
 def test_a_plan_whose_victim_outlasts_its_grace_by_a_minute_is_made_anew() -> None:

@@ -18,12 +18,12 @@ def test_one_pod_is_evicted_and_its_devices_go_to_the_pod_that_it_was_evicted_fo
     assert world.condition("important")[:2] == ("False", "Preempting")
     assert "default/a" in world.condition("important")[2]
     assert world.pod("important")["status"]["nominatedNodeName"] == "n1"
-    assert world.controller.state.rooms.for_pod("default/important")
+    assert world.controller.state.kept_places.for_pod("default/important")
     left = world.devices("a")
     world.end("a")
     assert world.devices("important") == left
     assert world.gates("important") == []
-    assert not world.controller.state.rooms.for_pod("default/important")
+    assert not world.controller.state.kept_places.for_pod("default/important")
     world.check()
 
 

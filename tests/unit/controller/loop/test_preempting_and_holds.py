@@ -63,9 +63,9 @@ def test_who_waits_for_an_end_takes_a_node_that_is_held_back_for_a_gang_no_longe
     world.end(on[opening])
     world.wanting("important", HIGH)
     world.settle(5)
-    room = world.controller.state.rooms.for_pod("default/important")
-    assert room is not None
-    assert room.node == ending
+    place = world.controller.state.kept_places.for_pod("default/important")
+    assert place is not None
+    assert place.node == ending
     for member in members:
         world.remove_pod(member)
     world.settle(5)

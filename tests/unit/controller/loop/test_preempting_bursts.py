@@ -1,4 +1,4 @@
-"""Several pods preempt at once: each has a room of its own, and nobody goes whose priority is higher than needed."""
+"""Several pods preempt at once: each has a kept place, and nobody goes whose priority is higher than needed."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_all_of_a_burst_are_served_within_one_grace_period(
     assert len(world.evicted()) == nodes * pods
     end_after_grace(world)
     assert served(world, burst) == burst
-    assert not world.controller.state.rooms
+    assert not world.controller.state.kept_places
     world.check()
 
 
@@ -119,5 +119,5 @@ def test_all_of_a_burst_of_gangs_are_served_within_one_grace_period() -> None:
     end_after_grace(world)
     members = [member for gang in gangs for member in gang]
     assert served(world, members) == members
-    assert not world.controller.state.rooms
+    assert not world.controller.state.kept_places
     world.check()

@@ -1,4 +1,4 @@
-"""Pods that take long to end are no victims and no room; what others leave that end anyway belongs to one pod."""
+"""Pods that take long to end are no victims and no place; what others leave that end anyway belongs to one pod."""
 
 import pytest
 
