@@ -13,7 +13,7 @@ The terms:
 * A *node* is, in this package, the devices of a node in one domain: mostly all of them.
 * A *unit* is what has to be on one node because it shares a claim for devices of one node: mostly one member. Units
   that ask for the same are of one *shape*.
-* A *sub-group* is a part of the gang, such as one replica of a model. It becomes *complete*, with as many members as
+* A *sub-group* is a part of the gang, such as one replica of a model. It becomes *whole*, with as many members as
   the user says, or none of its members is placed.
 * A *bound* says how much fits at most. It may be too high, never too low. That of a domain is its *capacity*.
 * A *step* is a placement that failed or was undone in a search. After so many of them, a search ends undecided.
@@ -50,7 +50,7 @@ domain_score   compares the domains that can take a gang
 | shared_claims  members that share a claim for a device of several nodes
 tried          how far each domain fits that does not take the gang: recorded, and as one line of text
 bounds         most units and members that domains take
-| sub_groups   sub-groups that become complete, one choice after another
+| sub_groups   sub-groups that become whole, one choice after another
 | levels       levels that have to hold, and groups of members that each holds for
 | staging      units on nodes on trial
 memory         results about nodes from earlier decisions, to save time

@@ -3,7 +3,7 @@
 How it works. Units of one shape and group that may equally be left out are one *batch*. They are counted, not permuted:
 the search chooses a number of them for each node. On top of one choice stands the next one:
 
-1. which sub-groups become complete (``SubGroupChoices``);
+1. which sub-groups become whole (``SubGroupChoices``);
 2. which batch is next, the hardest first;
 3. for each level with groups, which domain the batch's group is in;
 4. how many units of the batch go to the first node, the second one, and so on; as many as possible are tried first;
@@ -254,7 +254,7 @@ class Packing:
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
     def _choose_sub_groups(self) -> _Choices:
-        """Choose the sub-groups that become complete."""
+        """Choose the sub-groups that become whole."""
         # All sub-groups are asked about before a unit is on a node, so what there is for a shape stays the same.
         most_units = cache(lambda shape: self._bounds.most_units(shape, self._nodes_for(shape)))
         for choice in self._sub_groups.choices(

@@ -40,11 +40,11 @@ SubGroup = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class SubGroups:
-    """A kind of sub-groups, each of which becomes complete or does not start.
+    """A kind of sub-groups, each of which becomes whole or does not start.
 
     Attributes:
-        size: number of members with which a sub-group is complete. Further members start where they fit.
-        minimum: number of complete sub-groups that are needed, including those with a place.
+        size: number of members with which a sub-group is whole. Further members start where they fit.
+        minimum: number of whole sub-groups that are needed, including those with a place.
     """
 
     size: int
@@ -100,7 +100,7 @@ class Gang:
         task_minimums: the same for single tasks.
         sub_groups: kinds of sub-groups. Once one has members with a place, it gets further members one by one.
         succeeded: sub-groups with the number of their members that have succeeded; these count.
-        starts: whether nobody has started, so that sub-groups with members that have a place become complete, too.
+        starts: whether nobody has started, so that sub-groups with members that have a place become whole, too.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
         moves: whether the gang may choose a new domain if its members with a place are in no domain of a required

@@ -1,9 +1,9 @@
-"""Chooses the sub-groups to place: each becomes complete, or none of its members is placed. Pure.
+"""Chooses the sub-groups to place: each becomes whole, or none of its members is placed. Pure.
 
 One choice of sub-groups after another is searched for, each with the fewest sub-groups that are enough. Of sub-groups
 that are alike, only the number is chosen.
 
-Example: a gang with ``minimum: 4`` and four sub-groups of two members, of which one has to be complete. Three of them
+Example: a gang with ``minimum: 4`` and four sub-groups of two members, of which one has to be whole. Three of them
 (a, b, c) ask for the same, d asks for more. Four members are two sub-groups, so the choices are: two of {a, b, c}; one
 of these and d. That a and b rather than a and c are chosen makes no difference, so 2 choices stand for 6.
 ``test_laws_of_sub_groups`` compares what comes of it with trying every assignment.
@@ -18,7 +18,7 @@ from controller.gangs.gang import Gang, Member, SubGroup
 from controller.gangs.units import CoLocatedMembers, UnitShape, claims_of
 
 RequiredGroups = tuple[SubGroup, ...]
-"""The sub-groups of a unit that have to become complete."""
+"""The sub-groups of a unit that have to become whole."""
 _EVERY_MEMBER: Final[SubGroup] = (-1, "")
 """Stands for all sub-groups that need each of their members."""
 
@@ -27,7 +27,7 @@ class MayLeaveOut:
     """Counts the members that may be left out: in all, of each task with a minimum, and of each sub-group.
 
     Args:
-        of_sub_groups: numbers for the sub-groups that have to become complete. Others may be left out with all members.
+        of_sub_groups: numbers for the sub-groups that have to become whole. Others may be left out with all members.
     """
 
     def __init__(self, members: int, of_tasks: Mapping[str, int], of_sub_groups: Mapping[SubGroup, int]):
@@ -65,13 +65,13 @@ class MayLeaveOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubGroupCandidate:
-    """A sub-group that may become complete.
+    """A sub-group that may become whole.
 
     Attributes:
         units: units with members of it.
-        missing: number of members that it needs to be complete.
-        required: whether it has to become complete.
-        independent: whether it shares no unit with another sub-group that has to become complete or stay out.
+        missing: number of members that it needs to be whole.
+        required: whether it has to become whole.
+        independent: whether it shares no unit with another sub-group that has to become whole or stay out.
     """
 
     name: SubGroup
@@ -98,14 +98,14 @@ class SubGroupChoice:
 
 
 class SubGroupChoices:
-    """The sub-groups of a gang that may become complete, or have to.
+    """The sub-groups of a gang that may become whole, or have to.
 
     Args:
         needed: number of members to place, in whatever sub-groups.
         needed_of_tasks: the same for tasks with a minimum.
 
     Attributes:
-        needed: number of members to place, including those that the sub-groups to complete need.
+        needed: number of members to place, including those that sub-groups need to become whole.
         needed_of_tasks: as given.
     """
 
@@ -125,9 +125,9 @@ class SubGroupChoices:
         self._missing = {
             name: count for name, count in missing.items() if count > 0 and (gang.starts or name not in standing)
         }
-        complete = Counter(name[0] for name, count in counted.items() if count >= sizes[name[0]])
-        self._required = [kind.minimum - complete[number] for number, kind in enumerate(gang.sub_groups)]
-        """For each kind of sub-groups, how many more have to become complete."""
+        whole = Counter(name[0] for name, count in counted.items() if count >= sizes[name[0]])
+        self._required = [kind.minimum - whole[number] for number, kind in enumerate(gang.sub_groups)]
+        """For each kind of sub-groups, how many more have to become whole."""
         every = [self._candidate(name, units_of[name], required=name in standing) for name in self._missing]
         self._candidates = [candidate for candidate in every if candidate.spare >= 0]
         gone = gang.starts and any(counted[name] < sizes[name[0]] and name not in units_of for name in standing)
@@ -141,7 +141,7 @@ class SubGroupChoices:
 
     @property
     def impossible(self) -> str:
-        """The reason why sub-groups cannot become complete, whatever is free; "" for none."""
+        """The reason why sub-groups cannot become whole, whatever is free; "" for none."""
         for number, required in enumerate(self._required):
             present = sum(candidate.name[0] == number for candidate in self._candidates)
             if present < required:
@@ -149,7 +149,7 @@ class SubGroupChoices:
         return "members of a sub-group that has begun are missing" if self._begun_lacks_members else ""
 
     def _fewest_members(self) -> int:
-        """Fewest members that the sub-groups to complete need."""
+        """Fewest members that the sub-groups that become whole need."""
         # Those that have begun have to be among them, whatever they need; of the others, the smallest would do.
         fewest = 0
         for number, required in enumerate(self._required):
@@ -161,11 +161,11 @@ class SubGroupChoices:
 
     @property
     def required(self) -> int:
-        """Number of sub-groups that have to become complete."""
+        """Number of sub-groups that have to become whole."""
         return sum([max(0, required) for required in self._required])
 
     def most_complete(self, capacities: Iterable[int]) -> int:
-        """Most sub-groups that become complete, if each stays in one of some domains.
+        """Most sub-groups that become whole, if each stays in one of some domains.
 
         Args:
             capacities: most members in each of the domains.
@@ -226,7 +226,7 @@ class SubGroupChoices:
         """Choose a number of sub-groups of each class; more than enough only if members may be too few.
 
         Args:
-            entangled: sub-groups that share units, each as a class. Without one of them, another may not be completed.
+            entangled: sub-groups that share units, each as a class. Without one of them, another may not become whole.
             independent: classes of sub-groups that are alike.
         """
         # Depth first with a stack of its own, not by recursion, so that there may be any number of classes. What is put
@@ -259,7 +259,7 @@ class SubGroupChoices:
                 continue
             candidates = classes[number]
             of_kind = candidates[0].name[0]
-            # What other sub-groups that have to be completed bring need not come from these.
+            # What other sub-groups that have to become whole bring need not come from these.
             from_these = members_to_place - sum(max(0, to_complete[kind]) * smallest[kind] for kind in kinds)
             most = min(len(candidates), max(0, to_complete[of_kind]) + max(0, -(-from_these // candidates[0].missing)))
             for count in range((most if number >= len(entangled) else 1) + 1):
@@ -269,14 +269,14 @@ class SubGroupChoices:
 
 
 def _surplus(candidate: SubGroupCandidate, shape: Callable[[CoLocatedMembers], Hashable]) -> Sequence[CoLocatedMembers]:
-    """Units beyond those that complete a sub-group, the last ones, if all of its units are alike."""
+    """Units beyond those that make a sub-group whole, the last ones, if all of its units are alike."""
     single = candidate.independent and all(len(unit.members) == 1 for unit in candidate.units)
     interchangeable = single and len({shape(unit) for unit in candidate.units}) == 1
     return candidate.units[candidate.missing :] if interchangeable else ()
 
 
 class FurtherAttempts:
-    """Plans the attempts for members beyond the minimum: complete sub-groups, many at once, and then single members.
+    """Plans the attempts for members beyond the minimum: whole sub-groups, many at once, and then single members.
 
     If many sub-groups do not fit at once, half as many are tried, so few attempts find about as many as fit.
 
@@ -302,8 +302,8 @@ class FurtherAttempts:
             # They are asked for as if they were needed, so that they are placed together or not at all.
             if further:
                 self._count = min(self._count, further) if self._count else further
-                complete = sum(count >= kind.size for name, count in begun.items() if name[0] == number)
-                wanted = replace(kind, minimum=complete + self._count)
+                whole = sum(count >= kind.size for name, count in begun.items() if name[0] == number)
+                wanted = replace(kind, minimum=whole + self._count)
                 sub_groups = (*gang.sub_groups[:number], wanted, *gang.sub_groups[number + 1 :])
                 return replace(gang, sub_groups=sub_groups)
             self._kind, self._count = number + 1, 0

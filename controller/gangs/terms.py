@@ -31,13 +31,13 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubGroupPolicy:
-    """Forms sub-groups of members, each of which becomes complete or does not start.
+    """Forms sub-groups of members, each of which becomes whole or does not start.
 
     Attributes:
         keys: label keys. Members with the same values of all keys are one sub-group; members without one of the keys
             are in none.
-        size: number of members with which a sub-group is complete.
-        minimum: number of complete sub-groups that have to start together.
+        size: number of members with which a sub-group is whole.
+        minimum: number of whole sub-groups that have to start together.
         selector: selects the members that the policy applies to; None for all.
     """
 
