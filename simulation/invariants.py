@@ -39,10 +39,14 @@ class Catalogue:
 
     A starting kubelet deletes its node's slices, but running containers still hold their devices. While a card has
     foreign partitions, less of it is published, but earlier allocations still hold it.
+
+    Args:
+        complete: whether all that is published is learned at once, so that nobody may hold what is not known.
     """
 
-    def __init__(self, names: Names):
+    def __init__(self, names: Names, *, complete: bool = True):
         self._names = names
+        self._complete = complete
         self.devices: dict[DeviceId, Device] = {}
         self.counter_sets: dict[tuple[str, str], CounterSet] = {}
         self._learned: dict[str, tuple[object, object]] = {}
@@ -68,7 +72,7 @@ class Catalogue:
         for holding in holdings:
             if self._names.allocates(holding.result.device.driver) and not holding.result.admin_access:
                 by_device[holding.result.device].append(holding)
-        unknown = [device for device in by_device if device not in self.devices]
+        unknown = [device for device in by_device if self._complete and device not in self.devices]
         yield from (f"{device} was never published, held by {_holders(by_device[device])}" for device in unknown)
         known = {device: held for device, held in by_device.items() if device in self.devices}
         for device, held in known.items():

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,22 +15,28 @@ import yaml
 
 from testclusters.images import PREVIOUS, previous_source
 from tests.chaos.manifests import OFF_LABEL, installed
-from tests.chaos.workload import ADOPTED, CHAOS, templates
+from tests.chaos.workload import ADOPTED, CHAOS, LABEL, Flavour, templates
 from tests.e2e.adopted import ADOPTION, adopt_from
 from tests.e2e.bridged import vendor_plugin
 from tests.e2e.client import Client
 from tests.e2e.flavors import wait_until_installed
+from tests.e2e.mixed import nic_driver
 from tests.e2e.nodes import PLUGIN
+from tests.e2e.pods import pod
 
 Object = dict[str, Any]
 
 CURRENT: Final = "lode-dra:dev"
-OTHER_DRIVERS: Final = "app=dra-example"
-"""Selects the pods of the other driver."""
+OTHER_DRIVERS: Final = "app in (dra-example, nic-driver)"
+"""Selects the pods of other drivers."""
 DEVICE_PLUGIN: Final = "plugin=amd"
 """Selects the pod of the vendor's device plugin."""
 _ROOT: Final = Path(__file__).parents[2]
 _EXAMPLE: Final = _ROOT / "benchmarks/example-driver.yaml"
+_MIXED: Final = Path(__file__).parent / "mixed"
+"""The flavor in which the controller also allocates network cards."""
+_EARLY: Final = 20
+"""Pods that ask for a network card while Lode is told to allocate those: more than there are cards."""
 _DISK_MEBIBYTES: Final = 16
 _IMAGE, _MOUNT = "/kind/small-disk.img", "/kind/mount-small-disk"
 _MOUNT_SCRIPT: Final = f"""#!/bin/sh
@@ -54,9 +61,14 @@ class NotPlayed(Exception):
 
 @dataclass(frozen=True)
 class Fixtures:
-    """Everything on the cluster but the pods of the workload."""
+    """Everything on the cluster but the pods of the workload.
+
+    Args:
+        mixed: whether there are network cards, which Lode is told to allocate.
+    """
 
     client: Client
+    mixed: bool = False
 
     @property
     def bridging_node(self) -> str:
@@ -79,6 +91,9 @@ class Fixtures:
         client.kubectl("label", "node", bridging, f"{OFF_LABEL}=off", "lode.dev/simulated-profile-")
         client.kubectl("label", "node", npus, "lode.dev/ib-cluster=ib-a", "--overwrite")  # gangs go over two workers
         client.kubectl("apply", "-f", str(_EXAMPLE))
+        if self.mixed:
+            content = {"apiVersion": "v1", "kind": "List", "items": nic_driver.objects()}
+            client.kubectl("apply", "-f", "-", input=json.dumps(content))
         self.install(CURRENT)
         for namespace in (CHAOS, ADOPTED):
             client.kubectl("create", "namespace", namespace)
@@ -88,7 +103,17 @@ class Fixtures:
 
     def install(self, version: str) -> None:
         """Apply the manifests of a version, `CURRENT` or `PREVIOUS`, and wait until its programs are ready."""
-        source = previous_source() / ADOPTION.relative_to(_ROOT) if version == PREVIOUS else ADOPTION
+        self._install(previous_source() / ADOPTION.relative_to(_ROOT) if version == PREVIOUS else ADOPTION, version)
+
+    def name_driver(self) -> None:
+        """Tell Lode to allocate the network cards, while kube-scheduler allocates them to pods that are being made."""
+        made = [pod(f"early-{number}", Flavour.NIC, labels={LABEL: str(Flavour.NIC)}) for number in range(_EARLY)]
+        with ThreadPoolExecutor(1) as meanwhile:
+            for one in made:
+                meanwhile.submit(self.client.create, CHAOS, one)
+            self._install(_MIXED, CURRENT)
+
+    def _install(self, source: Path, version: str) -> None:
         rendered = [obj for obj in yaml.safe_load_all(self.client.kubectl("kustomize", str(source))) if obj]
         content = {"apiVersion": "v1", "kind": "List", "items": list(installed(rendered, version))}
         self.client.kubectl("apply", "-f", "-", input=json.dumps(content), timeout=120)

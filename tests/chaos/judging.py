@@ -48,6 +48,8 @@ from tests.simulation.state_checks import rebuilt_state
 BOUND_SECONDS: Final = 180.0
 """After a fault has ended, everything is as it should be within this time."""
 _ENOUGH_STEPS: Final = 1_000_000
+_PREVIOUS: Final = f".{CHECKPOINT.rpartition('/')[2]}."
+"""Begins the name of the previous checkpoint, which stays until a claim is prepared again (``Files.write``)."""
 _READY: Final = {"type": "Ready", "status": "True"}
 
 
@@ -317,7 +319,9 @@ def _left_on(node: NodeReading, known: Checkpoint | None) -> Iterator[str]:
             yield f"{node.name}: claim {uid} is prepared, but no container has it"
     for path in node.files:
         name = path.rpartition("/")[2]
-        if path.endswith(".tmp") or ((uid := _uid_of(path, name)) and uid not in known.claims):
+        if (path.endswith(".tmp") and not name.startswith(_PREVIOUS)) or (
+            (uid := _uid_of(path, name)) and uid not in known.claims
+        ):
             yield f"{node.name}: file {path} is left"
     recorded = {key for claim in known.claims.values() for key in claim.keys}
     on_cards = json.loads(node.hardware)["existing"] if node.hardware else ()

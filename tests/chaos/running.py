@@ -13,7 +13,7 @@ from driver.settings import Settings
 from tests.chaos.fixtures import NotPlayed
 from tests.chaos.injecting import NotDone
 from tests.chaos.judging import BOUND_SECONDS, Judge, Patience
-from tests.chaos.schedule import Fault
+from tests.chaos.schedule import Fault, Kind
 from tests.chaos.stage import NotNow, Stage
 from tests.chaos.table import Played
 from tests.chaos.workload import LABEL, OTHER_DRIVER, Wanted, Workload, step
@@ -35,6 +35,7 @@ class Run:
     Args:
         settings: those of Lode's programs.
         results: the folder of the journal and of the readings in which something was found.
+        kinds: those of the faults.
     """
 
     stage: Stage
@@ -42,6 +43,7 @@ class Run:
     settings: Settings
     workload: Workload
     results: Path
+    kinds: Sequence[Kind] = tuple(Kind)
     played: list[Played] = field(default_factory=list)
     made: Counter[str] = field(default_factory=Counter)
     """How many pods were made, by flavour."""

@@ -5,7 +5,7 @@ Kinds that follow from each other keep their order: Lode is downgraded before it
 restored to a time before such a change, because that would undo it, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -87,14 +87,19 @@ class Fault:
         return f"{self.kind}{places}{lasting}{f': {killed}' if killed else ''}"
 
 
-def schedule(seed: int, seconds: float, workers: int = 3) -> Sequence[Fault]:
+OF_ONE_VERSION: Final = tuple(kind for kind in Kind if kind not in (Kind.DOWNGRADE, Kind.UPGRADE))
+"""Kinds under which Lode stays in its version."""
+
+
+def schedule(seed: int, seconds: float, workers: int = 3, among: Collection[Kind] = tuple(Kind)) -> Sequence[Fault]:
     """The faults of a run of so many seconds, in order: ten rounds at least, however short the run is.
 
     Args:
         seconds: they are spread evenly over this time.
+        among: faults of other kinds are left out.
     """
     random = Random(f"faults/{seed}")
-    kinds = [kind for _ in range(LEAST_TIMES) for kind in _round(random)]
+    kinds = [kind for _ in range(LEAST_TIMES) for kind in _round(random) if kind in among]
     gap = seconds / len(kinds)
     return tuple(_drawn(random, kind, place * gap, workers) for place, kind in enumerate(kinds))
 

@@ -1,6 +1,6 @@
 """The table of a run: of each kind of fault, how often it came, how long recovery took, what was found. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -27,9 +27,9 @@ class Played:
     """Why the fault could not be done; "" if it was."""
 
 
-def table(played: Sequence[Played]) -> str:
-    """The table in Markdown, with a row for each kind, also for those that did not come."""
-    return "\n".join([HEAD, *(_row(kind, [it for it in played if it.fault.kind == kind]) for kind in Kind)])
+def table(played: Sequence[Played], kinds: Collection[Kind] = tuple(Kind)) -> str:
+    """The table in Markdown, with a row for each of these kinds, also for those that did not come."""
+    return "\n".join([HEAD, *(_row(kind, [it for it in played if it.fault.kind == kind]) for kind in kinds)])
 
 
 def _row(kind: Kind, played: Sequence[Played]) -> str:
@@ -41,14 +41,10 @@ def _row(kind: Kind, played: Sequence[Played]) -> str:
     return f"| {kind} | {len(done)} | {middle} | {worst} | {late} | {findings} |"
 
 
-def counted(played: Sequence[Played]) -> Mapping[Kind, int]:
-    """How often each kind was done."""
-    return {kind: sum(it.fault.kind == kind and not it.failure for it in played) for kind in Kind}
-
-
-def lacking(played: Sequence[Played]) -> Iterator[str]:
-    """The kinds that were done too rarely for a run to count, each with the reasons."""
-    for kind, times in counted(played).items():
+def lacking(played: Sequence[Played], kinds: Collection[Kind] = tuple(Kind)) -> Iterator[str]:
+    """Those of these kinds that were done too rarely for a run to count, each with the reasons."""
+    for kind in kinds:
+        times = sum(it.fault.kind == kind and not it.failure for it in played)
         if times < LEAST_TIMES:
             reasons = sorted({it.failure for it in played if it.fault.kind == kind and it.failure})
             yield f"{kind}: {times} times of {LEAST_TIMES}" + "".join(f"; {reason}" for reason in reasons)

@@ -47,8 +47,15 @@ class Flavour(StrEnum):
     ADOPTED_NPU = "adopted-npu"
     FOREIGN = "foreign"
     MIXED = "mixed"
+    NIC = "nic"
+    CARD_AND_NIC = "card-and-nic"
 
 
+WITH_NICS: Final = (Flavour.NIC, Flavour.CARD_AND_NIC)
+"""Flavours with devices of a driver for which Lode is told to allocate."""
+WITHOUT_NICS: Final = tuple(flavour for flavour in Flavour if flavour not in WITH_NICS)
+_NIC: Final = {"name": "nic", "exactly": {"deviceClassName": "dranet.net"}}
+_ONE_ROOT: Final = {"requests": ["card", "nic"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}
 TEMPLATES: Final[Mapping[Flavour, Sequence[Object]]] = {
     Flavour.WHOLE: [request("gpu")],
     Flavour.PAIR: [request("gpu", count=2)],
@@ -58,6 +65,8 @@ TEMPLATES: Final[Mapping[Flavour, Sequence[Object]]] = {
     Flavour.VNPU: [request("vnpu", selector=f'{_PROFILE}"vir02"')],
     Flavour.BRIDGED: [request("device", selector=f'device.attributes["lode.dev"].resource == "{BRIDGED}"')],
     Flavour.FOREIGN: [{"name": "card", "exactly": {"deviceClassName": OTHER_DRIVER}}],
+    Flavour.NIC: [_NIC],
+    Flavour.CARD_AND_NIC: [request("gpu"), _NIC],
 }
 """The requests of the claim of a pod, by its flavour."""
 _OLD: Final = {Flavour.ADOPTED: "nvidia.com/gpu", Flavour.ADOPTED_NPU: "huawei.com/Ascend310P"}
@@ -70,6 +79,7 @@ _WEIGHTS: Final = {
     Flavour.BRIDGED: 2,
     Flavour.ADOPTED: 2,
     Flavour.FOREIGN: 2,
+    Flavour.CARD_AND_NIC: 3,
 }
 """How much more often than others."""
 
@@ -108,7 +118,7 @@ class Workload:
     """The pods of a run."""
 
     seed: int
-    flavours: Sequence[Flavour] = tuple(Flavour)
+    flavours: Sequence[Flavour] = WITHOUT_NICS
 
     def made(self, turn: int) -> Sequence[Wanted]:
         """What begins at a turn; at turn 0, one of each flavour."""
@@ -134,7 +144,8 @@ class Workload:
 def templates() -> Iterator[Object]:
     """The claim templates of all pods but gangs, and the class of a gang's cards."""
     for flavour, requests in TEMPLATES.items():
-        yield template(flavour, *requests)
+        constraints = [_ONE_ROOT] if flavour == Flavour.CARD_AND_NIC else []
+        yield template(flavour, *requests, constraints=constraints)
     expression = 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind in ["gpu", "npu"]'
     yield {
         "apiVersion": "resource.k8s.io/v1",

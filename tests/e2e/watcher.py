@@ -4,32 +4,39 @@ import json
 import subprocess
 import threading
 from collections import defaultdict
+from typing import Final
 
 from driver.model import Claim
 from driver.names import Names
 from driver.wire import claim_from
 from simulation.invariants import Catalogue, Holding
 from tests.e2e.client import Client, Object
+from tests.e2e.mixed.nic_program import DRIVER as NETWORK_CARDS
 
 _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json")
+
+_NAMES: Final = Names(also_allocates=(NETWORK_CARDS,))
+"""Devices of these drivers are watched, whoever allocates them."""
 
 
 class Watcher:
     """Watches with kubectl in a thread. A watch that ends is started again with a list.
 
     It uses the slices that are published when it is created or given to `learn`, and nothing of the controller.
+
+    Args:
+        complete: as of `Catalogue`.
     """
 
-    def __init__(self, client: Client):
+    def __init__(self, client: Client, *, complete: bool = True):
         self._client = client
-        self._catalogue = Catalogue(Names())
+        self._lock = threading.Lock()
+        self._catalogue = Catalogue(_NAMES, complete=complete)
         for raw in client.list("resourceslices"):
-            if raw["spec"]["driver"] == Names().driver:
-                self._catalogue.learn(raw)
+            self.learn(raw)
         self._claims: dict[tuple[str, str], Claim] = {}
         self._uids: dict[str, set[str]] = defaultdict(set)
         self._failure = ""
-        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
@@ -38,9 +45,10 @@ class Watcher:
         self._thread.start()
 
     def learn(self, raw: Object) -> None:
-        """Take a slice into account that a test publishes."""
-        with self._lock:
-            self._catalogue.learn(raw)
+        """Take a slice into account, if its devices are watched."""
+        if _NAMES.allocates(raw["spec"]["driver"]):
+            with self._lock:
+                self._catalogue.learn(raw)
 
     def stop(self) -> None:
         """Stop watching, and wait until the thread has ended. Fails if there was no event."""
@@ -51,7 +59,7 @@ class Watcher:
         assert self.events, "the watcher has not seen any event"
 
     def held(self, namespace: str = "") -> dict[str, str]:
-        """The allocated devices of our driver, as `pool/device/share id`, and the claims that hold them.
+        """The allocated devices that are watched, as `pool/device/share id`, and the claims that hold them.
 
         They are those of one namespace, or of all if it is "".
         """
@@ -74,7 +82,7 @@ class Watcher:
             for claim in self._claims.values()
             if claim.allocation and namespace in ("", claim.namespace)
             for result in claim.allocation.results
-            if result.device.driver == Names().driver
+            if _NAMES.allocates(result.device.driver)
         ]
 
     def _watch(self) -> None:

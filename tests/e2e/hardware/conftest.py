@@ -81,5 +81,5 @@ def cards_of(client: Client, machine: CardMachine) -> set[str]:
 
 def learn_slices(client: Client, watcher: Watcher) -> None:
     """Let the watcher check claims against what is published now."""
-    for raw in client.list("resourceslices", fields="spec.driver=lode.dev"):
+    for raw in client.list("resourceslices"):
         watcher.learn(raw)

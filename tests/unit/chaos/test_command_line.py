@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.__main__ import chosen
-from tests.chaos.schedule import LEAST_TIMES, Kind
+from tests.chaos.schedule import LEAST_TIMES, OF_ONE_VERSION, Kind
 
-DEFAULTS = {"seed": 1, "hours": 2.0, "only": None, "first": 0, "results": Path("x")}
+DEFAULTS = {"seed": 1, "hours": 2.0, "only": None, "mixed": False, "first": 0, "results": Path("x")}
 
 
 def arguments(**given: object) -> argparse.Namespace:
@@ -18,6 +18,12 @@ def arguments(**given: object) -> argparse.Namespace:
 def test_a_run_has_every_fault_of_its_seed() -> None:
     assert len(chosen(arguments())) == LEAST_TIMES * len(Kind)
     assert chosen(arguments(seed=2)) != chosen(arguments())
+
+
+def test_with_network_cards_lode_stays_in_its_version() -> None:
+    faults = chosen(arguments(mixed=True))
+    assert {it.kind for it in faults} == set(OF_ONE_VERSION)
+    assert len(faults) == LEAST_TIMES * len(OF_ONE_VERSION)
 
 
 def test_to_try_some_kinds_or_the_first_faults_alone() -> None:
