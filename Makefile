@@ -205,6 +205,11 @@ bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API late
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 
+.PHONY: bench-failover
+bench-failover: $(VENV) ## how soon pods have devices again after the leader was killed on 5,000 nodes, and the memory of both replicas (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	python -m benchmarks.failover $(ARGS)
+
 .PHONY: bench-adoption
 bench-adoption: $(VENV) ## 1,000 pods a minute that name templates on demand, on 1,000 nodes: latency, and templates that are left (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

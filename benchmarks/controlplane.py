@@ -127,23 +127,29 @@ class RunningController:
 
 @contextmanager
 def controller(
-    plane: ControlPlane, version: Version, *, observe: str = "", profile: bool = False, chosen: Json | None = None
+    plane: ControlPlane,
+    version: Version,
+    *,
+    observe: str = "",
+    profile: bool = False,
+    chosen: Json | None = None,
+    name: str = "controller",
 ) -> Iterator[RunningController]:
     """A running controller whose calls are delayed, with the ``chosen`` settings of its own section.
 
-    It serves its metrics at the address ``observe``, "" for none. With ``profile`` its main thread is profiled, and the
-    profile is printed to standard error at the end.
+    It serves its metrics at the address ``observe``, "" for none. Its log has its ``name``. With ``profile`` its main
+    thread is profiled, and the profile is printed to standard error at the end.
     """
-    settings, stats = plane.folder / "settings.yaml", plane.folder / "controller.prof"
+    settings, stats = plane.folder / f"{name}.yaml", plane.folder / f"{name}.prof"
     settings.write_text(json.dumps({"observeAddress": observe, "controller": chosen or {}}))
     kubeconfig = plane.kubeconfig(ACCOUNT, _GROUPS, delayed=True)
     # -P: modules come from the version's tree, whatever the current folder is.
     python = [sys.executable, "-P", *(["-m", "cProfile", "-o", str(stats)] if profile else [])]
     own = ["-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
     environment = {**os.environ, "PYTHONPATH": str(version.root)}
-    process = start_process([*python, *own], plane.folder / "controller.log", environment)
+    process = start_process([*python, *own], plane.folder / f"{name}.log", environment)
     try:
-        yield RunningController(process, lambda: plane.log("controller"))
+        yield RunningController(process, lambda: plane.log(name))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(START_SECONDS)
