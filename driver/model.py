@@ -347,6 +347,29 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class Alignment:
+    """The devices of two claims of a pod must have a value of an attribute in common (``alignWith``).
+
+    Attributes:
+        attribute: its fully qualified name.
+        claims: UIDs of the claim that says it and of the other one.
+        entries: the names of their entries in ``spec.resourceClaims`` of the pod, in this order.
+        requests: requests of the first claim that it is for; all if none.
+        preferred: whether the pod takes other devices if it cannot be had.
+        holder: the entry of the claim that is allocated already; "" if both are decided together.
+        values: what the devices of that claim have in common, with the types; None if both are decided together.
+    """
+
+    attribute: str
+    claims: tuple[str, str]
+    entries: tuple[str, str]
+    requests: tuple[str, ...] = ()
+    preferred: bool = False
+    holder: str = ""
+    values: frozenset[tuple[type, Scalar]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A ResourceClaim."""
 
@@ -365,6 +388,8 @@ class Claim:
     """UID of the PodGroup that controls a generated claim, else ""."""
     problem: str = ""
     """The reason why its spec cannot be decoded; the spec is empty then. Its allocation is known all the same."""
+    aligned: tuple[Alignment, ...] = ()
+    """What it must have in common with other claims of the pod that it is decided for (``placement.alignments``)."""
 
     @property
     def key(self) -> str:

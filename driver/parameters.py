@@ -141,6 +141,17 @@ def _distinct(levels: tuple[TopologyLevel, ...]) -> tuple[TopologyLevel, ...]:
     return levels
 
 
+class AlignmentConfig(_Parameters):
+    """Another claim of the pod, whose devices have a value of an attribute in common with those of this one."""
+
+    claim: str = Field(min_length=1, max_length=63)
+    """Name of the other claim's entry in ``spec.resourceClaims`` of the pod."""
+    attribute: Annotated[str, AfterValidator(_qualified)]
+    """Qualified name of the device attribute, as of ``matchAttribute``."""
+    mode: Literal["required", "preferred"] = "required"
+    """Whether the pod waits for such devices, or takes others if there are none now."""
+
+
 PlacementPolicy = Literal["firstFit", "binpack", "spread"]
 
 
@@ -156,6 +167,8 @@ class PlacementConfig(_Parameters):
     """Whether several cards should be close to one another. Default: preferred under binpack and spread."""
     memory_percent: int | None = Field(default=None, alias="memoryPercent", ge=1, le=100, strict=True)
     """Memory of each share, in per cent of its card's, instead of ``capacity.requests.memory``."""
+    align_with: AlignmentConfig | None = Field(default=None, alias="alignWith")
+    """If set, the devices are beside those of another claim of the pod."""
     gang: GangConfig | None = None
     """If set, the pod starts together with others or not at all."""
     topology: Annotated[tuple[TopologyLevel, ...], AfterValidator(_distinct)] | None = Field(
@@ -223,6 +236,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 """Descriptions of valid values, by the type of pydantic's error."""
 
 _INNER: Final[Mapping[str, type[_Parameters]]] = {
+    "alignWith": AlignmentConfig,
     "gang": GangConfig,
     "subGroup": SubGroupConfig,
     "subGroups": SubGroupKind,
@@ -371,7 +385,12 @@ def _fields(model: type[_Parameters]) -> list[str]:
 
 
 def _belongs_in_a_claim(value: Parameters, field: str) -> Iterable[Fault]:
-    for name in ("gang", "topology"):
-        if isinstance(value, PlacementConfig) and name in value.model_fields_set:
-            remedy = "it would join pods that have nothing to do with each other; move it to the ResourceClaimTemplate"
-            yield Fault(f"{field}.{name}", f"not allowed in a DeviceClass: {remedy}")
+    if not isinstance(value, PlacementConfig):
+        return
+    joins = "it would join pods that have nothing to do with each other"
+    why = {"gang": joins, "topology": joins, "align_with": "it would name a claim in pods that have no such claim"}
+    for name in [name for name in why if name in value.model_fields_set]:
+        shown = PlacementConfig.model_fields[name].alias or name
+        yield Fault(
+            f"{field}.{shown}", f"not allowed in a DeviceClass: {why[name]}; move it to the ResourceClaimTemplate"
+        )

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 from controller.cluster import WhatIf
 from controller.placement import PodDemand
+from controller.reconcile.alignments import alignments_among, claims_by_entry
 from controller.state import PodView, State, epoch_seconds
+from driver.errors import InvalidInput
 from driver.kube.api import Object
 from driver.kube.objects import controller_of
 from driver.model import Claim
@@ -63,6 +65,7 @@ def movable_pods(state: State, pods: Mapping[str, Object]) -> tuple[list[Movable
         if reason := _stays(state, pod, pods.get(key)):
             stay[reason] = stay.get(reason, 0) + 1
         else:
+            claims = _aligned(state, pod, claims)
             found.append(Movable(pod, pod.node_name, epoch_seconds(pod.created), claims, parts))
     return found, stay
 
@@ -84,6 +87,16 @@ def _allocated(state: State, pod: PodView) -> Iterator[Claim]:
         record = state.claims.get(key)
         if record is not None and record.claim.allocation is not None:
             yield record.claim
+
+
+def _aligned(state: State, pod: PodView, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    """Return the claims with what they must have in common if all of them are allocated anew."""
+    anew = {entry: replace(claim, allocation=None) for entry, claim in claims_by_entry(state, pod).items()}
+    try:
+        found = alignments_among(state, anew)
+    except InvalidInput:
+        return claims
+    return tuple(replace(claim, aligned=found.get(claim.uid, ())) for claim in claims)
 
 
 def _stays(state: State, pod: PodView, raw: Object | None) -> str:

@@ -56,7 +56,7 @@ from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
 from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
-from controller.allocation.rules import small_amounts
+from controller.allocation.rules import Values, small_amounts
 
 __all__ = [
     "CARD",
@@ -76,5 +76,6 @@ __all__ = [
     "Shortage",
     "TurnEnded",
     "UseChange",
+    "Values",
     "small_amounts",
 ]

@@ -1,6 +1,6 @@
 """Allocates devices of the cluster to claims."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -20,7 +20,7 @@ from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternative
 from controller.allocation.nodefit.shortages import Searched, WhyNot
 from controller.allocation.reasons import NodeReasons
 from controller.allocation.requests import CompiledRequest, CompiledRequests
-from controller.allocation.rules import values_of
+from controller.allocation.rules import Values, values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from driver.bounded import BoundedCache, SizedCache
@@ -324,6 +324,12 @@ class Fleet:
         if known is None:
             return None
         return frozenset(value_text(value) for _, value in values_of(known.spec, attribute)) - {NOWHERE}
+
+    def common_values(self, devices: Iterable[DeviceId], attribute: str) -> Values:
+        """What the devices have in common of an attribute, with types; nothing if one of them is not published."""
+        known = [self._index.device(device) for device in devices]
+        values = [Values() if one is None else values_of(one.spec, attribute) for one in known]
+        return values[0].intersection(*values[1:]) if values else Values()
 
     @property
     def shares_devices(self) -> bool:

@@ -28,6 +28,7 @@ By = Literal[
     "pool",
     "matchAttribute",
     "distinctAttribute",
+    "alignWith",
     "otherRequests",
     "other",
 ]
@@ -39,6 +40,7 @@ By = Literal[
 - ``sharing``: claims share the device with another strategy than the request's, or with another time slice;
 - ``counter``: other devices of the card in use leave too little of a shared counter;
 - ``matchAttribute``, ``distinctAttribute``: the device conflicts with devices picked for the claim;
+- ``alignWith``: the device conflicts with devices of another claim of the pod;
 - ``otherRequests``: other requests of the pod need the device, or its counters or capacity;
 - ``other``: further causes, by their number.
 """
@@ -59,6 +61,7 @@ _WORDS: Final[dict[By, str]] = {
     "pool": "pool not usable",
     "matchAttribute": "matchAttribute {}",
     "distinctAttribute": "distinctAttribute {}",
+    "alignWith": "{}",
     "otherRequests": "{}",
     "other": "for {} other reasons",
 }

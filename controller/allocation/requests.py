@@ -4,18 +4,18 @@ A **demand** is one request of one claim, with its alternatives and their classe
 claims is all their demands, and what follows from these alone. Claims that are written wrongly have faults instead.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
 from controller.allocation.preferences import FIRST_FIT, Preference, Preferences
-from controller.allocation.rules import CapacityRequest
+from controller.allocation.rules import CapacityRequest, Values, alignments_of
 from driver.bounded import BoundedCache, SizedCache
 from driver.cache_key import cache_key
 from driver.cel import SelectorError
 from driver.errors import Fault
-from driver.model import Claim, ClaimSpec, Constraint, DeviceClass, Request, Toleration, Want, unqualify
+from driver.model import Alignment, Claim, ClaimSpec, Constraint, DeviceClass, Request, Toleration, Want, unqualify
 from driver.names import Names
 from driver.nvidia_dra import asks_for_share, class_of
 from driver.parameters import sharing_of
@@ -43,7 +43,7 @@ class RequestChoice:
     Attributes:
         name: the name in results: ``main`` or ``main/sub``.
         count: the number of devices; the least number if it takes all.
-        constraints: indices of the claim's constraints that it takes part in.
+        constraints: indices of the claim's constraints and alignments that it takes part in.
         match_attributes: the attributes in which its devices must agree.
         distinct_attributes: those in which they must differ.
         as_share: whether it wants a share, although its class names whole cards.
@@ -90,8 +90,10 @@ def demands(
     """
     found: list[Demand] = []
     faults: list[Fault] = []
+    aligned = alignments_of(claims)
     for index, claim in enumerate(claims):
-        reader = _Reader(claim, index, classes, selectors, names)
+        own = [alignment for alignment, numbers in aligned if index in numbers]
+        reader = _Reader(claim, index, classes=classes, selectors=selectors, names=names, aligned=own)
         found += reader.demands()
         faults += [replace(fault, key=claim.key) for fault in reader.faults]
     return (() if faults else tuple(found)), tuple(faults)
@@ -101,9 +103,16 @@ class _Reader:
     """Reads one claim."""
 
     def __init__(
-        self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], selectors: CompiledSelectors, names: Names
+        self,
+        claim: Claim,
+        index: int,
+        classes: Mapping[str, DeviceClass],
+        selectors: CompiledSelectors,
+        names: Names,
+        aligned: Sequence[Alignment],
     ):
         self._claim = claim
+        self._aligned = aligned
         self._index = index
         self._classes = classes
         self._selectors = selectors
@@ -144,6 +153,11 @@ class _Reader:
             for index, constraint in enumerate(self._claim.spec.constraints)
             if _applies(constraint, (request.name, name))
         ]
+        aligned = [
+            (index, alignment)
+            for index, alignment in enumerate(self._aligned, len(self._claim.spec.constraints))
+            if _binds(alignment, self._claim, (request.name, name))
+        ]
         wanted = self._filter(path, want, device_class)
         ours = self._selectors.may_select(wanted, self._names.driver)
         preference, faults = self._preferences.preference_of(name, want, device_class, path, ours=ours)
@@ -159,8 +173,11 @@ class _Reader:
                 want.admin_access,
                 sharing_of((*device_class.config, *self._claim.spec.config), self._names, name),
             ),
-            constraints=tuple([index for index, _ in applying]),
-            match_attributes=tuple([each.match_attribute for _, each in applying if each.match_attribute]),
+            constraints=tuple([index for index, _ in (*applying, *aligned)]),
+            match_attributes=(
+                *[each.match_attribute for _, each in applying if each.match_attribute],
+                *[alignment.attribute for _, alignment in aligned],
+            ),
             distinct_attributes=tuple([each.distinct_attribute for _, each in applying if each.distinct_attribute]),
             preference=preference,
             count=want.count if want.mode == "ExactCount" else 1,
@@ -212,16 +229,27 @@ def _applies(constraint: Constraint, names: tuple[str, ...]) -> bool:
     return not constraint.requests or any(name in constraint.requests for name in names)
 
 
+def _binds(alignment: Alignment, claim: Claim, names: tuple[str, ...]) -> bool:
+    """Whether an alignment of the claim is for a request of these names: it names only requests of its first claim."""
+    named = alignment.requests if alignment.claims[0] == claim.uid else ()
+    return not named or any(name in named for name in names)
+
+
 _MOST_REQUESTS: Final = 1024
 _MOST_SPECS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class MatchGroup:
-    """Demands (by number) with one choice each, whose devices must all agree in an attribute."""
+    """Demands (by number) with one choice each, whose devices must all agree in an attribute.
+
+    Attributes:
+        values: the values that they can agree in; None for any.
+    """
 
     attribute: str
     demands: tuple[int, ...]
+    values: Values | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,7 +263,7 @@ class CompiledRequest:
         distinct: whether it has distinctAttribute constraints.
         filters: the filters of all choices, each once.
         attributes: the attributes that its constraints look at.
-        match_groups: its matchAttribute constraints, as far as they concern demands with one choice.
+        match_groups: its matchAttribute constraints and alignments, as far as they concern demands with one choice.
         competing: demands with their own match group, where several demands have one for the same attribute.
         min_devices: available devices that one of its demands needs at once; 0 if none needs any.
         total_devices: available devices that all demands need together if none is shareable.
@@ -285,14 +313,16 @@ class CompiledRequests:
         self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
     ) -> CompiledRequest | tuple[Fault, ...]:
         """The compiled request of these claims, or all their faults."""
-        key = tuple([self.key(claim.spec) for claim in claims])
+        key: Hashable = tuple([self.key(claim.spec) for claim in claims])
+        if any([claim.aligned for claim in claims]):
+            key = key, tuple(_alignments_key(claims))
         known = self._known.get(key)
         if known is not None:
             return known
         wanted, faults = demands(claims, classes, self._selectors, self._names)
         if faults:
             return faults
-        known = self._known[key] = compiled(wanted, [claim.spec for claim in claims])
+        known = self._known[key] = compiled(wanted, claims)
         return known
 
     def key(self, spec: ClaimSpec) -> Hashable:
@@ -303,11 +333,21 @@ class CompiledRequests:
         return known[1]
 
 
-def compiled(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> CompiledRequest:
-    """The compiled request of the demands of claims with these specs."""
+def _alignments_key(claims: Sequence[Claim]) -> Iterator[Hashable]:
+    """The alignments of the claims as values: with the positions of claims in place of UIDs, and without names."""
+    for alignment, numbers in alignments_of(claims):
+        first = claims[next(iter(numbers))].uid == alignment.claims[0]
+        values = None if alignment.values is None else cache_key(sorted(map(repr, alignment.values)))
+        yield alignment.attribute, values, alignment.requests if first else (), tuple(numbers.items())
+
+
+def compiled(wanted: Sequence[Demand], claims: Sequence[Claim]) -> CompiledRequest:
+    """The compiled request of the demands of claims."""
     every = [choice for demand in wanted for choice in demand.choices]
-    match_groups = _match_groups(wanted, specs)
-    constraints = [constraint for spec in specs for constraint in spec.constraints]
+    match_groups = _match_groups(wanted, claims)
+    constraints = [constraint for claim in claims for constraint in claim.spec.constraints]
+    compared = [one.match_attribute or one.distinct_attribute for one in constraints]
+    compared += [alignment.attribute for alignment, _ in alignments_of(claims)]
     needed = [min(_needed(choice) for choice in demand.choices) for demand in wanted]
     return CompiledRequest(
         demands=tuple(wanted),
@@ -315,7 +355,7 @@ def compiled(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> CompiledRe
         single_choice=all(len(demand.choices) == 1 for demand in wanted),
         distinct=any(constraint.distinct_attribute for constraint in constraints),
         filters=tuple(dict.fromkeys(choice.criteria.filter for choice in every)),
-        attributes=tuple(dict.fromkeys(one.match_attribute or one.distinct_attribute for one in constraints)),
+        attributes=tuple(dict.fromkeys(compared)),
         match_groups=tuple(match_groups),
         competing=tuple(_competing(match_groups)),
         min_devices=max(needed, default=0),
@@ -332,19 +372,27 @@ def _needed(choice: RequestChoice) -> int:
     return 0 if choice.want.admin_access else choice.count
 
 
-def _match_groups(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> Sequence[MatchGroup]:
+def _match_groups(wanted: Sequence[Demand], claims: Sequence[Claim]) -> Sequence[MatchGroup]:
     found: list[MatchGroup] = []
-    for claim, spec in enumerate(specs):
-        for number, constraint in enumerate(spec.constraints):
-            bound = tuple([at for at, demand in enumerate(wanted) if _is_bound(demand, claim, number)])
+    for at, claim in enumerate(claims):
+        for number, constraint in enumerate(claim.spec.constraints):
+            bound = _bound(wanted, {at: number})
             if bound and constraint.match_attribute:
                 found.append(MatchGroup(constraint.match_attribute, bound))
+    for alignment, numbers in alignments_of(claims):
+        if bound := _bound(wanted, numbers):
+            found.append(MatchGroup(alignment.attribute, bound, alignment.values))
     return found
 
 
-def _is_bound(demand: Demand, claim: int, constraint: int) -> bool:
+def _bound(wanted: Sequence[Demand], numbers: Mapping[int, int]) -> tuple[int, ...]:
+    """The demands with one choice that a constraint binds, which has these numbers in claims."""
+    return tuple([at for at, demand in enumerate(wanted) if _is_bound(demand, numbers.get(demand.claim))])
+
+
+def _is_bound(demand: Demand, constraint: int | None) -> bool:
     choices = demand.choices
-    return demand.claim == claim and len(choices) == 1 and constraint in choices[0].constraints
+    return len(choices) == 1 and constraint in choices[0].constraints
 
 
 def _competing(match_groups: Sequence[MatchGroup]) -> Sequence[MatchGroup]:

@@ -7,17 +7,20 @@ not name is consumed in full. With a policy, requests are rounded up to what it 
 of 100m is a tenth (as with the feature gate DRAFractionalCapacityRange; without it kube-scheduler rounds the minimum
 and the step up to 1).
 
-**Constraints.** matchAttribute, distinctAttribute and compatibilityGroups. A list attribute is a set of values.
+**Constraints.** matchAttribute, distinctAttribute and compatibilityGroups; and alignments, which are matchAttribute for
+two claims of a pod. A list attribute is a set of values.
 
 **Taints.** Those of slices and of DeviceTaintRules, and the tolerations of requests.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from driver.cache_key import cache_key
 from driver.model import (
+    Alignment,
     Capacity,
+    Claim,
     ClaimSpec,
     Constraint,
     Device,
@@ -206,14 +209,20 @@ def _comparable(value: Scalar) -> Scalar:
 
 
 class ConstraintTracker:
-    """The state of one constraint of one claim while devices are picked and given back."""
+    """The state of one constraint of one claim, or of an alignment, while devices are picked and given back."""
 
-    __slots__ = ("_chosen", "attribute", "distinct")
+    __slots__ = ("_alignment", "_chosen", "attribute", "distinct")
 
-    def __init__(self, constraint: Constraint):
-        self.distinct = bool(constraint.distinct_attribute)
-        self.attribute = constraint.distinct_attribute or constraint.match_attribute
+    def __init__(self, constraint: Constraint | Alignment):
+        self._alignment = constraint if isinstance(constraint, Alignment) else None
         self._chosen: list[Values] = []
+        if isinstance(constraint, Alignment):
+            self.distinct, self.attribute = False, constraint.attribute
+            if constraint.values is not None:
+                self._chosen.append(constraint.values)
+        else:
+            self.distinct = bool(constraint.distinct_attribute)
+            self.attribute = constraint.distinct_attribute or constraint.match_attribute
 
     def admits(self, device: Device) -> bool:
         """True if the device may join the devices picked so far."""
@@ -223,6 +232,12 @@ class ConstraintTracker:
         if self.distinct:
             return not any(values & chosen for chosen in self._chosen)
         return not self._chosen or bool(values & self._chosen[-1])
+
+    def refusal(self, device: Device) -> str:
+        """The constraint that keeps the device out, in words that begin with its kind."""
+        if self._alignment is None:
+            return f"{'distinctAttribute' if self.distinct else 'matchAttribute'} {self.attribute}"
+        return f"alignWith {_not_aligned(self._alignment, values_of(device, self.attribute))}"
 
     def add(self, device: Device) -> None:
         """Pick the device."""
@@ -244,6 +259,42 @@ class ConstraintTracker:
         if self.distinct:
             return Values().union(*self._chosen)
         return self._chosen[-1] if self._chosen else None
+
+
+def _not_aligned(alignment: Alignment, values: Values) -> str:
+    both, name = f"claims {' and '.join(alignment.entries)}", alignment.attribute
+    if alignment.values is not None and not alignment.values:
+        return f"not aligned: {both} have to share {name}, and the devices of {alignment.holder} have none in common"
+    if not values:
+        return f"without {name}, which {both} have to share"
+    if alignment.values is None:
+        return f"with another {name} than {both} can share"
+    held = " or ".join(sorted(_written(value) for _, value in alignment.values))
+    return f"with another {name} than {held} of claim {alignment.holder}, which {both} have to share"
+
+
+def _written(value: Scalar) -> str:
+    return value.text if isinstance(value, Version) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def alignments_of(claims: Sequence[Claim]) -> Sequence[tuple[Alignment, Mapping[int, int]]]:
+    """The alignments that claims decided together must keep, each once.
+
+    Each comes with its number among the constraints of each of the claims, by the claim's position, behind those of the
+    spec. One with a claim that is neither among these nor allocated is left out.
+    """
+    if not any([claim.aligned for claim in claims]):
+        return ()
+    positions = {claim.uid: at for at, claim in enumerate(claims)}
+    numbers = [len(claim.spec.constraints) for claim in claims]
+    found: dict[Alignment, Mapping[int, int]] = {}
+    for alignment in dict.fromkeys(one for claim in claims for one in claim.aligned if not one.preferred):
+        bound = [positions[uid] for uid in alignment.claims if uid in positions]
+        if len(bound) == 2 or (bound and alignment.values is not None):
+            found[alignment] = {at: numbers[at] for at in bound}
+            for at in bound:
+                numbers[at] += 1
+    return tuple(found.items())
 
 
 def groups_of(device: Device, counter_set: str) -> CompatibilityGroups | None:

@@ -17,6 +17,7 @@ from typing import Final
 from controller.allocation import Fleet
 from controller.gangs import GangTerms
 from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
+from controller.reconcile.alignments import as_decided
 from controller.reconcile.decisions import GangDecision, Idle, PodRefusal, Wait
 from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.prospects import could_take
@@ -222,7 +223,7 @@ def wish_of(state: State, new_nodes: NewNodes, answer: PodRefusal) -> str:
     pod, records = state.pods.get(answer.subject), _claims(state, answer.why.claims)
     if pod is None or records is None or not _may_wish(state, pod) or _waits_for_others(state, answer):
         return ""
-    found = new_nodes.node_for(pod, records)
+    found = new_nodes.node_for(pod, as_decided(state, pod, records))
     if found is None or quota_wait(state, pod.namespace, found.allocations):
         return ""
     return _message(found.like, records)
@@ -252,7 +253,7 @@ def _wishes_of_gang(
         pod, records = state.pods.get(answer.subject), _claims(state, answer.why.claims)
         if pod is None or records is None:
             return {}
-        found = new_nodes.node_for(pod, records)
+        found = new_nodes.node_for(pod, as_decided(state, pod, records))
         if found is None:
             return {}
         wishes[_message(found.like, records)] = None
@@ -318,6 +319,7 @@ def _fits_anywhere(state: State, pods: Mapping[str, Iterable[str]], among: Colle
     with state.cluster.what_if() as trial:
         for key, claims in pods.items():
             records = _claims(state, [claim for claim in claims if claim not in given]) or ()
+            records = as_decided(state, state.pods[key], records)
             given.update(claims)
             demand = PodDemand(key, state.pods[key].needs, tuple(record.claim for record in records), among)
             if not isinstance(trial.schedule(demand), Placement):

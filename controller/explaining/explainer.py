@@ -14,6 +14,7 @@ from typing import Final
 from controller.allocation import NodeReasons
 from controller.explaining.messages import HELD_BACK, Message, message_of
 from controller.placement import PodCheck
+from controller.reconcile.alignments import as_decided
 from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
@@ -103,7 +104,7 @@ class Questions:
         """
         before = self._work(state)
         end = before + min(work, self._left)
-        pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
+        pod, claims = _decided(state, refusal)
         with hold_expected_foreign_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
             self._ask_why(state, refusal, known, end)
         if not self._open:
@@ -116,7 +117,7 @@ class Questions:
         return not self._open and not self._unsure
 
     def _ask_why(self, state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons], end: float) -> None:
-        pod, claims = state.pods[refusal.subject], [state.claims[key] for key in refusal.why.claims]
+        pod, claims = _decided(state, refusal)
         check = PodCheck(pod.key, pod.needs, state.nodes)
         common = check.version
         while self._open and self._work(state) < end:
@@ -143,7 +144,7 @@ class Questions:
             )
             names = [name for name, one in self.reasons.items() if not one.of_devices]
             self._unsure = deque(names if self.impossible else ())
-        claims = [state.claims[key].claim for key in refusal.why.claims]
+        claims = [record.claim for record in _decided(state, refusal)[1]]
         while self._unsure and self._work(state) < end:
             name = self._unsure.popleft()
             self._asked += 1
@@ -151,6 +152,12 @@ class Questions:
             if isinstance(answer, tuple) or not answer.for_good:
                 self.impossible = False
                 self._unsure.clear()
+
+
+def _decided(state: State, refusal: PodRefusal) -> tuple[PodView, Sequence[ClaimRecord]]:
+    """Return the pod and its claims as they were decided."""
+    pod = state.pods[refusal.subject]
+    return pod, as_decided(state, pod, [state.claims[key] for key in refusal.why.claims])
 
 
 def ask_all(state: State, refusal: PodRefusal, known: Mapping[str, NodeReasons] = NOTHING) -> Questions:

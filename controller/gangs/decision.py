@@ -37,6 +37,16 @@ def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTION
     """
     if options.memory is None:
         options = replace(options, memory=Memory())
+    if (insisting := gang.insisting()) is not None:
+        # Without ``unfinished``: it is another question. What is preferred is worth no member.
+        found = _choose_reach(insisting, cluster, replace(options, unfinished=None))
+        if isinstance(found, GangPlan) and len(found.placements) == len(gang.members):
+            return found
+    return _choose_reach(gang, cluster, options)
+
+
+def _choose_reach(gang: Gang, cluster: Cluster, options: SearchOptions) -> GangPlan | Refusal[TriedDomains]:
+    """Decide as ``choose`` does; what the claims only prefer does not count."""
     refusal = None
     if shared := shared_claims(gang.members, cluster):
         # Without ``unfinished``: these are other questions.

@@ -1,6 +1,6 @@
 """A gang and the decision about it, as values. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from controller.placement import Placed, Placement, PodDemand
@@ -120,6 +120,14 @@ class Gang:
     policy: PlacementPolicy = "binpack"
     elapsed: float = 0.0
     moves: bool = False
+
+    def insisting(self) -> "Gang | None":
+        """The same with all alignments required that claims of members prefer; None if they prefer none."""
+        demands = [member.demand.insisting() for member in self.members]
+        if not any(demands):
+            return None
+        pairs = zip(self.members, demands, strict=True)
+        return replace(self, members=tuple(replace(one, demand=demand) if demand else one for one, demand in pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,9 @@ def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
 
 
 def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
+    if claim.aligned:
+        # Its devices are chosen together with those of the member's other claims, on one node.
+        return False
     request = cluster.devices.compile([claim])
     return isinstance(request, CompiledRequest) and cluster.devices.selects_shared(request)
 

@@ -25,6 +25,7 @@ from controller.gangs import (
 from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
 from controller.placement import Placement, PodDemand
+from controller.reconcile.alignments import alignments_among
 from controller.reconcile.decisions import Wait
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import (
@@ -136,7 +137,7 @@ def _question(state: State, workload: QueuedWorkload, closed: Collection[str]) -
             demand = PodDemand(
                 key,
                 pod_set.template.needs,
-                tuple(_made(key, entry, record) for entry, record in ours),
+                _aligned(state, key, ours, others),
                 avoid=frozenset(closed),
                 other_drivers_claims=tuple(_made(key, entry, record) for entry, record in others),
             )
@@ -174,11 +175,27 @@ def _claims_of(state: State, workload: QueuedWorkload, pod_set: PodSet) -> tuple
     problems += [f"{where}{_of_template(fault.message)}" for fault in faults]
     if problems:
         return Refusal(workload.key, listed(tuple(dict.fromkeys(problems))))
-    ours, others = ({id(record) for record in some} for some in (split.ours, split.others))
-    return (
-        [one for one in known if id(one[1]) in ours],
-        [one for one in known if id(one[1]) in others and state.devices.publishes(one[1].claim)],
+    ours, others = (
+        [one for one in known if any(one[1] is record for record in some)] for some in (split.ours, split.others)
     )
+    try:
+        _aligned(state, "", ours, others)
+    except InvalidInput as error:
+        text = "; ".join(f"{fault.field}: {fault.message}" for fault in error.faults)
+        return Refusal(workload.key, listed([f"{where}{text}"]))
+    return ours, [one for one in others if state.devices.publishes(one[1].claim)]
+
+
+def _aligned(state: State, pod: str, ours: _Entries, others: _Entries) -> tuple[Claim, ...]:
+    """Return the claims of ours of a pod to come, with what they must have in common.
+
+    Raises:
+        InvalidInput: an alignment names a claim that it cannot mean.
+    """
+    made = {entry: _made(pod, entry, record) for entry, record in (*ours, *others)}
+    found = alignments_among(state, made, [made[entry] for entry, _ in others])
+    claims = [made[entry] for entry, _ in ours]
+    return tuple(replace(claim, aligned=found[claim.uid]) if claim.uid in found else claim for claim in claims)
 
 
 def _made(pod: str, entry: str, record: ClaimRecord) -> Claim:

@@ -5,6 +5,7 @@ and ``PodCheck`` whether the pod could run there otherwise.
 
 planner         a node and devices for a pod
 podcheck        all predicates for one pod, node by node, for how many like it, and with which evictions
+| alignments    what the claims of a pod must have in common
 | preferences   scores of equal nodes by a pod's preferences
 neighbours      affinity, anti-affinity and topology spread: what pods on other nodes forbid
 | volumes       check of nodes for the volumes of a pod
@@ -15,6 +16,7 @@ podindex        pods on nodes, indexed for terms of other pods
 needs           needs of a pod: its requirements on a node, and its terms about other pods
 """
 
+from controller.placement.alignments import ClaimEntries, aligned, insistent, says_alignment
 from controller.placement.needs import Needs, PodLabels, needs_of
 from controller.placement.nodes import (
     BY_CLASS,
@@ -40,6 +42,7 @@ from controller.placement.volumes import volume_facts
 
 __all__ = [
     "BY_CLASS",
+    "ClaimEntries",
     "ExtendedResources",
     "Needs",
     "NodeFacts",
@@ -54,12 +57,15 @@ __all__ = [
     "PodDemand",
     "PodLabels",
     "VolumeClaim",
+    "aligned",
     "facts_of",
     "find_place",
     "fits",
+    "insistent",
     "needs_of",
     "place",
     "place_on",
+    "says_alignment",
     "storage_class_from",
     "volume_claim_from",
     "volume_facts",

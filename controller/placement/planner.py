@@ -2,11 +2,12 @@
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
 from controller.allocation import CompiledRequest, Fleet, NodeReasons, NodeScore, NodeSlot
+from controller.placement.alignments import insistent
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck, harm
@@ -58,6 +59,11 @@ class PodDemand:
         allocations = *placed.allocations, *placed.other_drivers_allocations
         return zip((*self.claims, *self.other_drivers_claims), allocations, strict=True)
 
+    def insisting(self) -> "PodDemand | None":
+        """The same with all alignments required that its claims prefer; None if they prefer none."""
+        claims = insistent(self.claims)
+        return None if claims is None else replace(self, claims=claims)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -81,7 +87,18 @@ class Placement(Placed):
 
 
 def find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal[None]:
-    """Find a node, and devices there, for the pod."""
+    """Find a node, and devices there, for the pod; where it has what its claims prefer, if there is such a node.
+
+    Nobody is evicted for what they prefer.
+    """
+    if (insisting := pod.insisting()) is not None:
+        first = _find_place(replace(insisting, needs=replace(pod.needs, preempts=False)), fleet, nodes)
+        if isinstance(first, Placement):
+            return first
+    return _find_place(pod, fleet, nodes)
+
+
+def _find_place(pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | Refusal[None]:
     check = PodCheck(pod.key, pod.needs, nodes)
     if pod.bound_to:
         closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
@@ -166,6 +183,12 @@ def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]
 
 def place_on(node: str, pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | None:
     """Place the pod on one given node, without evictions; None if the node does not take it."""
+    if (insisting := pod.insisting()) is not None and (found := _place_on(node, insisting, fleet, nodes)):
+        return found
+    return _place_on(node, pod, fleet, nodes)
+
+
+def _place_on(node: str, pod: PodDemand, fleet: Fleet, nodes: Nodes) -> Placement | None:
     check = PodCheck(pod.key, pod.needs, nodes)
     found: Placed | tuple[Fault, ...] | None = None
     if not pod.allows(node):

@@ -11,6 +11,7 @@ pods                decides about a pod
 lettinggo           whether a pod can be let go on what its claims hold, and what if nobody binds it then
 expected            what kube-scheduler is about to allocate for pods that were let go
 demand              a pod that is about to be placed, and the nodes that it may be placed on
+alignments          what the claims of a pod must have in common
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
 | podclaims         the claims of a pod, and their faults
 | quotas            decides whether the quotas of a namespace allow what would be allocated

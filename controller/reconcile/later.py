@@ -12,11 +12,13 @@ from typing import Final
 from controller.allocation import CompiledRequest
 from controller.gangs import LaterPart, Member, Part, PodTemplate
 from controller.placement import PodDemand
+from controller.reconcile.alignments import alignments_among
 from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.demand import NodeRestrictions, reachable_nodes
 from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.podclaims import claim_of_template, faults_of, measured_by_driver, wait_for_template
 from controller.state import ClaimRecord, State
+from driver.errors import InvalidInput
 from driver.model import Claim
 
 MOST_LATER: Final = 1000
@@ -29,7 +31,7 @@ class _Asked:
 
     ours: Sequence[tuple[str, ClaimRecord]]
     other_drivers: Sequence[tuple[str, ClaimRecord]]
-    held: Sequence[ClaimRecord]
+    held: Sequence[tuple[str, ClaimRecord]]
     """Claims that are allocated already."""
 
 
@@ -56,16 +58,14 @@ def later_members(
         if isinstance(asked, Wait):
             return asked
         if asked is not None:
-            reachable = reachable_nodes(state, asked.held)
+            reachable = reachable_nodes(state, [record for _, record in asked.held])
             needs = replace(later.part.template.needs, priority=priority)
             for rank, key in islice(_places(gang, later, taken), min(left, later.count)):
-                claims, other_claims = (
-                    [_made(key, entry, one) for entry, one in some] for some in (asked.ours, asked.other_drivers)
-                )
+                other_claims = [_made(key, entry, one) for entry, one in asked.other_drivers]
                 demand = PodDemand(
                     key,
                     needs,
-                    tuple(claims),
+                    _aligned(state, key, asked),
                     reachable,
                     frozenset(restrictions.held),
                     other_drivers_claims=tuple(other_claims),
@@ -86,6 +86,19 @@ def _made(pod: str, entry: str, record: ClaimRecord) -> Claim:
     """Return the claim of a pod. One that is made from a template, which has no uid, is made for this pod."""
     claim = record.claim
     return claim if claim.uid else replace(claim, name=f"{pod} {entry}", uid=f"{pod} {entry}")
+
+
+def _aligned(state: State, pod: str, asked: _Asked) -> tuple[Claim, ...]:
+    """Return the claims of ours of a pod to come, with what they must have in common.
+
+    Raises:
+        InvalidInput: an alignment names a claim that it cannot mean.
+    """
+    made = {entry: _made(pod, entry, record) for entry, record in (*asked.ours, *asked.other_drivers, *asked.held)}
+    others = [made[entry] for entry, _ in asked.other_drivers]
+    found = alignments_among(state, made, others)
+    claims = [made[entry] for entry, _ in asked.ours]
+    return tuple(replace(claim, aligned=found[claim.uid]) if claim.uid in found else claim for claim in claims)
 
 
 def _asked_by(state: State, gang: KnownGang, part: Part, template: PodTemplate) -> _Asked | Wait | None:
@@ -115,8 +128,13 @@ def _asked_by(state: State, gang: KnownGang, part: Part, template: PodTemplate) 
     claims = [record.claim for _, record in known if record.claim.allocation is None]
     if split.problems or faults_of(state, split.ours) or not isinstance(state.devices.compile(claims), CompiledRequest):
         return None
-    return _Asked(
+    asked = _Asked(
         [one for one in known if id(one[1]) in ours and one[1].claim.allocation is None],
         [one for one in known if id(one[1]) in others and state.devices.publishes(one[1].claim)],
-        [record for _, record in known if record.claim.allocation is not None],
+        [one for one in known if one[1].claim.allocation is not None],
     )
+    try:
+        _aligned(state, "", asked)
+    except InvalidInput:
+        return None
+    return asked

@@ -33,6 +33,7 @@ from typing import Final
 
 from controller.allocation import NodeReasons
 from controller.placement import Placed, Placement, PodDemand, find_place
+from controller.reconcile.alignments import aligned_records
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import (
     Decision,
@@ -159,7 +160,9 @@ def _at_our_gate(
 ) -> NeedsDevices | HasDevices | TakeBack | Wait | None:
     """Return the pod as one that is about to be placed, or what has to come first; None if it was let go."""
     ours, gated = by_driver.ours, state.names.gate in pod.gates
-    unallocated = tuple(record for record in ours if record.claim.allocation is None)
+    unallocated = aligned_records(state, pod, [record for record in ours if record.claim.allocation is None])
+    if isinstance(unallocated, Wait):
+        return unallocated
     if ours and not unallocated and not gated:
         return None
     allocated = [record for record in ours if record.claim.allocation is not None]

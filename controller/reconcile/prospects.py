@@ -12,6 +12,7 @@ from typing import Final
 from controller.cluster import WhatIf
 from controller.gangs import GangPlan
 from controller.placement import PodCheck
+from controller.reconcile.alignments import as_decided
 from controller.reconcile.decisions import GangDecision, PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.podclaims import reserved_only_for
@@ -113,7 +114,8 @@ def _can_be_on(state: State, pod: PodView, node: str) -> bool:
 def _claims(state: State, refusal: PodRefusal) -> Sequence[ClaimRecord] | None:
     if any(key not in state.claims for key in refusal.why.claims):
         return None
-    return [state.claims[key] for key in refusal.why.claims]
+    records, pod = [state.claims[key] for key in refusal.why.claims], state.pods.get(refusal.subject)
+    return records if pod is None else as_decided(state, pod, records)
 
 
 def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[PodView]:

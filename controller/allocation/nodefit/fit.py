@@ -132,7 +132,7 @@ class GreedyFit:
     ) -> bool:
         """Keep only values with enough devices for every demand; False if there is no such value."""
         groups = self._groups(order, group.attribute)
-        allowed: set[Hashable] | None = None
+        allowed: set[Hashable] | None = None if group.values is None else set(group.values)
         for at in group.demands:
             enough = _values_with(groups, offers[at][0], request.demands[at].choices[0].count)
             allowed = enough if allowed is None else allowed & enough

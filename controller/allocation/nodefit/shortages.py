@@ -293,7 +293,7 @@ def _conflicts(losses: Mapping[str, int]) -> Iterable[tuple[Cause, int]]:
     for text, count in losses.items():
         kind, _, attribute = text.partition(" ")
         match kind:
-            case "matchAttribute" | "distinctAttribute":
+            case "matchAttribute" | "distinctAttribute" | "alignWith":
                 yield (kind, attribute), count
             case _:
                 yield ("otherRequests", text), count

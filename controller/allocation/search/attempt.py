@@ -9,7 +9,7 @@ from typing import Final
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.requests import Demand, RequestChoice
-from controller.allocation.rules import ConstraintTracker, Quantities, are_compatible, groups_of
+from controller.allocation.rules import ConstraintTracker, Quantities, alignments_of, are_compatible, groups_of
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
 from driver.wire import only_node
@@ -70,7 +70,7 @@ class Attempt:
     """Devices picked for the claims of a pod, on top of what is in use. ``pick`` and ``undo`` nest.
 
     Attributes:
-        trackers: per claim, its constraints.
+        trackers: per claim, its constraints, and behind them its alignments, which two claims have in common.
         used: the use of each device by the attempt.
         counts: the number of devices per claim.
         picks: the picks in order.
@@ -78,6 +78,11 @@ class Attempt:
 
     def __init__(self, claims: Sequence[Claim]):
         self.trackers = [[ConstraintTracker(constraint) for constraint in claim.spec.constraints] for claim in claims]
+        if any([claim.aligned for claim in claims]):
+            for alignment, numbers in alignments_of(claims):
+                tracker = ConstraintTracker(alignment)
+                for at in numbers:
+                    self.trackers[at].append(tracker)
         self.used: dict[PoolDevice, AttemptUse] = {}
         self.counts = [0] * len(claims)
         self.picks: list[Pick] = []
@@ -99,7 +104,7 @@ class Attempt:
         for number in choice.constraints:
             tracker = self.trackers[claim][number]
             if not tracker.admits(device.spec):
-                return f"{'distinctAttribute' if tracker.distinct else 'matchAttribute'} {tracker.attribute}"
+                return tracker.refusal(device.spec)
         return ""
 
     def skips(self, claim: int, choice: RequestChoice, device: PoolDevice) -> bool:

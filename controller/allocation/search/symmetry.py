@@ -163,12 +163,13 @@ class Symmetry:
             if tracker.attribute not in self._compared:
                 ungrouped[claim, number, tracker.state] += 1
             # By its position in its group, and not by its name, a value is the same in groups that are alike. Without a
-            # state, no device is picked for the constraint yet.
+            # state, no device is picked for the constraint yet. What a claim that is allocated has, no device here may
+            # have.
             elif tracker.state is not None:
-                for value in tracker.state:
-                    token = tracker.attribute, value
-                    inside = groups.setdefault(self._group_of[token], Counter())
-                    inside[claim, number, self._positions[token]] += 1
+                for token in [(tracker.attribute, value) for value in tracker.state]:
+                    if token in self._group_of:
+                        inside = groups.setdefault(self._group_of[token], Counter())
+                        inside[claim, number, self._positions[token]] += 1
         return Likeness(
             self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(ungrouped.items())
         )

@@ -8,6 +8,7 @@ from driver.errors import InvalidInput
 from driver.model import OpaqueConfig
 from driver.names import Names
 from driver.parameters import (
+    AlignmentConfig,
     Configured,
     GangConfig,
     GpuConfig,
@@ -37,6 +38,10 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
         ({"kind": "PlacementConfig", "locality": "preferred"}, PlacementConfig(locality="preferred")),
         ({"kind": "PlacementConfig", "nodePolicy": "spread"}, PlacementConfig(nodePolicy="spread")),
         ({"kind": "PlacementConfig", "memoryPercent": 30}, PlacementConfig(memoryPercent=30)),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "nic", "attribute": "a.dev/root", "mode": "preferred"}},
+            PlacementConfig(alignWith=AlignmentConfig(claim="nic", attribute="a.dev/root", mode="preferred")),
+        ),
         ({"kind": "PlacementConfig", "gang": {}}, PlacementConfig(gang=GangConfig())),
         (
             {"kind": "PlacementConfig", "gang": {"name": "train", "minAvailable": 4}},
@@ -122,6 +127,30 @@ def test_parameters_of_other_drivers_are_not_ours_to_judge() -> None:
         ({"kind": "PlacementConfig", "nodePolicy": "best"}, "nodePolicy: unsupported value: 'best'; use 'first"),
         ({"kind": "PlacementConfig", "locality": "required"}, "locality: unsupported value: 'required'"),
         ({"kind": "PlacementConfig", "memoryPercent": 0}, "memoryPercent: must be at least 1 (found 0)"),
+        (
+            {"kind": "PlacementConfig", "alignWith": "nic"},
+            "alignWith: must be an object; its fields are claim, attribute, mode (found 'nic')",
+        ),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "nic"}},
+            "alignWith.attribute: is missing; set it (found {'claim': 'nic'})",
+        ),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "nic", "attribute": "pcieRoot"}},
+            "alignWith.attribute: must be the qualified name of a device attribute, such as",
+        ),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "", "attribute": "a.dev/b", "mode": "never"}},
+            "alignWith.claim: must not be empty (found '')",
+        ),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "nic", "attribute": "a.dev/b", "mode": "never"}},
+            "alignWith.mode: unsupported value: 'never'; use 'required' or 'preferred'",
+        ),
+        (
+            {"kind": "PlacementConfig", "alignWith": {"claim": "nic", "attribute": "a.dev/b", "request": "r"}},
+            "alignWith.request: unknown field; remove it (alignWith has claim, attribute, mode)",
+        ),
         ({"kind": "PlacementConfig", "memoryPercent": 101}, "memoryPercent: must be at most 100 (found 101)"),
         ({"kind": "PlacementConfig", "memoryPercent": "50"}, "memoryPercent: must be an integer (found"),
         ({"kind": "PlacementConfig", "memoryPercent": True}, "memoryPercent: must be an integer (found"),
@@ -230,6 +259,17 @@ def test_a_class_can_join_no_pods_to_a_gang() -> None:
     with pytest.raises(InvalidInput) as caught:
         parameters_of(config, NAMES, "DeviceClass gpu", "spec.config", of_class=True)
     assert [fault.field.rpartition(".")[2] for fault in caught.value.faults] == ["gang", "topology"]
+
+
+def test_a_class_can_name_no_claim_of_a_pod() -> None:
+    config = [entry(kind="PlacementConfig", alignWith={"claim": "nic", "attribute": "a.dev/root"})]
+    with pytest.raises(InvalidInput) as caught:
+        parameters_of(config, NAMES, "DeviceClass gpu", "spec.config", of_class=True)
+    [fault] = caught.value.faults
+    assert fault.field == "spec.config[0].opaque.parameters.alignWith"
+    assert (
+        "it would name a claim in pods that have no such claim; move it to the ResourceClaimTemplate" in fault.message
+    )
     assert "not allowed in a DeviceClass" in str(caught.value)
     assert "move it to the ResourceClaimTemplate" in str(caught.value)
     assert parameters_of([entry(kind="PlacementConfig", policy="spread")], NAMES, "DeviceClass gpu", of_class=True)

@@ -99,6 +99,18 @@ def test_the_fewest_cards_move_then_those_of_the_lowest_priority_then_the_younge
     assert told(advised(*by_age, *waiting("large", 2))) == {"one": "b"}
 
 
+def test_a_pod_that_moves_keeps_its_claims_aligned() -> None:
+    first, second = (allocated(claim(f"one-{at}"), f"a/gpu-{at}", "one") for at in range(2))
+    asked = {"claim": "c1", "attribute": "resource.kubernetes.io/pcieRoot"}
+    placing = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "alignWith": asked}
+    first["spec"]["devices"]["config"] = [{"opaque": {"driver": "lode.dev", "parameters": placing}}]
+    made, _ = running("one", "a/gpu-0")
+    made["spec"]["resourceClaims"] = pod("one", "one-0", "one-1")["spec"]["resourceClaims"]
+    taken = snapshot([*nodes(a="t4x2"), made, first, second])
+    [found] = movable_pods(taken.state, taken.pods)[0]
+    assert [[one.entries for one in again.aligned] for again in found.demand.claims] == [[("c0", "c1")]] * 2
+
+
 def test_a_pod_that_fits_nowhere_else_has_to_end() -> None:
     assert told(advised(*nodes(a="t4x2"), *running("one", "a/gpu-0"), *waiting("large", 2))) == {"one": ""}
 

@@ -112,6 +112,37 @@ def test_a_no_says_what_is_lacking_and_names_the_object(pod_sets: list[Object], 
     assert cluster.why(*pod_sets).startswith(why)
 
 
+def of_kind(kind: str) -> list[Object]:
+    selectors = [{"cel": {"expression": f'device.attributes["lode.dev"].kind == "{kind}"'}}]
+    return [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "selectors": selectors}}]
+
+
+@pytest.mark.parametrize(
+    ("align_with", "why"),
+    [
+        (None, ""),
+        ({"claim": "b", "attribute": "lode.dev/kind", "mode": "preferred"}, ""),
+        ({"claim": "b", "attribute": "lode.dev/kind"}, "0 of 1 pods fit now"),
+        ({"claim": "c", "attribute": "lode.dev/kind"}, "pod set main: spec.devices.config[0].opaque.parameters.alignW"),
+    ],
+)
+def test_claims_that_must_be_aligned_fit_only_together(align_with: Any, why: str) -> None:
+    cluster = Cluster(0)
+    cluster.put(NODES, node("n1"))
+    cluster.put(RESOURCE_SLICES, slice_on("n1", 1))
+    two = slice_on("n1", 1, kind="npu")
+    two["spec"]["pool"]["name"], two["metadata"]["name"] = "more", "more"
+    cluster.put(RESOURCE_SLICES, two)
+    cluster.template("a", requests=of_kind("gpu"), **(placement_config(alignWith=align_with) if align_with else {}))
+    cluster.template("b", requests=of_kind("npu"))
+    asking = pod_set(of="a")
+    asking["template"]["spec"]["resourceClaims"] = [
+        {"name": name, "resourceClaimTemplateName": name} for name in ("a", "b")
+    ]
+    answer = cluster.ask(asking)
+    assert answer.why.startswith(why) if isinstance(answer, Refusal) else not why
+
+
 def test_all_faults_are_said_at_once() -> None:
     why = Cluster().why(pod_set("a", of="none"), pod_set("b", claim="mine"))
     assert why.startswith("pod set a: ResourceClaimTemplate default/none does not exist")

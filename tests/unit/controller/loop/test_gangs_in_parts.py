@@ -97,6 +97,26 @@ class PartsWorld(GangWorld):
         self.settle(5)
 
 
+@pytest.mark.parametrize("said", ["aligned", "preferred", "nothing"])
+def test_members_to_come_need_room_for_claims_that_are_aligned(said: str) -> None:
+    """The devices here have no such attribute, so that nothing can be aligned by it."""
+    asked = {"claim": "more", "attribute": "a.dev/root", "mode": "preferred" if said == "preferred" else "required"}
+    world = PartsWorld(1, after=WHEN_READY, a=4, of="beside")
+    config = gang_config()
+    if said != "nothing":
+        config["opaque"]["parameters"]["alignWith"] = asked
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev"}}]
+    spec = {"spec": {"devices": {"requests": requests, "config": [config]}}}
+    world.api.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "beside", "namespace": "default"}, "spec": spec})
+    made = world.api.get(JOB_SETS, "train", "default")
+    pod = made["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    pod["resourceClaims"].append({"name": "more", "resourceClaimTemplateName": "gpu"})
+    world.api.update(JOB_SETS, made)
+    world.make("leader", 1)
+    world.settle(20)
+    assert bool(world.let_go("train-leader-0-0")) == (said != "aligned")
+
+
 def part(name: str, pods: int, of: str = "gpu") -> Object:
     claims = [{"name": "gpu", "resourceClaimTemplateName": of}]
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
