@@ -27,7 +27,7 @@ def test_every_resource_annotation_and_label_is_named(name: str) -> None:
     keys = {*annotations, *source.labels, *source.outputs}
     keys |= {rule.key for rule in source.rules if isinstance(rule, Values)}
     missing = [it for it in (*resources, *keys) if f"`{it}`" not in PAGE and f"`{it}:" not in PAGE]
-    assert not missing
+    assert not missing, f"add {missing} to the tables of docs/adoption.md"
     assert f"`{name}`" in PAGE
 
 

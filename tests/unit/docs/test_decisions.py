@@ -15,7 +15,7 @@ def test_a_page_has_the_form_of_a_decision(path: str) -> None:
     text = page(path)
     assert re.match(r"# .+\n\nDecided 20\d\d-\d\d-\d\d\.\n", text)
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Rejected", "Consequences"]
-    assert len(text.split()) <= WORDS
+    assert len(text.split()) <= WORDS, f"{path}: shorten it to {WORDS} words"
 
 
 def test_the_index_has_the_title_of_each_page() -> None:

@@ -10,7 +10,8 @@ PROGRAMS = sorted((ROOT / "findings").glob("*.sh"))
 
 def test_the_page_has_each_program_once() -> None:
     listed = re.findall(r"^\| `([^`]+\.sh)` \|", (ROOT / "findings" / "README.md").read_text(), re.MULTILINE)
-    assert sorted(listed) == [file.name for file in PROGRAMS] != []
+    names = [file.name for file in PROGRAMS]
+    assert sorted(listed) == names != [], "findings/README.md: one row for each of the programs beside it"
 
 
 def test_each_says_what_was_seen_with_which_versions_and_fails_if_that_changes() -> None:

@@ -42,7 +42,8 @@ def test_files_and_folders_that_a_page_names_exist(path: str) -> None:
 def test_a_relative_link_leads_to_a_file(path: str) -> None:
     folder = (ROOT / path).parent
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page(path)) if "://" not in link]
-    assert not [link for link in links if link and not (folder / link).exists()]
+    broken = [link for link in links if link and not (folder / link).exists()]
+    assert not broken, f"{path}: correct the links {broken}, which lead to no file"
 
 
 @pytest.mark.parametrize("path", PAGES)

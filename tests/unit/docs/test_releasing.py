@@ -42,7 +42,8 @@ def test_the_changelog_has_what_changed_since_the_version_and_a_section_for_it()
 
 def test_an_entry_of_the_changelog_is_one_line() -> None:
     lines = page("CHANGELOG.md").splitlines()
-    assert [line for line in lines if line.startswith("  ") or (line.startswith("- ") and len(line) > 120)] == []
+    longer = [line for line in lines if line.startswith("  ") or (line.startswith("- ") and len(line) > 120)]
+    assert not longer, f"CHANGELOG.md: shorten {longer} to one line of 120 columns; the rest is for pages and commits"
 
 
 def test_the_indexes_list_every_page_of_the_documentation() -> None:
@@ -51,4 +52,5 @@ def test_the_indexes_list_every_page_of_the_documentation() -> None:
         for index in ("docs/README.md", "docs/decisions/README.md")
         for link in re.findall(r"^- \[[^\]]*\]\(([^)#]+)\)", page(index), re.MULTILINE)
     }
-    assert {name for name in PAGES if name.startswith("docs/") and name != "docs/README.md"} <= listed
+    missing = {name for name in PAGES if name.startswith("docs/") and name != "docs/README.md"} - listed
+    assert not missing, f"begin an item of docs/README.md or docs/decisions/README.md with a link to {sorted(missing)}"

@@ -63,12 +63,13 @@ def said() -> str:
 
 @pytest.mark.parametrize("quote", MESSAGES)
 def test_a_message_is_one_of_the_programs(quote: str) -> None:
-    assert re.search(".*".join(map(re.escape, PLACEHOLDER.split(quote))), said())
+    found = re.search(".*".join(map(re.escape, PLACEHOLDER.split(quote))), said())
+    assert found, f"docs/troubleshooting.md: no program says {quote!r}; quote what it says now"
 
 
 def test_every_reason_for_which_a_pod_waits_is_there() -> None:
     missing = {str(reason) for reason in Reason} - {*QUOTED} - NOT_TOLD
-    assert not missing
+    assert not missing, f"docs/troubleshooting.md: add rows for the reasons {sorted(missing)}"
 
 
 def test_a_word_that_looks_like_a_reason_is_one() -> None:

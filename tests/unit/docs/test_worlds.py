@@ -40,4 +40,4 @@ def test_a_name_stands_for_one_world() -> None:
         for name in classes(path) & worlds.keys()
         if str(path.relative_to(ROOT)) != worlds[name]
     ]
-    assert not twice
+    assert not twice, f"rename these classes, or take their names from {PAGE}: {twice}"
