@@ -17,6 +17,7 @@ from typing import Final, assert_never
 
 from controller.gangs.gang import Gang
 from controller.gangs.topology import Path
+from driver.parameters import PlacementPolicy
 
 DomainScore = tuple[int, tuple[int, ...], int, int, str, Path]
 """Score of a domain; the smallest is best."""
@@ -49,7 +50,8 @@ Scoring = Callable[[Path, int, int, Figures, Gang], DomainScore]
 
 def score(path: Path, sub_domains: int, members: int, figures: Figures, gang: Gang) -> DomainScore:
     """Score of a domain that uses ``sub_domains`` sub-domains for ``members`` members; lower is better."""
-    match gang.policy:
+    policy: PlacementPolicy = gang.policy  # A new one is told here, also by a type checker that remembers this module.
+    match policy:
         case "spread":
             load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
             digest = hashlib.sha256("\0".join((gang.uid, *path)).encode()).hexdigest()
@@ -59,7 +61,7 @@ def score(path: Path, sub_domains: int, members: int, figures: Figures, gang: Ga
             loss = sum(blocks_lost(capacity, members) for capacity in capacities)
             return sub_domains, tuple([capacity - members for capacity in capacities]), loss, figures.tainted, "", path
         case _:
-            assert_never(gang.policy)
+            assert_never(policy)
 
 
 def blocks_lost(capacity: int, members: int) -> int:

@@ -17,10 +17,10 @@ from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView,
 from controller.state.budgets import Budget
 from controller.state.claims import ClaimRecord
 from controller.state.devices import ClassRecord
+from controller.state.kinds import GROUP_SOURCES
 from controller.state.knownnodes import DecodedNode
 from controller.state.templates import DecodedTemplate
 from driver.kube.api import (
-    COSCHEDULING_POD_GROUPS,
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -41,7 +41,6 @@ from driver.kube.api import (
     RESOURCE_SLICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
-    VOLCANO_POD_GROUPS,
     Object,
     Resource,
 )
@@ -70,7 +69,7 @@ VALUES: Final[Mapping[Resource, Any]] = {
     JOBS: tuple[str, Workload],
     STATEFUL_SETS: tuple[str, Workload],
     JOB_SETS: JobSet,
-    **dict.fromkeys((*POD_GROUPS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS), Group),
+    **dict.fromkeys(GROUP_SOURCES, Group),
 }
 """The type of the value that an object of each kind is decoded to."""
 OTHER_VERSIONS: Final = {DEVICE_TAINT_RULES_BETA, *POD_GROUPS[1:]}

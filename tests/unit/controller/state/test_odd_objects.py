@@ -23,7 +23,9 @@ cases = pytest.mark.parametrize(
 
 def test_there_is_an_object_of_every_kind_that_the_controller_reads() -> None:
     missing = {*following_all().resources} - {resource for resource, _ in OBJECTS} - OTHER_VERSIONS
-    assert not missing, f"add an object of {missing} to full_objects.yaml, and its type to VALUES in read_objects.py"
+    assert not missing, (
+        f"add an object of {missing} to full_objects.yaml, and the type of its value to VALUES in read_objects.py"
+    )
 
 
 @cases
