@@ -155,7 +155,7 @@ def outcomes_json(pods: Sequence[Outcome], claims: Sequence[Outcome], notes: Seq
 
 
 def outcomes_text(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
-    """Return the outcomes as a table, and below it why pods and claims wait."""
+    """Return the outcomes as a table, and below it why there are no closer cards, and why pods and claims wait."""
     if not pods and not claims:
         return "Nothing waits for devices: there is no pending pod that asks for any, and no unallocated claim."
     parts = []
@@ -167,6 +167,7 @@ def outcomes_text(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
     for outcome in (*pods, *claims):
         head = f"{outcome.kind} {outcome.namespace}/{outcome.name}"
         parts += [f"{head}: taken back from node {lost.node}: {lost.message}" for lost in outcome.taken_back]
+        parts += [f"{head}: {sentence}" for sentence in outcome.closeness]
         if not outcome.placed:
             parts.append(outcome.wait_text())
     return "\n\n".join(parts)

@@ -115,6 +115,8 @@ class Outcome:
     taken_back: tuple[TakenBack, ...] = ()
     preemption: evictions.Answer | None = None
     """Who would be evicted for it; None if it does not wait, or nobody has a priority."""
+    closeness: tuple[str, ...] = ()
+    """Which linked cards it gets here and why no closer ones, in sentences; none if it had its devices before."""
 
     @property
     def key(self) -> str:
@@ -145,6 +147,7 @@ class Outcome:
                 reasons=reasons,
                 takenBack=taken_back,
                 preemption=preemption,
+                closeness=list(self.closeness),
             ),
         }
 

@@ -5,13 +5,14 @@ namespace and name; of equal priority, objects that do not exist yet come last. 
 which the next one is decided. A gang is decided as a whole when the turn of its first member comes.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
 from cli.decisions import evictions
+from cli.decisions.closeness import closeness_of
 from cli.decisions.outcomes import (
     ONLY_THE_CONTROLLER,
     Outcome,
@@ -145,7 +146,12 @@ class Simulator:
         chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
         answer = self._verdict(decision)
         outcome = outcome_of_pod(self._state, self._snapshot.claims, key, answer, chosen=chosen, taken_back=taken_back)
-        return outcome if outcome.placed else replace(outcome, preemption=self._preemption(pod, decision))
+        if not outcome.placed:
+            return replace(outcome, preemption=self._preemption(pod, decision))
+        return self._with_closeness(outcome, pod.claim_keys) if outcome.result == "placed" else outcome
+
+    def _with_closeness(self, outcome: Outcome, claims: Iterable[str]) -> Outcome:
+        return replace(outcome, closeness=tuple(closeness_of(self._state, claims)))
 
     def _preemption(self, pod: PodView, decision: Decision) -> evictions.Answer | None:
         """Who would be evicted for a pod that waits because no node takes it, or no domain its gang."""
@@ -181,7 +187,8 @@ class Simulator:
         decision, _ = self._run(probe_key)
         answer = self._verdict(decision)
         self._state.drop(PODS, probe_key)
-        return outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, PlacePod))
+        outcome = outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, PlacePod))
+        return self._with_closeness(outcome, [key]) if outcome.result == "placed" else outcome
 
     def held(self, key: str) -> Outcome:
         """The outcome of an allocated claim: its devices."""

@@ -175,6 +175,7 @@ class ExplainedOutcome:
             )
         if self.outcome.claims:
             parts.append(table((*DEVICE_HEADER, "HELD BY"), device_rows(self.outcome.claims, consumers=True)))
+        parts += [sentence[:1].upper() + sentence[1:] for sentence in self.outcome.closeness]
         parts += _device_conditions(self.outcome)
         return "\n\n".join(parts)
 

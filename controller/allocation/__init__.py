@@ -51,6 +51,7 @@ from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import OutOfSteps, TurnEnded
+from controller.allocation.nodefit.closer import ChosenCards, Obstructed
 from controller.allocation.nodefit.counts import NodeDeviceCounts
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
@@ -61,6 +62,7 @@ from controller.allocation.rules import Values, small_amounts
 __all__ = [
     "CARD",
     "Card",
+    "ChosenCards",
     "CompiledRequest",
     "DeviceLedger",
     "DevicePosition",
@@ -71,6 +73,7 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
+    "Obstructed",
     "OutOfSteps",
     "PublishedPool",
     "Shortage",

@@ -12,6 +12,7 @@ from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter
 from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import Turn
+from controller.allocation.nodefit.closer import ChosenCards, chosen_cards
 from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
 from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, QuickAnswer, fit_together
 from controller.allocation.nodefit.likeness import DevicePosition, crowding, fingerprint, positions
@@ -154,6 +155,27 @@ class Fleet:
     def work(self) -> int:
         """The work of searches and reasons so far. The unit is a device that is looked at: mostly 3 microseconds."""
         return self._why_not.work + self._search.work
+
+    def chosen_cards(
+        self, node: str, labels: Mapping[str, str], claims: Sequence[Claim], found: Sequence[Allocation]
+    ) -> Sequence[tuple[Claim, ChosenCards]]:
+        """The cards of each request for several of them, where pairs differ in links, and why none closer ones.
+
+        Args:
+            found: the allocations of these claims, which count.
+        """
+        request = self.compile(claims)
+        if not isinstance(request, CompiledRequest):
+            return ()
+        of_node, columns = self._search.node(self._index.slot(node, labels)), self._index.columns
+        chosen: list[tuple[Claim, ChosenCards]] = []
+        for demand in request.demands:
+            claim, allocation = claims[demand.claim], found[demand.claim]
+            for choice in demand.choices:
+                given = [result.device for result in allocation.results if result.request == choice.name]
+                if given and (cards := chosen_cards(of_node, choice, given, columns)):
+                    chosen.append((claim, cards))
+        return chosen
 
     def publishes(self, claim: Claim) -> bool:
         """True if each request of the claim matches a device of the cluster, in use or not. A faulty one has none."""

@@ -103,8 +103,20 @@ def closest(cards: Cards, wanted: int, ranks: PolicyRanks) -> ClosestSet | None:
 
 _Links = tuple[int, int]
 """The fewest links between two cards of a set, and the number of links between any of them."""
-_Nearness = tuple[int, ...]
+Nearness = tuple[int, ...]
 """What decides between sets before the policy does, in order; the smallest is best."""
+
+
+def nearness(cards: Cards, chosen: tuple[int, ...]) -> Nearness:
+    """How near the cards of a set of at least two are."""
+    rows = [[cards.links[one][other] for other in chosen if other != one] for one in chosen]
+    of_cards = [sum(row) for row in rows]
+    return _nearness(cards, chosen, min(map(min, rows)), min(of_cards), sum(of_cards) // 2)
+
+
+def _nearness(cards: Cards, chosen: tuple[int, ...], *links: int) -> Nearness:
+    domains, *wider = [len({group[card] for card in chosen}) for group in cards.groups]
+    return domains, *[-number for number in links], *wider
 
 
 class _Search:
@@ -114,7 +126,7 @@ class _Search:
         self._ranks = ranks
         self._strongest = [sorted(row, reverse=True)[: wanted - 1] for row in cards.links]
         """Of each card, the most links to others; its own 0 is among them only if there are too few others."""
-        self._near: _Nearness = ()
+        self._near: Nearness = ()
         self._left: tuple[int, ...] = ()
         """Of the best set, how near it is, and how the policy ranks what it leaves."""
         self.best: ClosestSet | None = None
@@ -142,7 +154,7 @@ class _Search:
 
     def _compare(self, chosen: tuple[int, ...], links: _Links) -> None:
         weakest = min([sum([self._cards.links[card][other] for other in chosen]) for card in chosen])
-        near = self._nearness(chosen, links[0], weakest, links[1])
+        near = _nearness(self._cards, chosen, links[0], weakest, links[1])
         if self.best is not None and near > self._near:
             return
         left = self._ranks.of_group(self._left_by(chosen, links)) if self._ranks.prefers else ()
@@ -166,17 +178,13 @@ class _Search:
         least = min(links[0], sorted(pairs)[-missing])
         weakest = min([sorted(cards)[-missing], *[self._most(card, chosen) for card in chosen]])
         total = links[1] + sum(sorted(doubled)[-missing:]) // 2
-        bound = self._nearness(chosen, least, weakest, total)
+        bound = _nearness(self._cards, chosen, least, weakest, total)
         return bound > self._near or (bound == self._near and not self._ranks.prefers)
 
     def _most(self, card: int, chosen: tuple[int, ...]) -> int:
         """A card's links to the set that it is in, and the most that it can have to those that follow."""
         row = self._cards.links[card]
         return sum([row[other] for other in chosen]) + sum(self._strongest[card][: self._wanted - len(chosen)])
-
-    def _nearness(self, chosen: tuple[int, ...], *links: int) -> _Nearness:
-        domains, *wider = [len({group[card] for card in chosen}) for group in self._cards.groups]
-        return domains, *[-number for number in links], *wider
 
     def _left_by(self, chosen: tuple[int, ...], links: _Links) -> list[int]:
         """The links of the set to other cards, and how many cards each kind of group has that the set is in."""

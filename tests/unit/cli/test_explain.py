@@ -75,6 +75,23 @@ def test_a_pod_that_could_have_its_devices_now_is_told_which(cluster: User, expl
     assert not cluster.api.get(RESOURCE_CLAIMS, "c", "default")["status"], "nothing is written"
 
 
+def test_a_pod_is_told_why_it_would_not_get_the_cards_with_the_best_links(cluster: User, explained: Any) -> None:
+    cluster.api.create(NODES, node("v"))
+    for part in slices("v", "v100x8", ("whole",)):
+        cluster.api.create(RESOURCE_SLICES, part)
+    for card in (2, 6):
+        hold(cluster, f"c{card}", f"v/gpu-{card}", add(cluster, pod(f"h{card}", f"c{card}", nodeName="v")))
+    near = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "policy": "binpack"}
+    pair = claim("pair", count=2)
+    pair["spec"]["devices"]["config"] = [{"opaque": {"driver": "lode.dev", "parameters": near}}]
+    add(cluster, pair)
+    add(cluster, pod("p", "pair", schedulingGates=[{"name": "lode.dev/allocation"}]))
+    assert (
+        "Claim default/pair, request r: gpu-0 and gpu-3 have 2 links; gpu-2 and gpu-3 are closer (behind 1 instead of "
+        "2 PCIe switches), but gpu-2 is in use by default/c2"
+    ) in explained("pod/p", output="table").out
+
+
 def test_a_pod_that_waits_is_told_why_and_what_the_controller_said(cluster: User, explained: Any) -> None:
     hold(cluster, "held", "g/gpu-0", add(cluster, pod("o", "held")))
     add(cluster, claim("c", count=2))

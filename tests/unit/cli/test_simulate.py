@@ -23,6 +23,7 @@ from tests.unit.cli.cluster import (
 )
 
 Simulate = Callable[..., Answer]
+NEAR = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "policy": "binpack"}
 H100 = 'device.attributes["lode.dev"].type == "H100"'
 
 
@@ -409,3 +410,24 @@ def test_pods_are_served_by_priority_before_age(simulated: Simulate) -> None:
     pods = [stored(pod(name, of="t", priority=priority)) for name, priority in (("a", 0), ("b", 0), ("c", 9))]
     answer = simulated(*cards, template("t"), *pods)
     assert answer.placed() == {"c": ["g/lode.dev/gpu-0"], "a": ["g/lode.dev/gpu-1"], "b": []}
+
+
+def test_a_pod_is_told_which_linked_cards_it_gets_and_why_no_closer_ones(simulated: Simulate) -> None:
+    near = {"config": [{"opaque": {"driver": "lode.dev", "parameters": NEAR}}]}
+    wanted = template("pair", count=2)
+    wanted["spec"]["spec"]["devices"].update(near)
+    held = [stored(pod(f"h{card}", f"c{card}", nodeName="g")) for card in (2, 6)]
+    before = [allocated(claim(f"c{card}"), f"g/gpu-{card}", f"h{card}") for card in (2, 6)]
+    objects = [*slices("g", "v100x8"), *held, *before, wanted, pod("p", of="pair")]
+    answer = simulated(*objects)
+    (told,) = answer.json["pods"][-1]["closeness"]
+    assert told.endswith(
+        "request r: gpu-0 and gpu-3 have 2 links; gpu-2 and gpu-3 are closer (behind 1 instead of 2 PCIe switches), "
+        "but gpu-2 is in use by default/c2"
+    )
+    assert told in simulated(*objects, options=("-o", "table")).out
+    first = simulated(*slices("g", "v100x8"), wanted, pod("p", of="pair"))
+    assert first.json["pods"][0]["closeness"][0].endswith(
+        "gpu-2 and gpu-3 have 2 links; no other cards of the node are closer"
+    )
+    assert "closeness" not in simulated(*slices("g", "h100x8"), wanted, pod("p", of="pair")).json["pods"][0]

@@ -256,3 +256,32 @@ def test_a_request_gets_the_closest_of_the_free_cards(
     answer = built.allocate(NODE, {}, [replace(asked, spec=replace(asked.spec, constraints=constraints))])
     best = by_trying_all(free, count, policy)
     assert (names(answer) if isinstance(answer, tuple) else None) == (best and [[f"g{numbers[card]}" for card in best]])
+
+
+@settings(max_examples=100, deadline=None)
+@given(machines(), st.sets(st.integers(0, 6), max_size=3), st.integers(2, 4), st.booleans())
+def test_a_closer_set_is_named_exactly_if_there_is_one(
+    made: tuple[Cards, list[Device]], used: set[int], count: int, on_one_numa: bool
+) -> None:
+    cards, published = made
+    every, _ = left_of(cards, set(), 3 if on_one_numa else None)
+    built = fleet(*pool(*published))
+    use(built, sorted(used & set(range(len(published)))))
+    asked = by("firstFit", want(count=count), locality="preferred")
+    constraints = (Constraint(match_attribute=NUMA_NODE),) if on_one_numa else ()
+    asked = replace(asked, spec=replace(asked.spec, constraints=constraints))
+    answer = built.allocate(NODE, {}, [asked])
+    assume(any(map(any, cards.links)) and isinstance(answer, tuple))
+    assert isinstance(answer, tuple)
+    built.ledger.assume(asked.uid, answer[0])
+    [(_, told)] = built.chosen_cards(NODE, {}, [asked], answer)
+    best = by_trying_all(every, count, "firstFit")
+    assert best
+    chosen = tuple(sorted(int(name[1:]) for name in told.devices))
+    near, nearest = (weight(every, one, "firstFit").near for one in (chosen, best))
+    assert list(told.measured.values()) == [abs(number) for number in near]
+    assert told.closer == (tuple(f"g{card}" for card in best) if nearest < near else ())
+    in_use = [card for card in best if card in used] if told.closer else []
+    assert [(one.device, one.cause, one.holders) for one in told.missing] == [
+        (f"g{card}", ("inUse", ""), (f"uid-u{card}",)) for card in in_use
+    ]
