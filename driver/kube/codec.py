@@ -149,7 +149,7 @@ def converter(kind: type[T]) -> Callable[[object], T]:
 
     def converted(value: object) -> T:
         try:
-            return msgspec.convert(value, kind)
+            return msgspec.convert(value, kind, str_keys=True)  # as JSON has them, of mappings by number, too
         except msgspec.MsgspecError as error:
             raise ValueError(str(error)) from error
 

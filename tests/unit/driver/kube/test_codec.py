@@ -142,3 +142,9 @@ def test_decoders_are_made_before_there_are_threads(monkeypatch: pytest.MonkeyPa
     whole_from = converter(Whole)
     assert made == [Whole], "before the first value is converted"
     assert whole_from({"parts": [{"name": "a"}], "number": 1}) == Whole([Part("a")], 1)
+
+
+def test_a_mapping_by_number_is_read_as_it_was_written() -> None:
+    by_number = {1: 2, 3: 1}
+    assert converter(dict[int, int])(decode_object(encode_object(by_number))) == by_number
+    assert converter(dict[str, int])(decode_object(b'{"1":2}')) == {"1": 2}
