@@ -212,7 +212,12 @@ def _explained(
 ) -> tuple[Summary | None, Message]:
     summary = summary_of(reasons, refused.why.claims) if reasons else None
     return summary, message_of(
-        reasons, refused.why.claims, bound_to=refused.why.bound_to, impossible=in_vain, no_nodes=no_nodes
+        reasons,
+        refused.why.claims,
+        bound_to=refused.why.bound_to,
+        impossible=in_vain,
+        no_nodes=no_nodes,
+        tied_by=refused.why.tied_by,
     )
 
 

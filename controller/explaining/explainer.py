@@ -249,6 +249,7 @@ class MessageFinder:
             bound_to=refusal.why.bound_to,
             impossible=questions.impossible,
             no_nodes=not state.nodes,
+            tied_by=refusal.why.tied_by,
         )
         found = self._found[readers] = _Found(begun.generation, now, message)
         return found

@@ -42,6 +42,8 @@ class Message:
     """True if the pod waits in vain, as the nodes are (``Questions.impossible``)."""
     no_nodes: bool = False
     """True if the cluster has no nodes at all."""
+    tied_by: tuple[str, ...] = ()
+    """Keys of the pod's claims that hold devices, which other nodes do not reach."""
 
     @property
     def reason(self) -> Reason:
@@ -60,13 +62,18 @@ class Message:
             claims: keys of the pod's claims, in the order in which they were tried.
         """
         if not self.nodes:
-            return _NO_NODES if self.no_nodes else "no node can reach all devices that the pod's claims already hold"
+            return _NO_NODES if self.no_nodes else f"no node can reach all devices that {self._ties()} already hold"
         head = f"{self.said}{self._verdict()} "
         if self.others is None:
             return head.strip()
         namespaces = {key.partition("/")[0] for key in claims}
         summary = _with_names(self.others, dict(zip(self.claims, claims, strict=True)), namespaces)
         return head + render(summary, max(0, limit - len(head)))
+
+    def _ties(self) -> str:
+        named = ", ".join(self.tied_by[:_MOST_CLAUSES])
+        more = f" and {len(self.tied_by) - _MOST_CLAUSES} more" if len(self.tied_by) > _MOST_CLAUSES else ""
+        return f"the pod's claims ({named}{more})" if named else "the pod's claims"
 
     def _verdict(self) -> str:
         if self.bound_to:
@@ -75,6 +82,8 @@ class Message:
                 "allocated; to have it placed on another node, make it again without spec.nodeName."
             )
         verdict = f"0 of {_nodes(self.nodes)} can take the pod."
+        if self.tied_by:
+            verdict += f" Others do not reach all devices that {self._ties()} already hold."
         return f"{verdict} {IN_VAIN}" if self.impossible else verdict
 
 
@@ -102,6 +111,7 @@ def message_of(
     bound_to: str = "",
     impossible: bool = False,
     no_nodes: bool = False,
+    tied_by: tuple[str, ...] = (),
 ) -> Message:
     """Combine the reasons of all nodes.
 
@@ -111,6 +121,7 @@ def message_of(
         bound_to: the node that the pod is bound to already; "" for none.
         impossible: ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
+        tied_by: keys of the pod's claims that hold devices, which other nodes do not reach.
     """
     others = {name: one for name, one in reasons.items() if not one.clause}
     return Message(
@@ -121,6 +132,7 @@ def message_of(
         bound_to=bound_to,
         impossible=impossible,
         no_nodes=no_nodes,
+        tied_by=tied_by,
     )
 
 

@@ -14,7 +14,7 @@ from controller.gangs.exact_packing import SearchContext
 from controller.gangs.gang import Domain, Gang, GangPlan, Member, Standing, TriedDomains
 from controller.gangs.levels import EnforcedLevels, GroupLevel, WiderDomain, deviceless_depth, is_awaited, levels_to_try
 from controller.gangs.memory import Memory
-from controller.gangs.shared_claims import first_plan, shared_claims
+from controller.gangs.shared_claims import first_plan, lacking_claims, shared_claims
 from controller.gangs.sub_groups import FurtherAttempts, SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
 from controller.gangs.tried import NOT_TOGETHER, DomainRecord, apart
@@ -42,7 +42,11 @@ def choose(gang: Gang, cluster: Cluster, options: SearchOptions = DEFAULT_OPTION
         found = _choose_reach(insisting, cluster, replace(options, unfinished=None))
         if isinstance(found, GangPlan) and len(found.placements) == len(gang.members):
             return found
-    return _choose_reach(gang, cluster, options)
+    answer = _choose_reach(gang, cluster, options)
+    if isinstance(answer, GangPlan) or answer.faults:
+        return answer
+    lacking = lacking_claims(gang.members, cluster)
+    return replace(answer, why=replace(answer.why, lacking=lacking)) if lacking else answer
 
 
 def _choose_reach(gang: Gang, cluster: Cluster, options: SearchOptions) -> GangPlan | Refusal[TriedDomains]:

@@ -180,11 +180,14 @@ class TriedDomains:
         outside: number of nodes in no domain of the widest level that was tried, and the key of the level.
         nowhere: key of a member that no node takes, even without the others; "" if each of them could be placed alone,
             or if that is not known.
+        lacking: keys of claims for which no node has devices, whatever else the members get: of those that several
+            members share, and of those that kube-scheduler is to allocate.
     """
 
     fits: tuple[DomainFit, ...] = ()
     outside: tuple[int, str] = (0, "")
     nowhere: str = ""
+    lacking: tuple[str, ...] = ()
 
     @property
     def decided(self) -> bool:

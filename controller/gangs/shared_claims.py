@@ -146,6 +146,28 @@ def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
     return replace(plan, placements=tuple(map(with_given, plan.placements)))
 
 
+def lacking_claims(members: Sequence[Member], cluster: Cluster) -> tuple[str, ...]:
+    """The keys of claims for which no node has devices (``TriedDomains.lacking``)."""
+    users = Counter(claim.uid for member in members for claim in claims_of(member))
+    others = {claim.uid for member in members for claim in member.demand.other_drivers_claims}
+    asked = distinct(
+        claim for member in members for claim in claims_of(member) if users[claim.uid] > 1 or claim.uid in others
+    )
+    devices, fits, found = cluster.devices, dict[CompiledRequest, bool](), list[str]()
+    for claim in asked:
+        request = devices.compile([claim])
+        if not isinstance(request, CompiledRequest):
+            continue
+        if request not in fits:
+            fits[request] = any(
+                devices.fit(slot, request, [claim]) is not None or devices.is_undecided(slot, request)
+                for slot in devices.candidates(request)
+            )
+        if not fits[request]:
+            found.append(claim.key)
+    return tuple(found)
+
+
 def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
     if claim.aligned:
         # Its devices are chosen together with those of the member's other claims, on one node.

@@ -80,6 +80,7 @@ def render(refusal: Refusal[TriedDomains], most: int = _MOST_DOMAINS, now: float
     outermost = [fit for fit in fits if len(fit.domain.path) == depth]
     closest = sorted(outermost, key=lambda fit: (fit.placed - fit.needed, fit.decided), reverse=True)
     parts = [*map(_sentence, closest[:most]), *_rest(closest[most:]), *(_outside(refusal.why) if depth else ())]
+    parts += _lacking(refusal.why.lacking, most)
     if refusal.after is not None and now is not None:
         at = datetime.fromtimestamp(now + refusal.after, UTC)
         parts.append(f"a wider domain is taken from {at:%H:%M} UTC on")
@@ -103,6 +104,13 @@ def _rest(fits: Sequence[DomainFit]) -> Iterator[str]:
     each = "each of " if len(fits) > 1 else ""
     more = f", of which {undecided} {'are' if undecided > 1 else 'is'} not decided yet" if undecided else ""
     yield f"at most {most} of {needed} in {each}{where}{more}"
+
+
+def _lacking(claims: Sequence[str], most: int) -> Iterator[str]:
+    if claims:
+        more = f" and {len(claims) - most} more" if len(claims) > most else ""
+        plural = "s" if len(claims) > 1 else ""
+        yield f"no node has devices now for the claim{plural} {', '.join(claims[:most])}{more}"
 
 
 def _outside(tried: TriedDomains) -> Iterator[str]:

@@ -81,6 +81,8 @@ class PodQuestion:
     """Nodes that are not tried because they are held back for a pod that comes first, each with that pod."""
     bound_to: str = ""
     """The node that the pod is bound to already, and cannot leave; "" for none."""
+    tied_by: tuple[str, ...] = ()
+    """Keys of the pod's claims that hold devices, so that only nodes are tried that reach these."""
     lenient: bool = False
     """True if a node may help without taking the pod itself. Then only another decision can tell."""
 

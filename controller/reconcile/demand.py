@@ -36,6 +36,12 @@ class NeedsDevices:
         """Return the claims that hold devices of ours."""
         return tuple(record for record in self.records if state.holds_ours(record.claim))
 
+    def tied_by(self) -> tuple[str, ...]:
+        """Return the keys of the claims that hold devices which not every node reaches."""
+        return tuple(
+            record.claim.key for record in self.records if record.claim.allocation and record.claim.allocation.nodes
+        )
+
     def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, NodeReasons]:
         """Return the nodes where a refusal by kube-scheduler holds at ``now`` (``State.at``), with what it said."""
         if self.pod.node_name:

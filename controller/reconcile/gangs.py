@@ -341,7 +341,7 @@ class _GangDecider:
         if refusal.faults:
             faulty = tuple(dict.fromkeys(fault.key for fault in refusal.faults))
             return self._give_up(Wait(Reason.INVALID_CLAIM, listed([str(fault) for fault in refusal.faults]), faulty))
-        text = refusal_text(terms, refusal, self._now) + self._in_use()
+        text = refusal_text(terms, refusal, self._now) + self._in_use(refusal.why.lacking)
         why = refusal.why
         nowhere = self._lacking(why.nowhere) if why.decided and why.nowhere in found.open else None
         wait = Wait(Reason.UNALLOCATABLE, text, nowhere=nowhere)
@@ -354,8 +354,14 @@ class _GangDecider:
         after = min((seconds for seconds in (refusal.after, decision.after) if seconds is not None), default=None)
         return replace(decision, after=after, decided=refusal.why.decided, refusal=refusal)
 
-    def _in_use(self) -> str:
-        """Return text about claims that hold devices for a member. Claims of other namespaces are not named."""
+    def _in_use(self, lacking: Sequence[str]) -> str:
+        """Return text about claims that hold devices for a member. Claims of other namespaces are not named.
+
+        Args:
+            lacking: the claims that the devices are for, if it is known what is missing.
+        """
+        if known := [self._state.claims[key].claim for key in lacking if key in self._state.claims]:
+            return in_use(self._state, known, known[0].namespace)
         for pod in self._found.open.values():
             if pod.unallocated:
                 return in_use(self._state, [record.claim for record in pod.unallocated], pod.pod.namespace)
@@ -411,6 +417,7 @@ class _GangDecider:
             own=key if own else "",
             refused=refused,
             held=self._restrictions.held_from(key),
+            tied_by=pod.tied_by(),
             lenient=lenient,
         )
         return Refusal(key, question, after=after)

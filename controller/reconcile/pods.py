@@ -329,6 +329,7 @@ def allocate(
         refused=refused,
         held=held,
         bound_to=pod.node_name,
+        tied_by=found.tied_by(),
     )
     return Refusal(pod.key, question, after=after)
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cluster import Cluster
-from controller.gangs import GangPlan, Member, SearchOptions, TriedDomains, choose
+from controller.gangs import GangPlan, Member, SearchOptions, TriedDomains, choose, render
 from controller.refusal import Refusal
 from driver.model import (
     Claim,
@@ -84,6 +85,21 @@ def pools(answer: GangPlan | Refusal[TriedDomains]) -> list[list[str]]:
         ]
         for placement in answer.placements
     ]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_refusal_names_the_claims_for_which_no_node_has_devices(others: bool) -> None:
+    one, other = channel_claim("one"), channel_claim("other")
+    answer = Racks((("r1", 2), ("r2", 2)), ()).decide(sharing(0, one, others=others), sharing(1, one, others=others))
+    assert isinstance(answer, Refusal)
+    assert answer.why.lacking == ("ns/one",)
+    assert render(answer).endswith("; no node has devices now for the claim ns/one")
+    alone = Racks((("r1", 2),), ()).decide(sharing(0, one, others=others), sharing(1, other, others=others))
+    assert isinstance(alone, Refusal)
+    assert alone.why.lacking == (("ns/one", "ns/other") if others else ()), "each of ours is named with its member"
+    both = Racks((("r1", 1),), ("r1",)).decide(sharing(0, one, others=others), sharing(1, one, others=others))
+    assert isinstance(both, Refusal)
+    assert both.why.lacking == (), "there is a channel, and a card too few"
 
 
 def test_a_device_of_all_nodes_lets_members_be_on_different_ones() -> None:

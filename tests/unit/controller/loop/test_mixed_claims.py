@@ -234,6 +234,37 @@ def test_metrics_and_facts_are_of_cards_alone() -> None:
     assert [entry["driver"] for entry in world.claim("p")["status"]["devices"]] == [NAMES.driver]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_gang_that_waits_for_a_shared_claim_is_told_which_and_who_holds_such_devices(named: bool) -> None:
+    world = MixedWorld(names(1), [], also=(NET,) if named else ())
+    world.add_claim("taken", requests=[NIC])
+    world.add_pod("other", "taken", gates=())
+    world.allocated_by_kube_scheduler("taken", "nic-0", "other")
+    world.add_claim("shared", requests=[NIC])
+    placing = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "gang": {"name": "g", "minAvailable": 2}}
+    for member in "pq":
+        world.add_claim(member, config=[{"opaque": {"driver": "lode.dev", "parameters": placing}}])
+        world.add_pod(member, member, "shared")
+    world.settle(30)
+    assert "no node has devices now for the claim default/shared; 1 of 1 such device is in use" in world.said("p")
+    assert "by default/taken" in world.said("q")
+
+
+def test_a_pod_beside_a_claim_that_is_allocated_is_told_which_claim_leaves_it_one_node() -> None:
+    world = MixedWorld(names(1), [], cards=1)
+    world.ask("first", GPU)
+    world.add_claim("nic", requests=[NIC])
+    world.add_pod("user", "nic", gates=())
+    world.allocated_by_kube_scheduler("nic", "nic-0", "user")
+    world.bind("user", "n1")
+    world.add_claim("gpu")
+    world.add_pod("p", "gpu", "nic")
+    world.settle(5)
+    assert world.devices("first") == ["n1/gpu-0"]
+    others = "Others do not reach all devices that the pod's claims (default/nic) already hold."
+    assert world.said("p").startswith(f"0 of 1 node can take the pod. {others} node n1: claim default/gpu")
+
+
 BY_CLASS = "deviceclass.resource.kubernetes.io/rdma"
 
 
