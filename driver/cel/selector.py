@@ -148,7 +148,7 @@ def compile_checked(checked: CheckedExpression) -> Selector:
     except RecursionError:
         raise _too_deep(expression) from None
     plain = PLAIN_STEPS + (0 if metered or bound is None else bound // _BOUND_PER_STEP)
-    steps = len(expression) * CHARACTER_STEPS + checked.budget.effort
+    steps = len(expression) * CHARACTER_STEPS + checked.budget.steps
     return Selector(
         expression,
         compiled,

@@ -36,7 +36,7 @@ MOST_EXPRESSIONS: Final = 2000
 """Different expressions that are looked at."""
 _STEPS: Final = 20_000
 """Steps of one evaluation (``driver.cel.CostBudget``); whoever needs more is not tried."""
-_MOST_EFFORT: Final = 40_000_000
+_MOST_STEPS: Final = 40_000_000
 """Steps of all evaluations, and of reading all expressions."""
 _READINGS: Final = 4
 """How often an expression is read: as the API server and as kube-scheduler of each version."""
@@ -69,7 +69,7 @@ class SelectorRules:
         self._kinds: set[object] = set()
         self._devices: list[_Tried] = []
         self._known: dict[str, _Verdict] = {}
-        self._effort = 0
+        self._steps = 0
         self.left_out = 0
         """Expressions that were not looked at, because there are too many or they take too long."""
 
@@ -113,14 +113,14 @@ class SelectorRules:
     def _verdict(self, expression: str) -> _Verdict:
         known = self._known.get(expression)
         if known is None:
-            if len(self._known) >= MOST_EXPRESSIONS or self._effort >= _MOST_EFFORT:
+            if len(self._known) >= MOST_EXPRESSIONS or self._steps >= _MOST_STEPS:
                 self.left_out += 1
                 return _Verdict()
             known = self._known[expression] = self._compared(expression)
         return known
 
     def _compared(self, expression: str) -> _Verdict:
-        self._effort += _READINGS * len(expression) * CHARACTER_STEPS
+        self._steps += _READINGS * len(expression) * CHARACTER_STEPS
         refused = _refused(expression)
         try:
             old = compile_selector(expression, scheduler(V1_37))
@@ -150,7 +150,7 @@ class SelectorRules:
         except SelectorFault:
             return _FAULT
         finally:
-            self._effort += selector.plain_steps + budget.effort
+            self._steps += selector.plain_steps + budget.steps
 
 
 def _tried(raw: Object, driver: str) -> _Tried:

@@ -72,7 +72,7 @@ class Evaluation:
             outcome: SelectorOutcome = selector.evaluate(self._view(device), budget)
         except SelectorFault as fault:
             outcome = fault
-        return outcome, selector.plain_steps + budget.effort
+        return outcome, selector.plain_steps + budget.steps
 
     def _view(self, device: PoolDevice) -> DeviceView:
         known = self._views.get(device)

@@ -50,7 +50,7 @@ class CostBudget:
         return cls(steps, steps * _BUILT_PER_STEP, steps * _VISITED_PER_STEP)
 
     @property
-    def effort(self) -> int:
+    def steps(self) -> int:
         """The steps (`cost.steps`) that were taken. What was refused because it is too much was not done."""
         built, visited = self._most_growth - max(self._growth, 0), self._most_steps - max(self._steps, 0)
         return min(self.cost, self._limit) + built // _BUILT_PER_STEP + visited // _VISITED_PER_STEP

@@ -1,6 +1,6 @@
 """Steps: a measure of the work of an evaluation whose time has a bound, which Kubernetes' count of the cost has not.
 
-A **step** is at most two microseconds of one core of 2024, whatever the expression does: `CostBudget.effort` weighs
+A **step** is at most two microseconds of one core of 2024, whatever the expression does: `CostBudget.steps` weighs
 loops, text, comparisons and regular expressions alike. Ordinary work takes half of that. Selectors that people write
 take 10 to 400 steps on a device. The caller limits the steps of an expression with a `CostBudget.of_steps`.
 """

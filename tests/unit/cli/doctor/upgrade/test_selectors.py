@@ -79,11 +79,11 @@ def test_who_needs_many_steps_is_not_tried() -> None:
     )
     selectors = rules(texts(serial=""))
     assert of(loops, selectors) == []
-    assert selectors._effort < 5_000_000
+    assert selectors._steps < 5_000_000
 
 
 def test_reading_long_expressions_counts_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_rules, "_MOST_EFFORT", 100_000)
+    monkeypatch.setattr(object_rules, "_MOST_STEPS", 100_000)
     selectors = rules()
     for i in range(5):
         of(f"[{'1,' * 800}].size() == {i}", selectors)
