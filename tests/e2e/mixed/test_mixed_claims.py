@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.e2e import flavors
 from tests.e2e.client import Client, Object, eventually, names, results
 from tests.e2e.container import container_view
@@ -50,6 +52,7 @@ def created_meanwhile(client: Client, namespace: str, pods: list[Object]) -> Ite
     thread.join()
 
 
+@pytest.mark.release
 def test_no_device_has_two_claims_when_the_setting_comes_into_force(client: Client, namespace: str) -> None:
     places = len(nic_driver.CARDS) * len(client.cluster.workers)
     client.create(namespace, template("nic", NIC), pod("before", "nic"))
@@ -67,6 +70,7 @@ def test_no_device_has_two_claims_when_the_setting_comes_into_force(client: Clie
 
 
 def test_a_claim_has_a_card_and_the_network_card_of_one_pcie_root(client: Client, namespace: str) -> None:
+    flavors.install(client, NAMED)
     constraint = {"requests": ["card", "nic"], "matchAttribute": ROOT}
     client.create(namespace, template("both", request("gpu"), NIC, constraints=[constraint]))
     client.create(namespace, *(pod(f"pod-{number}", "both", profile="a100x4") for number in range(3)))
