@@ -12,13 +12,14 @@
   the fewest are free close by, so that larger groups stay whole, ``spread`` where the most are.
 
 **Locality**, for several shares or whole devices: if pairs of cards differ in their links (``linked``), the set that
-``closest`` finds comes first, of those that the constraints of the request allow. The others, and the devices of all
-other nodes: if those with one value of the tightest attribute (one NVLink or HCCS domain) are sufficient, all others
-come after them. The same applies within these devices to the next attribute (one PCIe switch), and so on (one PCIe
-root, one NUMA node). If several values are sufficient, ``binpack`` prefers the one with the fewest free devices and
-``spread`` the one with the most (among equal ones, the fewest or most in the next wider group). Shares and ``firstFit``
-prefer that of the first device. If no value is sufficient, the devices are taken from as few values as possible, those
-with the most devices first. A single whole device follows the same rule.
+``closest`` finds comes first, of those that the constraints of the request allow, and with ``matchAttribute`` after it
+the best sets of those that are left. For the others, and for the devices of all other nodes: if those with one value of
+the tightest attribute (one NVLink or HCCS domain) are sufficient, all others come after them. The same applies within
+these devices to the next attribute (one PCIe switch), and so on (one PCIe root, one NUMA node). If several values are
+sufficient, ``binpack`` prefers the one with the fewest free devices and ``spread`` the one with the most (among equal
+ones, the fewest or most in the next wider group). Shares and ``firstFit`` prefer that of the first device. If no value
+is sufficient, the devices are taken from as few values as possible, those with the most devices first. A single whole
+device follows the same rule.
 
 Devices on which a selector fails come after all others. Equal devices stay in the order of their pools.
 """
@@ -167,11 +168,15 @@ def _near(choice: RequestChoice, wanted: int, candidates: Sequence[Candidate], s
     """Devices in order: those close to one another first."""
     preference = choice.preference
     ranks = ranks_of("firstFit") if sort == _SHARE else preference.ranks
-    cards = linked(choice, candidates) if wanted > 1 else None
-    if cards and (best := cards.best(wanted, ranks)):
-        others = [one for at, one in enumerate(candidates) if at not in best.cards]
-        return [candidates[at] for at in best.cards] + _by_groups(preference, wanted, others, sort)
-    return _by_groups(preference, wanted, candidates, sort)
+    sets: list[Candidate] = []
+    others = list(candidates)
+    while wanted > 1 and (cards := linked(choice, others)) and (best := cards.best(wanted, ranks)):
+        sets += [others[at] for at in best.cards]
+        others = [one for at, one in enumerate(others) if at not in best.cards]
+        if not choice.match_attributes:
+            break
+        # Another request may rule out the value of the best set; then the best one of another value is to be found.
+    return sets + _by_groups(preference, wanted, others, sort)
 
 
 def _by_groups(preference: Preference, wanted: int, candidates: Sequence[Candidate], sort: int) -> list[Candidate]:

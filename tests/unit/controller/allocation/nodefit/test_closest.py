@@ -22,7 +22,7 @@ from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from tests.simulation.files import MemoryFiles
 from tests.unit.controller.allocation.nodefit.test_device_order import by
-from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, names, pool, want
+from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, memory, names, pool, want
 
 POLICIES: Sequence[PlacementPolicy] = ("firstFit", "binpack", "spread")
 
@@ -285,3 +285,23 @@ def test_a_closer_set_is_named_exactly_if_there_is_one(
     assert [(one.device, one.cause, one.holders) for one in told.missing] == [
         (f"g{card}", ("inUse", ""), (f"uid-u{card}",)) for card in in_use
     ]
+
+
+def test_cards_come_with_cpus_of_their_numa_node() -> None:
+    sockets = [
+        replace(made, attributes={**made.attributes, NUMA_NODE: numa})
+        for numa in range(2)
+        for made in [device(f"cpus-{numa}", {"kind": "cpu"}, shared=True, capacity={"cpu": CPUS})]
+    ]
+    built = fleet(*dgx(), *pool(*sockets, driver="dra.cpu"))
+    built.upsert_class(DeviceClass("cpu", ('device.attributes["lode.dev"].kind == "cpu"',)))
+    use(built, (2, 6))
+    cpus = want("cpu", capacity={"dra.cpu/cpu": "8"})
+    asked = by("binpack", want(count=2), cpus)
+    asked = replace(asked, spec=replace(asked.spec, constraints=(Constraint(match_attribute=NUMA_NODE),)))
+    assert names(built.allocate(NODE, {}, [asked])) == [["gpu-0", "gpu-3", "cpus-0"]]
+    hold(built, claim(want("cpu", capacity={"dra.cpu/cpu": "34"}), name="others"))
+    assert names(built.allocate(NODE, {}, [asked])) == [["gpu-4", "gpu-7", "cpus-1"]]
+
+
+CPUS = memory("40", "1", least="1", step="1")
