@@ -116,6 +116,17 @@ def test_the_choice_on_random_questions_is_upstreams_except_where_a_difference_i
     assert agrees(case) == (case["name"] not in RANDOM_DIFFERENCES)
 
 
+@pytest.mark.parametrize("case", load("mixed.jsonl"), ids=lambda case: str(case["name"]))
+def test_the_choice_for_claims_over_several_drivers_is_upstreams(case: dict[str, Any]) -> None:
+    assert agrees(case)
+
+
+def test_claims_over_several_drivers_are_served_with_devices_of_several() -> None:
+    served = [case["expectResults"] for case in load("mixed.jsonl") if case["expectResults"]]
+    drivers = [{result["driver"] for result in one["devices"]["results"]} for results in served for one in results]
+    assert sum(len(some) > 1 for some in drivers) > 20
+
+
 @pytest.mark.parametrize("probe", load("probes.jsonl"), ids=lambda probe: str(probe["name"]))
 def test_where_upstream_has_been_wrong_the_api_documentation_decides(probe: dict[str, Any]) -> None:
     assert isinstance(answer(probe), tuple) == probe["expectFeasible"], probe["why"]
