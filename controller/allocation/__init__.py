@@ -38,6 +38,7 @@ reasons         the reasons why a node does not take a pod, as values
 | search        the search where the first fit is not a solution
 devices         indexes of devices and their use
 | requests      the requests of claims, compiled
+podvalues       values of an attribute over all devices of a pod
 filters         the selectors of a class and a request, compiled once
 | preferences   what a request prefers among sufficient devices and nodes
 | rules         the API's rules for one device: capacity, taints, constraints
@@ -52,9 +53,10 @@ from controller.allocation.fleet import Fleet
 from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import OutOfSteps, TurnEnded
 from controller.allocation.nodefit.closer import ChosenCards, Obstructed
-from controller.allocation.nodefit.counts import NodeDeviceCounts
+from controller.allocation.nodefit.counts import NodeDeviceCounts, NodeValues
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
+from controller.allocation.podvalues import PodValues
 from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
 from controller.allocation.rules import Values, small_amounts
@@ -73,8 +75,10 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
+    "NodeValues",
     "Obstructed",
     "OutOfSteps",
+    "PodValues",
     "PublishedPool",
     "Shortage",
     "TurnEnded",

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from controller.allocation.costs import ClaimCosts
-from controller.allocation.devices.columns import NOWHERE, value_text
+from controller.allocation.devices.columns import NOWHERE
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
@@ -13,12 +13,19 @@ from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Dr
 from controller.allocation.ledger import DeviceLedger
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.closer import ChosenCards, chosen_cards
-from controller.allocation.nodefit.counts import NodeDeviceCounts, most_fits, node_devices
+from controller.allocation.nodefit.counts import (
+    NodeDeviceCounts,
+    NodeValues,
+    NodeValuesCounter,
+    most_fits,
+    node_devices,
+)
 from controller.allocation.nodefit.fit import GreedyFit, NodeClaims, NodeSearch, QuickAnswer, fit_together
 from controller.allocation.nodefit.likeness import DevicePosition, crowding, fingerprint, positions
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Searched, WhyNot
+from controller.allocation.podvalues import PodValues, texts_of
 from controller.allocation.reasons import NodeReasons
 from controller.allocation.requests import CompiledRequest, CompiledRequests
 from controller.allocation.rules import Values, values_of
@@ -71,6 +78,7 @@ class Fleet:
         )
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
         self._greedy = GreedyFit(self._index)
+        self._node_values = NodeValuesCounter(self._index, self._greedy)
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
         self._why_not = WhyNot(self._index, self.ledger.claim_keys, selectors)
@@ -115,13 +123,18 @@ class Fleet:
         """
         return self._claim_costs.faults(claims, self._keys(claims), self._classes, self.turn)
 
-    def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[Fault, ...]:
+    def compile(
+        self, claims: Sequence[Claim], pod_values: Sequence[PodValues] = ()
+    ) -> CompiledRequest | tuple[Fault, ...]:
         """The compiled request of claims of one pod or several, or all their faults.
 
         It waits for no turn. The limit for all claims of a pod together is checked by ``too_costly``.
+
+        Args:
+            pod_values: what the values of attributes have to be over all claims of each pod.
         """
         costly = self._claim_costs.faults_of_each(claims, self._keys(claims), self._classes, Turn())
-        return costly or self._requests.request_for(claims, self._classes)
+        return costly or self._requests.request_for(claims, self._classes, pod_values)
 
     def _keys(self, claims: Sequence[Claim]) -> Sequence[Hashable]:
         return [self._requests.key(claim.spec) for claim in claims]
@@ -275,19 +288,24 @@ class Fleet:
         return self._memory(request).is_undecided(slot, self._index.shared_usage_version)
 
     def fit_together(
-        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]], effort: int = 1
+        self,
+        slots: Sequence[NodeSlot],
+        claims: Sequence[Sequence[Claim]],
+        effort: int = 1,
+        pod_values: Sequence[Sequence[PodValues]] = (),
     ) -> Sequence[tuple[Allocation, ...]] | None:
         """The allocations of the claims of each node, for nodes that share devices; None if they do not fit together.
 
         Args:
             effort: as of ``fit``.
+            pod_values: for each node, as of ``compile``; () for none.
 
         Raises:
             OutOfSteps: the search ran out of steps, so they may fit all the same.
         """
         parts = []
-        for slot, own in zip(slots, claims, strict=True):
-            request = self.compile(own)
+        for slot, own, values in zip(slots, claims, pod_values or [()] * len(slots), strict=True):
+            request = self.compile(own, values)
             if not isinstance(request, CompiledRequest):
                 return None
             parts.append(NodeClaims(slot.name, self._search.node(slot), request, own))
@@ -325,6 +343,10 @@ class Fleet:
         """Counts the devices of the node that any filter selects, with their values of the attributes."""
         return node_devices(self._index.order(slot), filters, attributes, self._index)
 
+    def node_values(self, slot: NodeSlot, request: CompiledRequest, attribute: str) -> NodeValues:
+        """The values of the attribute that the request can get on the node, as far as counting tells."""
+        return self._node_values.count(self._index.order(slot), request, attribute)
+
     def most_fits(self, slot: NodeSlot, request: CompiledRequest, most: int = 1_000) -> int:
         """An upper bound, up to ``most``, on how many times the node fits the request."""
         return most_fits(self._index.order(slot), request, self._greedy, self._index.columns, most)
@@ -342,10 +364,13 @@ class Fleet:
 
     def values_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
         """The domains that a device's value of an attribute names; None if no slice publishes the device."""
+        texts = self.texts_of(device, attribute)
+        return None if texts is None else texts - {NOWHERE}
+
+    def texts_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
+        """A device's values of an attribute as texts, also "", which is no domain; None as of ``values_of``."""
         known = self._index.device(device)
-        if known is None:
-            return None
-        return frozenset(value_text(value) for _, value in values_of(known.spec, attribute)) - {NOWHERE}
+        return None if known is None else texts_of(known.spec, attribute)
 
     def common_values(self, devices: Iterable[DeviceId], attribute: str) -> Values:
         """What the devices have in common of an attribute, with types; nothing if one of them is not published."""

@@ -4,11 +4,13 @@ A **demand** is one request of one claim, with its alternatives and their classe
 claims is all their demands, and what follows from these alone. Claims that are written wrongly have faults instead.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
+from controller.allocation.podvalues import PodValues
 from controller.allocation.preferences import FIRST_FIT, Preference, Preferences
 from controller.allocation.rules import CapacityRequest, Values, alignments_of
 from driver.bounded import BoundedCache, SizedCache
@@ -268,6 +270,7 @@ class CompiledRequest:
         min_devices: available devices that one of its demands needs at once; 0 if none needs any.
         total_devices: available devices that all demands need together if none is shareable.
         ordered: whether a request prefers some devices or nodes to others.
+        pod_values: what the values of attributes have to be over all claims of a pod.
     """
 
     demands: tuple[Demand, ...]
@@ -281,6 +284,7 @@ class CompiledRequest:
     min_devices: int
     total_devices: int
     ordered: bool
+    pod_values: tuple[PodValues, ...] = ()
 
     @property
     def characters(self) -> int:
@@ -310,15 +314,22 @@ class CompiledRequests:
         self._known.clear()
 
     def request_for(
-        self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
+        self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass], pod_values: Sequence[PodValues] = ()
     ) -> CompiledRequest | tuple[Fault, ...]:
         """The compiled request of these claims, or all their faults."""
         key: Hashable = tuple([self.key(claim.spec) for claim in claims])
         if any([claim.aligned for claim in claims]):
             key = key, tuple(_alignments_key(claims))
+        if pod_values:
+            key = key, tuple(pod_values)
         known = self._known.get(key)
         if known is not None:
             return known
+        if pod_values:
+            found = self.request_for(claims, classes)
+            if isinstance(found, CompiledRequest):
+                found = self._known[key] = _with_values(found, pod_values)
+            return found
         wanted, faults = demands(claims, classes, self._selectors, self._names)
         if faults:
             return faults
@@ -362,6 +373,15 @@ def compiled(wanted: Sequence[Demand], claims: Sequence[Claim]) -> CompiledReque
         total_devices=sum(needed),
         ordered=any(choice.ordered for choice in every),
     )
+
+
+def _with_values(request: CompiledRequest, pod_values: Sequence[PodValues]) -> CompiledRequest:
+    most = Counter[int]()
+    for demand in request.demands:
+        most[demand.claim] += max(RESULTS_LIMIT if one.takes_all else one.count for one in demand.choices)
+    rules = tuple([replace(rule, most=sum([most[claim] for claim in rule.claims])) for rule in pod_values])
+    attributes = tuple(dict.fromkeys((*request.attributes, *(rule.attribute for rule in rules))))
+    return replace(request, pod_values=rules, attributes=attributes)
 
 
 def _maskable(choice: RequestChoice) -> bool:

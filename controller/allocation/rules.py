@@ -208,6 +208,13 @@ def _comparable(value: Scalar) -> Scalar:
     return Version(value.text.partition("+")[0]) if isinstance(value, Version) else value
 
 
+def value_text(value: Scalar) -> str:
+    """The value as text, as it stands in the path of a domain."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.text if isinstance(value, Version) else str(value)
+
+
 class ConstraintTracker:
     """The state of one constraint of one claim, or of an alignment, while devices are picked and given back."""
 

@@ -12,14 +12,15 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from controller.allocation.devices.pools import Pool
-from controller.allocation.rules import CapacityRequest, Quantities, Values, consumption, values_of
+from controller.allocation.rules import CapacityRequest, Quantities, Values, consumption, value_text, values_of
 from driver.bounded import BoundedCache
 from driver.cache_key import cache_key
 from driver.cel import DevicePath, value_at
-from driver.model import Scalar, Version, unqualify
+from driver.model import unqualify
 
 _CAPACITIES: Final = ("capacities",)
 _SHAREABLE_CAPACITIES: Final = ("shareable capacities",)
+_PLAIN: Final = frozenset({str, int, bool, NoneType})
 _PER_POOL: Final = 64
 _REQUESTS: Final = 256
 
@@ -48,6 +49,8 @@ class Columns:
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Hashable, Column] = WeakValueDictionary()
+        self._plain: WeakValueDictionary[Hashable, Column] = WeakValueDictionary()
+        """Columns of plain texts and numbers, by these, which is quicker than by what constraints compare."""
         self._of_pool: dict[Pool, BoundedCache[tuple[str, ...], Column]] = {}
 
     def forget(self, pool: Pool) -> None:
@@ -63,7 +66,7 @@ class Columns:
         name = ("values", attribute)
         column = self._get(pool, name)
         if column is None:
-            column = self._add(pool, name, _values(pool, attribute))
+            column = self._add_plain(pool, name) or self._add(pool, name, _values(pool, attribute))
         if column.groups is None:
             column.groups = _groups(column.values)
             column.multivalued = any(len(values) > 1 for values in column.values)
@@ -91,6 +94,20 @@ class Columns:
             known = column.consumed[request.key] = _consumed(pool, request)
         return known
 
+    def _add_plain(self, pool: Pool, name: tuple[str, str]) -> Column | None:
+        """The column of a pool like one before, found without a look at single values; None if there is none."""
+        raw = [device.spec.attributes.get(name[1]) for device in pool.devices]
+        types = tuple(map(type, raw))
+        if not _PLAIN.issuperset(types):
+            return None
+        key = name[1], types, tuple(raw)
+        column = self._plain.get(key)
+        if column is None:
+            column = self._plain[key] = self._add(pool, name, _values(pool, name[1]))
+        else:
+            self._note(pool, name, column)
+        return column
+
     def _get(self, pool: Pool, name: tuple[str, ...]) -> Column | None:
         columns = self._of_pool.get(pool)
         return None if columns is None else columns.get(name)
@@ -100,11 +117,14 @@ class Columns:
         column = self._known.get((name, values))
         if column is None:
             column = self._known[name, values] = Column(values)
+        self._note(pool, name, column)
+        return column
+
+    def _note(self, pool: Pool, name: tuple[str, ...], column: Column) -> None:
         columns = self._of_pool.get(pool)
         if columns is None:
             columns = self._of_pool[pool] = BoundedCache(_PER_POOL)
         columns[name] = column
-        return column
 
 
 def _read(pool: Pool, path: DevicePath) -> Sequence[Hashable]:
@@ -156,13 +176,6 @@ def _consumed(pool: Pool, request: CapacityRequest) -> Consumed:
 
 NOWHERE: Final = ""
 """Stands for devices that have no value, or an empty one. It is no domain."""
-
-
-def value_text(value: Scalar) -> str:
-    """The value as it stands in the path of a domain."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.text if isinstance(value, Version) else str(value)
 
 
 def by_value(pool: Pool, attribute: str, columns: Columns) -> Mapping[str, int]:

@@ -3,17 +3,24 @@
 The choice among domains of a topology needs only such numbers.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from controller.allocation.devices.columns import Columns, paths
+from controller.allocation.devices.columns import NOWHERE, Column, Columns, paths
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter
 from controller.allocation.nodefit.fit import GreedyFit, Masks, QuickAnswer
-from controller.allocation.requests import CompiledRequest, RequestChoice
-from controller.allocation.rules import CapacityRequest, Quantities
+from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, RequestChoice
+from controller.allocation.rules import CapacityRequest, Quantities, value_text
+from driver.bounded import BoundedCache
+
+_MOST_KNOWN: Final = 4_096
+UNCOUNTED: Final = 1 << 20
+"""Stands for devices that no number limits."""
 
 
 def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int) -> int | None:
@@ -98,6 +105,119 @@ class NodeDeviceCounts(NamedTuple):
     available: int
     tainted: int
     shareable: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeValues:
+    """The values of an attribute that claims can get on a node, as far as counting tells.
+
+    Attributes:
+        devices: the values, each with the most devices that bring it at once (``UNCOUNTED`` if devices are shareable).
+        least: the fewest devices with the attribute among those that the claims get.
+        most: the most devices with a value that the claims get.
+        known: whether a device that they select, in use or not, has the attribute.
+    """
+
+    devices: Mapping[str, int]
+    least: int
+    most: int
+    known: bool
+
+    def fits(self, values: frozenset[str]) -> int:
+        """An upper bound on how many times the claims fit, if they get exactly these values together each time."""
+        if not values or len(values) > self.most or not self.devices.keys() >= values:
+            return 0
+        counts = [self.devices[value] for value in values]
+        return min(min(counts), sum(counts) // self.least if self.least else UNCOUNTED)
+
+
+_OfPool = tuple[Column, int, tuple[int, ...], tuple[int, ...]]
+"""Of one pool: the column of the attribute, the shareable devices, and for each choice those that it matches, in use or
+not, and those that it can get."""
+
+
+class NodeValuesCounter:
+    """Counts the values on nodes, once for all nodes that are alike in them."""
+
+    def __init__(self, index: DeviceIndex, greedy: GreedyFit):
+        self._index = index
+        self._greedy = greedy
+        self._known: BoundedCache[tuple[CompiledRequest, tuple[_OfPool, ...]], NodeValues] = BoundedCache(_MOST_KNOWN)
+
+    def count(self, order: Order, request: CompiledRequest, attribute: str) -> NodeValues:
+        """The values of the attribute that the request can get on the node."""
+        selectors, columns = self._index.selectors, self._index.columns
+        pools = [(pool, visible) for pool, visible in order if not pool.problem]
+        matching: list[list[int]] = [[] for _ in pools]
+        available: list[list[int]] = [[] for _ in pools]
+        shareable = [pool.shareable for pool, _ in pools]
+        for demand in request.demands:
+            for choice in demand.choices:
+                masks = None if choice.want.admin_access else self._greedy.available(pools, choice.criteria)
+                if masks is None:
+                    # Nobody else takes these devices from it, or a selector fails on some: no count says anything.
+                    masks = [visible for _, visible in pools]
+                    shareable = masks
+                for at, (pool, visible) in enumerate(pools):
+                    matching[at].append(selectors.selection(pool, choice.criteria.filter).match & visible)
+                    available[at].append(masks[at])
+        of_pools = tuple(
+            [
+                (columns.values(pool, attribute), shareable[at], tuple(matching[at]), tuple(available[at]))
+                for at, (pool, _) in enumerate(pools)
+            ]
+        )
+        found = self._known.get((request, of_pools))
+        if found is None:
+            found = self._known[request, of_pools] = _node_values(request, of_pools)
+        return found
+
+
+def _node_values(request: CompiledRequest, of_pools: Sequence[_OfPool]) -> NodeValues:
+    counts = Counter[str]()
+    least = most = number = 0
+    with_attribute = [_union((column.groups or {}).values()) for column, _, _, _ in of_pools]
+    texts = [_texts(column) for column, _, _, _ in of_pools]
+    valued = [_union([devices for value, devices in one.items() if value != NOWHERE]) for one in texts]
+    known = any(
+        any(mask & has for mask in match) for (_, _, match, _), has in zip(of_pools, with_attribute, strict=True)
+    )
+    for demand in request.demands:
+        of_choices: list[tuple[int, int]] = []
+        for choice in demand.choices:
+            masks = [available[number] for _, _, _, available in of_pools]
+            every = any(masks) and not any(mask & ~has for mask, has in zip(masks, with_attribute, strict=True))
+            some = any(mask & values for mask, values in zip(masks, valued, strict=True))
+            count = RESULTS_LIMIT if choice.takes_all else choice.count
+            of_choices.append((choice.count if every else 0, count if some else 0))
+            number += 1
+        least += min([fewest for fewest, _ in of_choices])
+        most += max([largest for _, largest in of_choices])
+    for (_, shareable, _, available), one in zip(of_pools, texts, strict=True):
+        union = _union(available)
+        for value, devices in one.items():
+            if value != NOWHERE and (both := union & devices):
+                counts[value] += UNCOUNTED if both & shareable else both.bit_count()
+    if any(column.multivalued for column, _, _, _ in of_pools):
+        most = UNCOUNTED
+    return NodeValues(counts, least, most, known)
+
+
+def _texts(column: Column) -> Mapping[str, int]:
+    """The devices with each value, as text."""
+    found: dict[str, int] = {}
+    for value, devices in (column.groups or {}).items():
+        assert isinstance(value, tuple)
+        text = value_text(value[1])
+        found[text] = found.get(text, 0) | devices
+    return found
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
 
 
 def node_devices(

@@ -17,8 +17,9 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.likeness import fingerprint
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.shortages import Searched
+from controller.allocation.podvalues import PodValues, texts_of
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
-from controller.allocation.search.attempt import Attempt, Candidate, Pick, Task, allocations
+from controller.allocation.search.attempt import Attempt, Candidate, Option, Pick, Task, allocations
 from controller.allocation.search.search import Search, first_fit
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim
@@ -150,7 +151,7 @@ class GreedyFit:
     def _pick(
         self, order: Order, request: CompiledRequest, claims: Sequence[Claim], offers: Sequence[Sequence[Masks]]
     ) -> Sequence[Pick] | QuickAnswer:
-        attempt = Attempt(claims)
+        attempt = Attempt(claims, request.pod_values)
         for demand, of_choices in zip(request.demands, offers, strict=True):
             for choice, masks in zip(demand.choices, of_choices, strict=True):
                 if _count(masks) < choice.count:
@@ -160,7 +161,7 @@ class GreedyFit:
                 break
             else:
                 return QuickAnswer.UNKNOWN
-        return attempt.picks
+        return attempt.picks if attempt.has_all_values else QuickAnswer.UNKNOWN
 
     def _pick_first(self, order: Order, attempt: Attempt, claim: int, choice: RequestChoice, masks: Masks) -> bool:
         """Pick the first devices without a conflict; False if there are too few."""
@@ -293,17 +294,17 @@ class NodeSearch:
     def search(self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int) -> Searched:
         """What comes of a search with so many steps."""
         try:
-            attempt = Attempt(claims)
+            attempt = Attempt(claims, request.pod_values)
             picks = first_fit(attempt, node.offers(request.demands, attempt))
             if picks is not None:
                 return Searched(picks)
         except SelectorFault:
             return Searched(faulty=True)
         # A pick would have to be undone.
-        tasks = node.tasks(request.demands)
+        tasks = tasks_of(node, request)
         if tasks is None:
             return Searched()
-        search = Search(claims, tasks, steps)
+        search = Search(claims, tasks, steps, request.pod_values)
         try:
             return Searched(search.picks if search.run() else None, search)
         except OutOfSteps:
@@ -312,6 +313,32 @@ class NodeSearch:
             return Searched(search=search, faulty=True)
         finally:
             self.work += search.work
+
+
+def tasks_of(node: NodeCandidates, request: CompiledRequest) -> list[Task] | None:
+    """The demands with all their candidates; None if one demand cannot be satisfied even alone."""
+    tasks = node.tasks(request.demands)
+    if tasks is None or not request.pod_values:
+        return tasks
+    found: list[Task] = []
+    for task in tasks:
+        rules = [rule for rule in request.pod_values if task.demand.claim in rule.claims]
+        options = [_within(option, rules) for option in task.options]
+        possible = tuple([option for option in options if len(option.candidates) >= option.wanted])
+        if not possible:
+            return None
+        found.append(replace(task, options=possible))
+    return found
+
+
+def _within(option: Option, rules: Sequence[PodValues]) -> Option:
+    """The option with those of its candidates that the values of the pod allow."""
+    candidates = [
+        one
+        for one in option.candidates
+        if one.fault or all(rule.admits(texts_of(one.device.spec, rule.attribute)) for rule in rules)
+    ]
+    return replace(option, candidates=tuple(candidates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,15 +363,19 @@ def fit_together(parts: Sequence[NodeClaims], limit: int) -> list[tuple[Allocati
     claims: list[Claim] = []
     tasks: list[Task] = []
     starts: list[int] = []
+    pod_values: list[PodValues] = []
     for part in parts:
-        found = part.candidates.tasks(part.request.demands)
+        found = tasks_of(part.candidates, part.request)
         if found is None:
             return None
         start = len(claims)
         starts.append(start)
         tasks += [replace(one, demand=replace(one.demand, claim=one.demand.claim + start)) for one in found]
+        pod_values += [
+            replace(rule, claims=tuple([start + claim for claim in rule.claims])) for rule in part.request.pod_values
+        ]
         claims += part.claims
-    search = Search(claims, tasks, limit)
+    search = Search(claims, tasks, limit, pod_values)
     try:
         if not search.run():
             return None

@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.podvalues import PodValues, PodValuesTrackers
 from controller.allocation.requests import Demand, RequestChoice
 from controller.allocation.rules import ConstraintTracker, Quantities, alignments_of, are_compatible, groups_of
 from driver.cel import SelectorFault
@@ -69,14 +70,19 @@ class AttemptUse:
 class Attempt:
     """Devices picked for the claims of a pod, on top of what is in use. ``pick`` and ``undo`` nest.
 
+    Args:
+        pod_values: what the values of attributes have to be over all claims of a pod.
+
     Attributes:
         trackers: per claim, its constraints, and behind them its alignments, which two claims have in common.
+        pod_values: the values that pods have so far; None if nothing is said about any.
         used: the use of each device by the attempt.
         counts: the number of devices per claim.
         picks: the picks in order.
     """
 
-    def __init__(self, claims: Sequence[Claim]):
+    def __init__(self, claims: Sequence[Claim], pod_values: Sequence[PodValues] = ()):
+        self.pod_values = PodValuesTrackers(pod_values, len(claims)) if pod_values else None
         self.trackers = [[ConstraintTracker(constraint) for constraint in claim.spec.constraints] for claim in claims]
         if any([claim.aligned for claim in claims]):
             for alignment, numbers in alignments_of(claims):
@@ -105,7 +111,14 @@ class Attempt:
             tracker = self.trackers[claim][number]
             if not tracker.admits(device.spec):
                 return tracker.refusal(device.spec)
+        if self.pod_values and (attribute := self.pod_values.conflict(claim, device.spec)):
+            return f"values of {attribute}"
         return ""
+
+    @property
+    def has_all_values(self) -> bool:
+        """Whether every pod has all values that it has to have."""
+        return self.pod_values is None or self.pod_values.are_complete
 
     def skips(self, claim: int, choice: RequestChoice, device: PoolDevice) -> bool:
         """True if the device is not visited, because the attempt uses it. Then no selector can fail on it."""
@@ -142,6 +155,8 @@ class Attempt:
         self.picks.append(Pick(claim, choice, candidate))
         for number in choice.constraints:
             self.trackers[claim][number].add(device.spec)
+        if self.pod_values:
+            self.pod_values.add(claim, device.spec)
         used = self.used.get(device)
         if used is None:
             used = self.used[device] = AttemptUse()
@@ -166,6 +181,8 @@ class Attempt:
         self.counts[pick.claim] -= 1
         for number in pick.choice.constraints:
             self.trackers[pick.claim][number].drop()
+        if self.pod_values:
+            self.pod_values.drop(pick.claim, device.spec)
         used = self.used[device]
         used.claims[pick.claim] -= 1
         if not pick.choice.want.admin_access:

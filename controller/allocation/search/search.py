@@ -16,6 +16,7 @@ from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.metering import OutOfSteps
+from controller.allocation.podvalues import PodValues
 from controller.allocation.requests import RESULTS_LIMIT, Demand
 from controller.allocation.search.attempt import (
     NO_CAPACITY,
@@ -68,7 +69,7 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
                     break
         if left:
             return None
-    return attempt.picks
+    return attempt.picks if attempt.has_all_values else None
 
 
 _Tried = tuple[Likeness, set[Hashable]]
@@ -105,12 +106,24 @@ class _Level:
 
 
 class Search:
-    """One search over the tasks of a pod's claims."""
+    """One search over the tasks of a pod's claims.
 
-    def __init__(self, claims: Sequence[Claim], tasks: Sequence[Task], limit: int = STEP_LIMIT):
+    Args:
+        limit: the most devices that it tries.
+        pod_values: what the values of attributes have to be over all claims of a pod.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        tasks: Sequence[Task],
+        limit: int = STEP_LIMIT,
+        pod_values: Sequence[PodValues] = (),
+    ):
         self._claims = claims
         self._tasks = tasks
-        self._attempt = Attempt(claims)
+        self._pod_values = pod_values
+        self._attempt = Attempt(claims, pod_values)
         self._limit = limit
         self._symmetry = Symmetry(tasks, self._attempt)
         self._bounds = Bounds(tasks, self._attempt, self._symmetry)
@@ -158,8 +171,11 @@ class Search:
                     levels.append(self._deeper(level))
                 elif level.index + 1 < len(self._tasks):
                     levels.append(self._enter(level.index + 1, 0))
-                else:
+                elif self._attempt.has_all_values:
                     return True
+                else:
+                    # A request got fewer devices than it could have had, so that a value did not come.
+                    self._undo(level)
                 continue
             levels.pop()
             if (other := self._other(level)) is not None:
@@ -256,7 +272,8 @@ class Search:
         # How many devices a claim has matters only where it could get too many. Elsewhere, states that differ in this
         # alone are one, and what failed in one of them is not tried in the other.
         counts = tuple(self._attempt.counts[claim] for claim in self._tight)
-        return index, self._symmetry.likeness(self._live[index]).state, counts
+        values = self._attempt.pod_values.state if self._attempt.pod_values else None
+        return index, self._symmetry.likeness(self._live[index]).state, counts, values
 
     # Reasons
 
@@ -265,7 +282,7 @@ class Search:
 
         Must be called before the usage of devices changes.
         """
-        attempt = Attempt(self._claims)
+        attempt = Attempt(self._claims, self._pod_values)
         for index, task in enumerate(self._tasks):
             if not any(_fills(attempt, task.demand.claim, option) for option in task.options):
                 claim, option = task.demand.claim, task.options[-1]

@@ -61,11 +61,15 @@ class Symmetry:
         offers = _offers(tasks)
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
         self._compared = {name for name in attributes if len(_values(offers, name)) > FEW_VALUES}
+        # What a pod has to have of the values of an attribute names them, so no other value is like one of them.
+        told_apart = {*attributes} - self._compared
+        if attempt.pod_values:
+            told_apart |= attempt.pod_values.attributes
         self._group_of: dict[Hashable, DeviceGroup] = {}
         self._positions: dict[Hashable, int] = {}
         self._find_groups(list(offers))
         for device, picks in offers.items():
-            named = tuple(values_of(device.spec, name) for name in attributes if name not in self._compared)
+            named = tuple(values_of(device.spec, name) for name in sorted(told_apart))
             left = _left(device) if device.spec.allow_multiple else None
             position = frozenset((token[:-1], self._positions[token]) for token in self._value_tokens(device))
             self.kinds[device] = self._number(
