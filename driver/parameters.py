@@ -20,6 +20,7 @@ _MOST_MEMBERS: Final = 1_000_000
 _MOST_LEVELS: Final = 8
 _MOST_KINDS: Final = 8
 _MOST_LABELS: Final = 16
+_MOST_CONSTRAINTS: Final = 4
 _LONGEST_WAIT_SECONDS: Final = 7 * 24 * 3600
 
 
@@ -54,6 +55,52 @@ class SubGroupKind(SubGroupConfig):
     """Labels of the members that these sub-groups are of, as pairs. A member is of the first kind that it matches."""
 
 
+def _qualified(name: str) -> str:
+    domain, slash, identifier = name.partition("/")
+    if not (domain and slash and identifier) or "/" in identifier:
+        raise PydanticCustomError(
+            "attribute_name", "must be the qualified name of a device attribute, such as lode.dev/ibCluster"
+        )
+    return name
+
+
+class GangConstraint(_Parameters):
+    """What the devices of all members have to have in common, or apart: the values of one attribute."""
+
+    same_set: Annotated[str, AfterValidator(_qualified)] | None = Field(default=None, alias="sameSet")
+    """The attribute of which every member has the same set of values, such as the same rails."""
+    same: Annotated[str, AfterValidator(_qualified)] | None = None
+    """The attribute of which all devices of all members have one value, such as the type of a card, instead."""
+    distinct: Annotated[str, AfterValidator(_qualified)] | None = None
+    """The attribute of which no two members have the same value, instead."""
+    mode: Literal["required", "preferred"] = "required"
+    """Whether the gang waits until it can be met, or meets it where that costs nothing."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "GangConstraint":
+        if sum(attribute is not None for attribute in (self.same_set, self.same, self.distinct)) != 1:
+            raise PydanticCustomError("constraint_kind", "must have one of sameSet, same and distinct")
+        return self
+
+    @property
+    def kind(self) -> Literal["sameSet", "same", "distinct"]:
+        """Name of the field that is set."""
+        return "sameSet" if self.same_set is not None else "same" if self.same is not None else "distinct"
+
+    @property
+    def attribute(self) -> str:
+        """The attribute that it is about."""
+        return self.same_set or self.same or self.distinct or ""
+
+
+def _about_different(constraints: tuple[GangConstraint, ...]) -> tuple[GangConstraint, ...]:
+    attributes = [constraint.attribute for constraint in constraints]
+    twice = sorted({one for one in attributes if attributes.count(one) > 1})
+    if twice:
+        raise PydanticCustomError("constraint_twice", "{keys}: one constraint for each", {"keys": ", ".join(twice)})
+    return constraints
+
+
 class GangConfig(_Parameters):
     """The pods that start together or not at all. Without fields: the pods of one owner, as many as it makes."""
 
@@ -67,6 +114,10 @@ class GangConfig(_Parameters):
         default=None, alias="subGroups", min_length=1, max_length=_MOST_KINDS
     )
     """The same for kinds of sub-groups, each with a size and a minimum of its own."""
+    constraints: Annotated[tuple[GangConstraint, ...], AfterValidator(_about_different)] | None = Field(
+        default=None, min_length=1, max_length=_MOST_CONSTRAINTS
+    )
+    """What the devices of all members have to have in common, or apart, whatever claim they are for."""
     on_domain_loss: Literal["wait", "move"] | None = Field(default=None, alias="onDomainLoss")
     """Whether later members wait for the gang's domain when it is gone, or go to another one. Default: wait."""
 
@@ -89,15 +140,6 @@ class GangConfig(_Parameters):
         if one is not None:
             return (SubGroupKind(label=one.label, size=one.size, minAvailable=one.min_available),)
         return self.sub_groups or ()
-
-
-def _qualified(name: str) -> str:
-    domain, slash, identifier = name.partition("/")
-    if not (domain and slash and identifier) or "/" in identifier:
-        raise PydanticCustomError(
-            "attribute_name", "must be the qualified name of a device attribute, such as lode.dev/ibCluster"
-        )
-    return name
 
 
 class TopologyLevel(_Parameters):
@@ -240,6 +282,7 @@ _INNER: Final[Mapping[str, type[_Parameters]]] = {
     "gang": GangConfig,
     "subGroup": SubGroupConfig,
     "subGroups": SubGroupKind,
+    "constraints": GangConstraint,
     "topology": TopologyLevel,
 }
 

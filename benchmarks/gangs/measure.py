@@ -129,7 +129,14 @@ def _gang(question: Question, number: int, pods: SharedPods, claims: SharedClaim
         view = pods.shared(pod_from(raw, ""))
         wanted = tuple(claims.shared(record_from(claim)).claim for claim in pod["claims"])
         members.append(Member(PodDemand(view.key, view.needs, wanted), rank))
-    return Gang("bench/gang", f"uid-{number}", tuple(members), minimum=len(members), levels=question.levels)
+    return Gang(
+        "bench/gang",
+        f"uid-{number}",
+        tuple(members),
+        minimum=len(members),
+        levels=question.levels,
+        constraints=question.constraints,
+    )
 
 
 def _assume(asked: Gang, answer: GangPlan | Refusal[TriedDomains], fleet: Fleet, nodes: Nodes) -> None:

@@ -5,13 +5,13 @@ As API objects, one per line: our side and the peer read the same bytes.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
-from benchmarks.allocation.hardware import CARDS, DRIVER, FABRIC, MODELS, NODE, slices, whole
+from benchmarks.allocation.hardware import CARDS, DRIVER, FABRIC, MODELS, NODE, Model, Offered, slices, whole
 from benchmarks.allocation.scenario import held_claim, new_claim, node_name
 from benchmarks.allocation.workloads import request, spec
-from controller.gangs import Level
+from controller.gangs import Level, ValueConstraint
 from driver.names import Names
 from driver.wire import Json
 
@@ -23,6 +23,8 @@ SHORT_OF = 64
 
 IB = Level(f"{DRIVER}/ibCluster", "attribute")
 LEAF = Level("leaf", "nodeLabel", required=False)
+RAIL = f"{DRIVER}/rail"
+RAILS = (ValueConstraint(RAIL, "sameSet"),)
 IN_LEAF = Level("leaf", "nodeLabel", group_size=20)
 
 
@@ -37,6 +39,7 @@ class Question:
         fits: whether it is expected to fit.
         with_peer: whether the peer answers it, too.
         pinned: whether each member names its node.
+        constraints: values that the members' devices have to have in common.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Question:
     fits: bool = True
     with_peer: bool = False
     pinned: bool = False
+    constraints: tuple[ValueConstraint, ...] = ()
 
 
 QUESTIONS = (
@@ -59,6 +63,10 @@ QUESTIONS = (
     Question("20 gangs of 8 x 8 cards", "fragmented", 8, 8, (IB, LEAF), gangs=20),
     Question("16 x 8 cards", "empty", 16, 8, (IB, LEAF)),
     Question("16 x 8 cards, each on a node that it names", "empty", 16, 8, (IB, LEAF), pinned=True),
+    Question("64 x 2 cards, same rails", "empty", 64, 2, (IB, LEAF), constraints=RAILS),
+    Question("16 x 2 cards, same rails", "holes", 16, 2, (IB, LEAF), constraints=RAILS),
+    Question("20 gangs of 8 x 2 cards, same rails", "holes", 8, 2, (IB, LEAF), gangs=20, constraints=RAILS),
+    Question("64 x 4 cards, same rails in no cluster", "holes", 64, 4, (IB, LEAF), fits=False, constraints=RAILS),
 )
 
 
@@ -67,13 +75,21 @@ def cluster(state: str, nodes: int = NODES) -> Iterator[str]:
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     named = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": DRIVER}}
     yield json.dumps({**named, "spec": {"selectors": [selector]}}) + "\n"
-    text = slices(MODELS[0], whole, DRIVER)
+    text = slices(MODELS[0], _on_rails, DRIVER)
     for number in range(nodes):
         yield json.dumps(node(number)) + "\n"
         yield text.replace(NODE, node_name(number)).replace(FABRIC, f"ib-{number // PER_CLUSTER:02}")
     for number, used in enumerate(STATES[state](nodes)):
         if used:
             yield json.dumps(_holder(number, used)) + "\n"
+
+
+def _on_rails(model: Model) -> Offered:
+    """Eight cards, each on the rail of its number."""
+    cards, sets = whole(model)
+    return [
+        replace(card, attributes={**card.attributes, RAIL: f"rail-{number}"}) for number, card in enumerate(cards)
+    ], sets
 
 
 def node(number: int) -> Json:
@@ -104,30 +120,41 @@ def pods(question: Question, gang: int = 0) -> list[Json]:
     ]
 
 
-def _holder(number: int, used: int) -> Json:
+def _holder(number: int, used: Sequence[int]) -> Json:
     names = Names(DRIVER)
     place = {"request": "cards", "driver": DRIVER, "pool": names.pool(node_name(number))}
-    held = [{**place, "device": f"gpu-{index}"} for index in range(used)]
-    return held_claim(f"old-{number}", spec(request(count=used)), held, node_name(number))
+    held = [{**place, "device": f"gpu-{index}"} for index in used]
+    return held_claim(f"old-{number}", spec(request(count=len(used))), held, node_name(number))
 
 
-def _empty(nodes: int) -> Sequence[int]:
-    return [0] * nodes
+def _empty(nodes: int) -> Sequence[Sequence[int]]:
+    return [()] * nodes
 
 
-def _fragmented(nodes: int) -> Sequence[int]:
+def _fragmented(nodes: int) -> Sequence[Sequence[int]]:
     """70 % of the cards in use, and a few clusters with many nodes that are free."""
     random, found = Random("fragmented"), []
     for _ in range(nodes // PER_CLUSTER):
         free = random.choice((0.1, 0.15, 0.2, 0.25, 0.3, 0.75))
-        found += [0 if random.random() < free else random.randint(5, CARDS) for _ in range(PER_CLUSTER)]
+        found += [range(0 if random.random() < free else random.randint(5, CARDS)) for _ in range(PER_CLUSTER)]
     return found
 
 
-def _short(nodes: int) -> Sequence[int]:
+def _short(nodes: int) -> Sequence[Sequence[int]]:
     """Each cluster has one node less that is free than the gang wants."""
-    return [0 if number % PER_CLUSTER < SHORT_OF - 1 else 1 for number in range(nodes)]
+    return [range(0 if number % PER_CLUSTER < SHORT_OF - 1 else 1) for number in range(nodes)]
 
 
-STATES: dict[str, Callable[[int], Sequence[int]]] = {"empty": _empty, "fragmented": _fragmented, "short": _short}
+def _holes(nodes: int) -> Sequence[Sequence[int]]:
+    """Any four cards of each node are in use, so that nodes have different rails left."""
+    random = Random("holes")
+    return [sorted(random.sample(range(CARDS), 4)) for _ in range(nodes)]
+
+
+STATES: dict[str, Callable[[int], Sequence[Sequence[int]]]] = {
+    "empty": _empty,
+    "fragmented": _fragmented,
+    "short": _short,
+    "holes": _holes,
+}
 """The cards in use on each node."""

@@ -374,6 +374,8 @@ def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> I
         for fit in refusal.why.fits:
             reason = f": {fit.reason}" if fit.reason else ""
             yield f"gang {gang}: {fit.placed} of {fit.needed} members fit in {fit.domain}{reason}"
+        if refusal.why.values:
+            yield f"gang {gang}: {refusal.why.values}"
 
 
 def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:

@@ -260,7 +260,8 @@ def _wishes_of_gang(
         devices[_specs(records)] = found.allocations
     claims = {key: state.pods[key].claim_keys for key in waiting}
     claims |= {one.subject: one.why.claims for one in decision.lacking}
-    if isinstance(gang.terms, GangTerms) and gang.terms.levels and _fits_anywhere(state, claims):
+    together = isinstance(gang.terms, GangTerms) and (gang.terms.levels or gang.terms.constraints)
+    if together and _fits_anywhere(state, claims):
         return {}
     given = [one for key in waiting for one in devices.get(_specs(_unallocated(state, key)), ())]
     if quota_wait(state, gang.key.partition("/")[0], given):

@@ -43,8 +43,11 @@ Without cluster b, all five would be in a. If no cluster took four members, the 
 what fits there, and what is missing. ``test_worked_example`` follows this example. ``test_laws`` and those beside it
 decide small gangs of all kinds, and compare the answers with trying every assignment (``exhaustive``).
 
-decision       decides about a gang: bounds domains, searches those that may do, takes the best
+decision       decides about a gang: places the members that are needed, and then further ones
+needed         places the members that are needed: bounds domains, searches those that may do, takes the best
 domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
+| member_values  values that the members' devices have to have in common: which are possible, and what is missing
+value_counts   most members that find such values in domains
 domain_score   compares the domains that can take a gang
 | exact_packing  exact search for nodes in one domain
 | shared_claims  members that share a claim for a device of several nodes
@@ -53,6 +56,7 @@ bounds         most units and members that domains take
 | sub_groups   sub-groups that become whole, one choice after another
 | levels       levels that have to hold, and groups of members that each holds for
 | staging      units on nodes on trial
+member_rules   what the values of the members' devices have to be
 memory         results about nodes from earlier decisions, to save time
 topology       domains, and the devices of nodes in each of them
 | units        members that must share a node, and units of one shape
@@ -78,6 +82,7 @@ from controller.gangs.gang import (
     SubGroups,
     TaskMinimums,
     TriedDomains,
+    ValueConstraint,
 )
 from controller.gangs.groups import (
     GROUP_KINDS,
@@ -167,6 +172,7 @@ __all__ = [
     "Tiers",
     "TriedDomains",
     "Unfinished",
+    "ValueConstraint",
     "Workload",
     "agreed",
     "blocks_lost",

@@ -14,6 +14,7 @@ A bound may be too high, never too low: a search that would have found a way is 
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from itertools import accumulate
 from typing import Final, TypeVar
 
@@ -66,6 +67,39 @@ class UnitBounds:
                 for node, (bound, _) in named.items():
                     self.by_shape[shape][node] = bound
         self._spans = [(shape, min(named), max(named)) for shape, named in self._named.items() if named]
+
+    def nodes_of(self, shape: UnitShape) -> Iterable[int]:
+        """The nodes that may take units of the shape."""
+        return self._named[shape] if shape in self._named else range(len(self.by_shape[shape]))
+
+    def copy(self) -> "UnitBounds":
+        """The same bounds, to be lowered without lowering these."""
+        other = copy(self)
+        other.by_shape = {shape: list(bounds) for shape, bounds in self.by_shape.items()}
+        other._limits = {shape: list(limits) for shape, limits in self._limits.items()}
+        other._named = dict(self._named)
+        return other
+
+    def restrict(self, shape: UnitShape, classes: Sequence[int], most: Sequence[int], limits: Sequence[str]) -> None:
+        """Lower the bounds of a shape.
+
+        Args:
+            classes: the class of each node.
+            most: for each class, the most units on a node.
+            limits: for each class, the reason.
+        """
+        bounds = self.by_shape[shape]
+        if (named := self._named.get(shape)) is not None:
+            lower = {node: (most[one], limits[one]) for node in named if most[one := classes[node]] < bounds[node]}
+            self._named[shape] = {**named, **lower}
+            for node, (units, _) in lower.items():
+                bounds[node] = units
+            return
+        self._limits[shape] = [
+            limits[one] if most[one] < bound else limit
+            for one, bound, limit in zip(classes, bounds, self._limits[shape], strict=True)
+        ]
+        self.by_shape[shape] = [min(most[one], bound) for one, bound in zip(classes, bounds, strict=True)]
 
     def add_shape(
         self, shape: UnitShape, domain_nodes: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes

@@ -34,6 +34,7 @@ from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
 from controller.gangs.exact_packing import Packing, PackingRules, SearchContext, StepBudget
 from controller.gangs.gang import Gang, Standing
 from controller.gangs.levels import EnforcedLevels, GroupKey, WiderDomain, deviceless_depth
+from controller.gangs.member_rules import MemberRules
 from controller.gangs.memory import Memory
 from controller.gangs.staging import Staging
 from controller.gangs.sub_groups import SubGroupChoices
@@ -211,6 +212,10 @@ class Searches:
 
     Args:
         score: scores a domain by the number of its sub-domains in use.
+        rules: what the values of the members' devices have to be; None for any.
+
+    Attributes:
+        found: the score of the domain with the placements that were found last.
     """
 
     def __init__(
@@ -220,7 +225,10 @@ class Searches:
         tried: DomainRecord,
         score: Callable[[Path, int, Figures], DomainScore],
         options: SearchOptions,
+        rules: MemberRules | None = None,
     ):
+        self.found: DomainScore | None = None
+        self._rules = rules
         self._gang = members.gang
         self._units = members.units
         self._standing = members.standing
@@ -234,6 +242,11 @@ class Searches:
         self._budget = StepBudget(options.budget)
         self._effort = options.effort
         self._unfinished = options.unfinished
+
+    @property
+    def steps_left(self) -> int:
+        """Steps that are left of the budget."""
+        return max(0, self._budget.left)
 
     def best(
         self, candidates: Sequence[DomainCandidate], context: SearchContext, part: int = 1
@@ -271,6 +284,7 @@ class Searches:
                 best = result
         # An undecided domain might be better than the best one. A gang that is placed now is worth more than that.
         if best is not None:
+            self.found = best[0]
             return best[1]
         for candidate in undecided:
             try:
@@ -280,6 +294,7 @@ class Searches:
                 self._tried.record(candidate.path, most, "not decided", decided=False)
                 continue
             if result is not None:
+                self.found = result[0]
                 return result[1]
         return None
 
@@ -337,7 +352,7 @@ class Searches:
         Raises:
             OutOfSteps: the budget ran out.
         """
-        key = context.levels, candidate.path, limit, candidate.wider is None
+        key = context.levels, candidate.path, limit, candidate.wider is None, self._rules
         search = self._resumed(key, candidate, context)
         if search is True:
             search = self._begun(self._units, candidate, context, limit)
@@ -382,7 +397,7 @@ class Searches:
         *,
         leader_first: bool = False,
     ) -> UnfinishedSearch:
-        staging = Staging(self._cluster, context.domain_nodes, self._effort)
+        staging = Staging(self._cluster, context.domain_nodes, self._effort, self._rules)
         sub_groups = self._sub_groups
         if units is not self._units:
             sub_groups = SubGroupChoices(self._gang, units, sub_groups.needed, sub_groups.needed_of_tasks)

@@ -159,8 +159,10 @@ class Packing:
         self._units_in: dict[Path, int] = {}
         """Number of additions in each sub-domain that is in use."""
         self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
-        self._greedy_at_end = not self._depends_on_members and not (
-            staging.shares_devices and any(map(_combines, units))
+        self._greedy_at_end = (
+            not self._depends_on_members
+            and not staging.tells_apart
+            and not (staging.shares_devices and any(map(_combines, units)))
         )
         """Whether as many of the last units as possible on one node never keeps one of them from another node."""
         self._ordered = any(unit.shape.ordered for unit in units)

@@ -30,6 +30,29 @@ class Level:
     per_sub_group: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ValueConstraint:
+    """What the members' devices have to have in common, or apart.
+
+    The values of a member are those of the attribute over all devices that it gets, of whatever driver. Devices without
+    the attribute count for nothing, and neither does a member that asks for no device with it. "" is an unknown value,
+    which meets no constraint.
+
+    Attributes:
+        attribute: the qualified name of a device attribute, such as ``lode.dev/rail``.
+        kind: ``sameSet``: all members have the same set of values. ``same``: all devices of all members have one value.
+            ``distinct``: no value is of two members; those that share a claim count as one.
+        required: whether the gang waits until it can be met; if not, it is met where that costs nothing.
+    """
+
+    attribute: str
+    kind: Literal["sameSet", "same", "distinct"]
+    required: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.attribute}"
+
+
 TaskMinimums = tuple[tuple[str, int], ...]
 """Names of tasks, each with the number of members that have to start."""
 
@@ -103,6 +126,7 @@ class Gang:
         starts: whether nobody has started, so that sub-groups with members that have a place become whole, too.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
+        constraints: values that the members' devices have to have in common, or apart.
         moves: whether the gang may choose a new domain if its members with a place are in no domain of a required
             level; if not, nobody is placed until they are in one.
     """
@@ -119,6 +143,7 @@ class Gang:
     levels: tuple[Level, ...] = ()
     policy: PlacementPolicy = "binpack"
     elapsed: float = 0.0
+    constraints: tuple[ValueConstraint, ...] = ()
     moves: bool = False
 
     def insisting(self) -> "Gang | None":
@@ -182,12 +207,14 @@ class TriedDomains:
             or if that is not known.
         lacking: keys of claims for which no node has devices, whatever else the members get: of those that several
             members share, and of those that kube-scheduler is to allocate.
+        values: the constraint that cannot be met, and what is missing where, as text; "" if that is not the reason.
     """
 
     fits: tuple[DomainFit, ...] = ()
     outside: tuple[int, str] = (0, "")
     nowhere: str = ""
     lacking: tuple[str, ...] = ()
+    values: str = ""
 
     @property
     def decided(self) -> bool:

@@ -286,6 +286,7 @@ def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | N
         of_source,
         minimum=config.minimum or of_source.minimum,
         levels=next((levels for levels in (config.levels, of_source.levels, hints.levels) if levels is not None), None),
+        constraints=config.constraints,
         policy=config.policy,
         moves=config.moves,
         sub_groups=config.sub_groups if config.sub_groups is not None else of_source.sub_groups,

@@ -7,7 +7,7 @@ share are the same. A question on trial has stamps of its own, which never come 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
-from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts
+from controller.allocation import CompiledRequest, Fleet, NodeDeviceCounts, NodeValues
 from controller.gangs.gang import Level
 from controller.gangs.topology import DomainNode, DomainNodes, Stamp, Topology
 from controller.gangs.units import UnitShape
@@ -39,6 +39,7 @@ class Memory:
     def __init__(self) -> None:
         self._topologies: BoundedCache[Hashable, tuple[Hashable, Topology]] = BoundedCache(_TOPOLOGIES)
         self._bounds: BoundedCache[Hashable, _PerNode[Bound]] = BoundedCache(_KINDS)
+        self._values: BoundedCache[Hashable, _PerNode[NodeValues]] = BoundedCache(_KINDS)
         self._devices: BoundedCache[Hashable, _PerNode[NodeDeviceCounts]] = BoundedCache(_TOPOLOGIES)
 
     def topology(
@@ -81,6 +82,22 @@ class Memory:
         if remembered is None:
             remembered = self._bounds[key] = _PerNode()
         return list(remembered.renewed(domain_nodes, fleet, nodes, bound, stamps))
+
+    def values(
+        self, request: CompiledRequest, attribute: str, domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes
+    ) -> Sequence[NodeValues]:
+        """The values of the attribute that the request can get on each node."""
+        key = domain_nodes, request, attribute
+        remembered = self._values.get(key)
+        if remembered is None:
+            remembered = self._values[key] = _PerNode()
+        return remembered.renewed(
+            domain_nodes,
+            fleet,
+            nodes,
+            lambda node: fleet.node_values(node.slot, request, attribute),
+            domain_nodes.stamps(),
+        )
 
     def devices(
         self, topology: Topology, domain_nodes: DomainNodes, fleet: Fleet, nodes: Nodes

@@ -3,12 +3,13 @@
 A node here is a part of one (``DomainNode``), known by its index.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from controller.allocation import CompiledRequest, NodeSlot, OutOfSteps
+from controller.allocation import CompiledRequest, NodeSlot, OutOfSteps, PodValues
 from controller.cluster import Cluster
+from controller.gangs.member_rules import MemberRules
 from controller.gangs.topology import DomainNode, DomainNodes
 from controller.gangs.units import CoLocatedMembers
 from controller.placement import Placement, PodCheck
@@ -37,14 +38,17 @@ class Staging:
 
     Args:
         effort: prolongs searches for devices on a node (``Fleet.fit``).
+        rules: what the values of the members' devices have to be; None for any.
 
     Attributes:
         undecided: whether a search for devices ran out of steps.
         lacked_devices: whether the pods of the last ``add`` could run there, and it failed for lack of devices.
     """
 
-    def __init__(self, cluster: Cluster, domain_nodes: DomainNodes, effort: int = 1):
+    def __init__(self, cluster: Cluster, domain_nodes: DomainNodes, effort: int = 1, rules: MemberRules | None = None):
         self._effort = effort
+        self._rules = rules
+        self._tells_apart = rules is not None and bool(rules.distinct)
         self._fleet = cluster.devices
         self._nodes = cluster.nodes
         self._trial = cluster.what_if()
@@ -81,6 +85,11 @@ class Staging:
         """Whether nodes share devices, so that a unit can take devices from another node."""
         return self._shares
 
+    @property
+    def tells_apart(self) -> bool:
+        """Whether units differ in values, so that a unit can take values from another node."""
+        return self._tells_apart
+
     def node_of(self, unit: CoLocatedMembers) -> DomainNode | None:
         """The node of the unit; None if it is on none."""
         return next((self._domain_nodes[node] for node in self._contents if unit in self.units_on(node)), None)
@@ -98,7 +107,7 @@ class Staging:
         # The devices of the units that are there are free for the new allocation, which is for all of them.
         self._set_free(node)
         wanted = (*self.units_on(node), *units)
-        alone = self._content_for(self._domain_nodes[node], wanted)
+        alone = self._content_for(node, wanted)
         changed = self._fit_with_others(node, wanted) if alone is None else {node: alone}
         if not changed:
             self._trial.undo(before)
@@ -158,16 +167,32 @@ class Staging:
 
     # Devices
 
-    def _content_for(self, node: DomainNode, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
+    def _content_for(self, index: int, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
+        node = self._domain_nodes[index]
         other_drivers = self._allocate(node.slot, [claim for unit in units for claim in unit.other_drivers_claims])
         if other_drivers is None:
             return None
-        ours = self._allocate(node.slot, [claim for unit in units for claim in unit.claims])
+        values = self._rules.for_units(units, self._taken_beside(index)) if self._rules else ()
+        ours = self._allocate(node.slot, [claim for unit in units for claim in unit.claims], values)
         return None if ours is None else _Content(units, ours, other_drivers)
+
+    def _taken_beside(self, index: int) -> Mapping[str, frozenset[str]]:
+        """The values of units on other nodes, for each attribute in which units differ."""
+        if not self._tells_apart:
+            return {}
+        assert self._rules
+        others = [self._contents[other][-1] for other in self._contents if other != index]
+        devices = [result.device for one in others for held in one.allocations for result in held.results]
+        return {
+            attribute: frozenset(
+                value for device in devices for value in self._fleet.values_of(device, attribute) or ()
+            )
+            for attribute, _ in self._rules.distinct
+        }
 
     def _others(self, node: int) -> Sequence[int]:
         """Other nodes with units that may hold devices that this node could use."""
-        if self._shares:
+        if self._shares or self._tells_apart:
             return [other for other in self._contents if other != node]
         name = self._domain_nodes[node].name
         return [other for other in self._on_node.get(name, ()) if other != node] if name in self._divided else ()
@@ -186,26 +211,33 @@ class Staging:
         other_drivers = self._allocate_all(
             slots, [[claim for unit in units for claim in unit.other_drivers_claims] for units in wanted]
         )
-        ours = self._allocate_all(slots, [[claim for unit in units for claim in unit.claims] for units in wanted])
+        values = [self._rules.for_units(units) for units in wanted] if self._rules else ()
+        claims = [[claim for unit in units for claim in unit.claims] for units in wanted]
+        ours = self._allocate_all(slots, claims, values)
         if other_drivers is None or ours is None:
             return {}
         contents = map(_Content, wanted, ours, other_drivers)
         return dict(zip(every, contents, strict=True))
 
     def _allocate_all(
-        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
+        self,
+        slots: Sequence[NodeSlot],
+        claims: Sequence[Sequence[Claim]],
+        values: Sequence[Sequence[PodValues]] = (),
     ) -> Sequence[tuple[Allocation, ...]] | None:
         """Allocate the claims of all slots together; None if they do not fit."""
         try:
-            return self._fleet.fit_together(slots, claims, self._effort)
+            return self._fleet.fit_together(slots, claims, self._effort, values)
         except OutOfSteps:
             self.undecided = True
             return None
 
-    def _allocate(self, slot: NodeSlot, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
+    def _allocate(
+        self, slot: NodeSlot, claims: Sequence[Claim], values: Sequence[PodValues] = ()
+    ) -> tuple[Allocation, ...] | None:
         if not claims:
             return ()
-        request = self._fleet.compile(claims)
+        request = self._fleet.compile(claims, values)
         assert isinstance(request, CompiledRequest)
         allocations = self._fleet.fit(slot, request, claims, self._effort)
         if allocations is None and self._fleet.is_undecided(slot, request):

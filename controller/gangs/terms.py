@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from controller.gangs.gang import Level, SubGroup, TaskMinimums
+from controller.gangs.gang import Level, SubGroup, TaskMinimums, ValueConstraint
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector, label_selector_from
-from driver.parameters import Configured, PlacementConfig, PlacementPolicy, SubGroupKind, TopologyLevel
+from driver.parameters import (
+    Configured,
+    GangConstraint,
+    PlacementConfig,
+    PlacementPolicy,
+    SubGroupKind,
+    TopologyLevel,
+)
 
 _MOST_NAMED: Final = 3
 """Most pods that a message names for each of several values."""
@@ -78,6 +85,7 @@ class GangTerms:
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
         task_minimums: the same as ``minimum`` for single tasks.
         sub_groups: policies that form sub-groups.
+        constraints: values that the members' devices have to have in common, or apart.
         awaited: objects that have to exist before the size is known, as text; "" for none.
     """
 
@@ -91,6 +99,7 @@ class GangTerms:
     moves: bool = False
     task_minimums: TaskMinimums = ()
     sub_groups: tuple[SubGroupPolicy, ...] = ()
+    constraints: tuple[ValueConstraint, ...] = ()
     awaited: str = ""
 
 
@@ -113,6 +122,7 @@ class MemberTerms:
     task_minimums: TaskMinimums | None = None
     sub_groups: tuple[SubGroupPolicy, ...] | None = None
     levels: tuple[Level, ...] | None = None
+    constraints: tuple[ValueConstraint, ...] | None = None
     policy: PlacementPolicy | None = None
     moves: bool | None = None
     problems: tuple[Fault, ...] = ()
@@ -156,6 +166,7 @@ class ConfiguredGang:
     policy: PlacementPolicy | None = None
     moves: bool | None = None
     sub_groups: tuple[SubGroupPolicy, ...] | None = None
+    constraints: tuple[ValueConstraint, ...] | None = None
     faults: tuple[Fault, ...] = ()
 
     def __bool__(self) -> bool:
@@ -179,6 +190,8 @@ def config_of_claim(configured: Iterable[Configured]) -> ConfiguredGang:
                 fields["moves"] = config.gang.on_domain_loss == "move"
             if kinds := config.gang.kinds:
                 fields["sub_groups"] = tuple(map(_policy_of_kind, kinds))
+            if config.gang.constraints is not None:
+                fields["constraints"] = tuple(map(_constraint, config.gang.constraints))
         if config.topology is not None:
             fields["levels"] = tuple(map(_level, config.topology))
         if (policy := config.node_policy or config.policy) != "firstFit":
@@ -209,6 +222,7 @@ def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGan
     levels = single("topology", lambda config: config.levels)
     moves = single("gang.onDomainLoss", lambda config: config.moves)
     sub_groups = single("gang.subGroup", lambda config: config.sub_groups)
+    constraints = single("gang.constraints", lambda config: config.constraints)
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
     policy = next((config.policy for _, config in claims if config.policy is not None), None)
     return ConfiguredGang(
@@ -219,6 +233,7 @@ def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGan
         policy=policy,
         moves=moves,
         sub_groups=sub_groups,
+        constraints=constraints,
         faults=tuple(faults),
     )
 
@@ -226,6 +241,10 @@ def config_of_pod(claims: Sequence[tuple[str, ConfiguredGang]]) -> ConfiguredGan
 def _policy_of_kind(kind: SubGroupKind) -> SubGroupPolicy:
     selector = label_selector_from({"matchLabels": dict(kind.match_labels)}) if kind.match_labels else None
     return SubGroupPolicy((kind.label,), kind.size, kind.min_available, selector)
+
+
+def _constraint(constraint: GangConstraint) -> ValueConstraint:
+    return ValueConstraint(constraint.attribute, constraint.kind, required=constraint.mode == "required")
 
 
 def _level(level: TopologyLevel) -> Level:
@@ -281,6 +300,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         task_minimums=_value(said, lambda terms: terms.task_minimums) or (),
         sub_groups=sub_groups,
         levels=levels,
+        constraints=_value(said, lambda terms: terms.constraints) or (),
         policy=_policy(said),
         moves=bool(_value(said, lambda terms: terms.moves)),
         awaited=awaited,
@@ -307,6 +327,7 @@ def _contradictions(said: Said) -> Iterable[Fault]:
         ("gang.minAvailable", lambda terms: terms.minimum, str),
         ("members", lambda terms: terms.size, str),
         ("gang.subGroup", lambda terms: terms.sub_groups, _sub_groups_text),
+        ("gang.constraints", lambda terms: terms.constraints, _constraints_text),
         ("topology", lambda terms: terms.levels, _levels_text),
         ("gang.onDomainLoss", lambda terms: terms.moves, lambda moves: "move" if moves else "wait"),
     )
@@ -337,6 +358,10 @@ def _selected_text(policy: SubGroupPolicy) -> str:
     requirements = policy.selector.requirements if policy.selector else ()
     texts = [f"{one.key} {one.operator} {' or '.join(one.values)}".strip() for one in requirements]
     return f" where {' and '.join(texts)}" if texts else ""
+
+
+def _constraints_text(constraints: tuple[ValueConstraint, ...]) -> str:
+    return ", ".join(f"{'required' if one.required else 'preferred'} {one}" for one in constraints)
 
 
 def _levels_text(levels: tuple[Level, ...]) -> str:

@@ -81,6 +81,8 @@ def render(refusal: Refusal[TriedDomains], most: int = _MOST_DOMAINS, now: float
     closest = sorted(outermost, key=lambda fit: (fit.placed - fit.needed, fit.decided), reverse=True)
     parts = [*map(_sentence, closest[:most]), *_rest(closest[most:]), *(_outside(refusal.why) if depth else ())]
     parts += _lacking(refusal.why.lacking, most)
+    if refusal.why.values:
+        parts.append(refusal.why.values)
     if refusal.after is not None and now is not None:
         at = datetime.fromtimestamp(now + refusal.after, UTC)
         parts.append(f"a wider domain is taken from {at:%H:%M} UTC on")

@@ -253,6 +253,7 @@ def _as_gang(state: State, workload: QueuedWorkload, question: _Question) -> Seq
         minimum=min(total, config.minimum or total),
         starts=True,
         levels=config.levels or (),
+        constraints=config.constraints or (),
         policy=config.policy or "binpack",
         elapsed=_HAS_WAITED,
     )

@@ -284,6 +284,7 @@ class _GangDecider:
             succeeded=tuple(sorted(self._gang.ended_of_sub_groups.items())),
             starts=starts,
             levels=terms.levels,
+            constraints=terms.constraints,
             policy=terms.policy,
             elapsed=max(0.0, self._now - complete_since),
             # Before the start, members that stand are taken back if the others cannot be beside them.

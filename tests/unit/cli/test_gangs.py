@@ -293,3 +293,29 @@ def test_explain_names_the_right_to_read_the_settings(api: MemoryApi, explained:
     _, said = explained("pod/train-0", through=Installed(api, readable=False))
     assert "you may not get configmaps in namespace lode-system" in said
     assert "--settings" in said
+
+
+def test_members_that_find_no_common_rails_are_told_which_is_missing(simulated: Simulate) -> None:
+    made = gang(2, 2)
+    constraints = [{"sameSet": "lode.dev/rail"}]
+    made[0]["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"]["gang"]["constraints"] = constraints
+    fitting = simulated(*on_rails(a1=(0, 1, 2), a2=(1, 2)), *made)
+    assert {one["result"] for one in fitting.json["pods"]} == {"placed"}
+    answer = simulated(*on_rails(a1=(0, 1), a2=(1, 2)), *made)
+    for one in answer.json["pods"]:
+        assert "sameSet lode.dev/rail: 0 and 1, which most members can get; not free are 0 on a2" in str(one)
+
+
+def on_rails(**nodes: tuple[int, ...]) -> list[Object]:
+    """Nodes of one fabric, by name, with a whole card on each of these rails."""
+    found: list[Object] = []
+    for name, rails in nodes.items():
+        (part,) = [one for one in slices(name, "t4x2") if one["spec"].get("devices")]
+        card = part["spec"]["devices"][0]
+        part["spec"]["devices"] = [
+            {"name": f"gpu-{rail}", "attributes": {**card["attributes"], "rail": {"string": str(rail)}}}
+            for rail in rails
+        ]
+        part["spec"]["pool"]["resourceSliceCount"] = 1
+        found += [node(name, fabric="a"), part]
+    return found

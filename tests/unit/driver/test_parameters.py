@@ -11,6 +11,7 @@ from driver.parameters import (
     AlignmentConfig,
     Configured,
     GangConfig,
+    GangConstraint,
     GpuConfig,
     MigConfig,
     NpuConfig,
@@ -69,6 +70,17 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
         (
             {"kind": "PlacementConfig", "topology": [{"nodeLabel": "rack", "perSubGroup": True}]},
             PlacementConfig(topology=(TopologyLevel(nodeLabel="rack", perSubGroup=True),)),
+        ),
+        (
+            {
+                "kind": "PlacementConfig",
+                "gang": {"constraints": [{"sameSet": "a/b"}, {"same": "a/c", "mode": "preferred"}]},
+            },
+            PlacementConfig(
+                gang=GangConfig(
+                    constraints=(GangConstraint(sameSet="a/b"), GangConstraint(same="a/c", mode="preferred"))
+                )
+            ),
         ),
         (
             {"kind": "PlacementConfig", "gang": {"onDomainLoss": "move"}},
@@ -188,11 +200,11 @@ GANG_FAULTS = [
     ({"gang": {"minAvailable": "4"}}, "gang.minAvailable: must be an integer (found '4')"),
     (
         {"gang": {"size": 4}},
-        "gang.size: unknown field; remove it (gang has name, minAvailable, subGroup, subGroups, onDomainLoss)",
+        "gang.size: unknown field; remove it (gang has name, minAvailable, subGroup, subGroups, constraints, onDomain",
     ),
     (
         {"gang": True},
-        "gang: must be an object; its fields are name, minAvailable, subGroup, subGroups, onDomainLoss (found True)",
+        "gang: must be an object; its fields are name, minAvailable, subGroup, subGroups, constraints, onDomainLoss (f",
     ),
     ({"topology": []}, "topology: must have an entry (found"),
     ({"topology": [{}]}, "topology[0]: must have one of attribute and nodeLabel"),
@@ -230,6 +242,28 @@ GANG_FAULTS = [
     (
         {"gang": {"subGroups": [{**SUB_GROUP, "selector": {}}]}},
         "gang.subGroups[0].selector: unknown field; remove it (subGroups has label, size, minAvailable, matchLabels)",
+    ),
+    ({"gang": {"constraints": []}}, "gang.constraints: must have an entry (found [])"),
+    ({"gang": {"constraints": [{}]}}, "gang.constraints[0]: must have one of sameSet, same and distinct (found {})"),
+    (
+        {"gang": {"constraints": [{"sameSet": "a/b", "same": "a/c"}]}},
+        "gang.constraints[0]: must have one of sameSet, same and distinct (found {'sameSet'",
+    ),
+    (
+        {"gang": {"constraints": [{"sameSet": "rail"}]}},
+        "gang.constraints[0].sameSet: must be the qualified name of a device attribute",
+    ),
+    (
+        {"gang": {"constraints": [{"sameSet": "a/b"}, {"distinct": "a/b"}]}},
+        "gang.constraints: a/b: one constraint for each (found",
+    ),
+    (
+        {"gang": {"constraints": [{"same": "a/b", "mode": "hard"}]}},
+        "gang.constraints[0].mode: unsupported value: 'hard'; use 'required' or 'preferred'",
+    ),
+    (
+        {"gang": {"constraints": [{"same": "a/b", "required": True}]}},
+        "gang.constraints[0].required: unknown field; remove it (constraints has sameSet, same, distinct, mode)",
     ),
     (
         {"topology": [{"nodeLabel": "a", "groupSize": 2, "perSubGroup": True}]},

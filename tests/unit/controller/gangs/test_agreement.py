@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangTerms, Level, MemberTerms, Source, SubGroupPolicy, agreed
+from controller.gangs import GangTerms, Level, MemberTerms, Source, SubGroupPolicy, ValueConstraint, agreed
 from driver.errors import Fault
 from driver.label_selectors import label_selector_from
 from driver.parameters import PlacementPolicy
@@ -33,6 +33,12 @@ def test_without_a_minimum_all_members_start_together() -> None:
         ({}, {"source": Source.KUEUE}, "gang", ("PlacementConfig of a claim (pod ns/a)", "Kueue (pod ns/b)")),
         ({"uid": "u"}, {"uid": "v"}, "owner", ("u (pod ns/a)", "v (pod ns/b)")),
         ({"moves": True}, {"moves": False}, "gang.onDomainLoss", ("move (pod ns/a)", "wait (pod ns/b)")),
+        (
+            {"constraints": (ValueConstraint("lode.dev/rail", "sameSet"),)},
+            {"constraints": (ValueConstraint("lode.dev/type", "same", required=False),)},
+            "gang.constraints",
+            ("required sameSet lode.dev/rail (pod ns/a)", "preferred same lode.dev/type (pod ns/b)"),
+        ),
         (
             {"levels": (RACK,)},
             {"levels": (Level("lode.dev/ibLeaf", "attribute", False, 4, 60),)},
