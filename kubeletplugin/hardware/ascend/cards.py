@@ -51,6 +51,38 @@ class Npus:
     """Why there may be further cards: what they are is not known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What is around the chips of a node: the place of each by its PCI address, and ``hccs_domains``."""
+
+    places: Mapping[str, Place]
+    domains: Mapping[str, str]
+
+
+def hccs_domains(chips: Sequence[Chip]) -> Mapping[str, str]:
+    """The chips that reach one another over HCCS, as the name of their domain by ``vdie``; only of such chips.
+
+    A domain is named after its first chip, so that the domains of two nodes have different names.
+    """
+    links = {chip.vdie: linked for chip in chips if (linked := if_read(chip.linked))}
+    found: dict[str, str] = {}
+    for vdie in sorted(links):
+        reached = [vdie] if vdie not in found else []
+        for one in reached:
+            found[one] = f"hccs-{vdie}"
+            reached += [other for other in sorted(links[one]) if other in links and other not in reached]
+    return found
+
+
+def _domain(chips: Sequence[Chip], around: Neighbours) -> str:
+    pods = {if_read(chip.super_pod) for chip in chips}
+    pod = pods.pop() if len(pods) == 1 else None
+    if pod is not None:
+        return f"super-pod-{pod}"
+    # A chip whose super pod is not known may be in one.
+    return "" if any(isinstance(chip.super_pod, Unread) for chip in chips) else around.domains.get(chips[0].vdie, "")
+
+
 def npus_of(node: Node, places: Mapping[str, Place]) -> Npus:
     """The cards of a node.
 
@@ -58,6 +90,7 @@ def npus_of(node: Node, places: Mapping[str, Place]) -> Npus:
         places: by PCI address.
     """
     npus: list[Npu] = []
+    domains = hccs_domains(node.chips)
     problems, unknown = list(node.faults), list[str]()
     for card_id in sorted({chip.card_id for chip in node.chips}):
         count = node.chips_on_card.get(card_id, 1)
@@ -71,13 +104,13 @@ def npus_of(node: Node, places: Mapping[str, Place]) -> Npus:
             continue
         if generation.in_pairs and node.independent is not True:
             if len(chips) == count == 2:
-                npus.append(_npu(chips, generation, node, places))
+                npus.append(_npu(chips, generation, node, Neighbours(places, domains)))
             else:
                 problems.append(f"card {card_id}: {len(chips)} of its {count} dies can be used, and both are needed")
             continue
         for chip in chips:
             scheme, warnings = scheme_of(chip, generation)
-            npus.append(_npu((chip,), generation, node, places, scheme))
+            npus.append(_npu((chip,), generation, node, Neighbours(places, domains), scheme))
             problems += warnings
     ordered = sorted(npus, key=lambda npu: npu.card.index)
     return Npus(tuple(ordered), (*problems, *unknown), (*node.silent, *unknown))
@@ -87,13 +120,13 @@ def _npu(
     chips: Sequence[Chip],
     generation: Generation,
     node: Node,
-    places: Mapping[str, Place],
+    around: Neighbours,
     scheme: Answer[Scheme] = LACKS,
 ) -> Npu:
     """A card with these chips. Two have no scheme: a vNPU is a part of one die, which the node's policy gives to nobody
     alone."""
     memory = _sum([memory_of(chip, generation) for chip in chips])
-    card = _card(chips, generation, node, places)
+    card = _card(chips, generation, node, around)
     card = replace(card, memory_mib=if_read(memory) or 0, scheme=if_read(scheme))
     if isinstance(scheme, Unread):
         card = replace(card, partitions_unread=f"{scheme.why}; it is asked again")
@@ -111,12 +144,10 @@ def _sum(amounts: Sequence[Answer[int]]) -> Answer[int]:
     return total
 
 
-def _card(chips: Sequence[Chip], generation: Generation, node: Node, places: Mapping[str, Place]) -> Card:
+def _card(chips: Sequence[Chip], generation: Generation, node: Node, around: Neighbours) -> Card:
     first = min(chips, key=lambda chip: chip.physical_id)
     bus_id = if_read(first.bus_id) or ""
-    place = places.get(bus_id, Place())
-    pods = {if_read(chip.super_pod) for chip in chips}
-    pod = pods.pop() if len(pods) == 1 else None
+    place = around.places.get(bus_id, Place())
     return Card(
         index=first.physical_id,
         uuid=first.vdie,
@@ -130,5 +161,5 @@ def _card(chips: Sequence[Chip], generation: Generation, node: Node, places: Map
         pcie_switch=place.switch,
         driver_version=node.driver_version,
         numa_node=place.numa_node,
-        nvlink_domain="" if pod is None else f"super-pod-{pod}",
+        nvlink_domain=_domain(chips, around),
     )

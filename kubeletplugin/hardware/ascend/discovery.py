@@ -1,6 +1,7 @@
 """Finds the chips of the node through DCMI. A chip that cannot be read is reported, and the others are found."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -55,6 +56,7 @@ class Discovery:
                 elif not _is_gone(error) or _is_not_ready(error):
                     silent.append(problem)
                 problems.append(problem)
+        chips = [replace(chip, linked=self._linked(chip, chips)) for chip in chips]
         with self._lock:
             self._chips = {Die(chip.card_id, chip.device_id): chip for chip in chips}
         version, independent = self._of_node()
@@ -150,6 +152,22 @@ class Discovery:
             templates=fact("templates", partial(dcmi.ask, dcmi.templates, die.card)),
             resources=fact("resources", partial(dcmi.ask, dcmi.resources, die)),
         )
+
+    def _linked(self, chip: Chip, chips: Sequence[Chip]) -> Answer[frozenset[str]]:
+        """The chips that this one is linked to; no answer as long as one of them is missing."""
+        answers = {other.vdie: self._are_linked(chip, other) for other in chips if other is not chip}
+        unread = [answer for answer in answers.values() if isinstance(answer, Unread)]
+        if unread or all(answer is LACKS for answer in answers.values()):
+            return unread[0] if unread else LACKS
+        return frozenset(vdie for vdie, answer in answers.items() if answer is True)
+
+    def _are_linked(self, one: Chip, other: Chip) -> Answer[bool]:
+        first, second = sorted((Die(chip.card_id, chip.device_id), chip.vdie) for chip in (one, other))
+        question = partial(self._dcmi.ask, self._dcmi.is_linked, first[0], second[0])
+        try:
+            return self._ask(_name(first[0]), partial(self._known.fact, (first, second), "linked", question))
+        except TransientFault as error:
+            return Unread(str(error))
 
     def _of_node(self) -> tuple[str, Answer[bool]]:
         """The version of the driver, and whether the dies of a 910C are given alone."""

@@ -69,6 +69,8 @@ class Chip:
     """``0000:c1:00.0``"""
     super_pod: Answer[int] = LACKS
     """The super pod that the chip belongs to; ``LACKS`` if it belongs to none."""
+    linked: Answer[frozenset[str]] = LACKS
+    """The chips of the node that it reaches over HCCS, by ``vdie``; ``LACKS`` if the driver does not say it."""
     templates: Answer[tuple[Template, ...]] = LACKS
     """The vNPU templates that the driver lists; ``LACKS`` if it lists none."""
     resources: Answer[Resources] = LACKS

@@ -4,7 +4,8 @@ The library's state has, beside what every fake library has (``tests.fakes.state
 
 - ``driver``; ``independent`` (the dies of a 910C), ``machines`` (vNPUs are for virtual machines), ``symmetric``;
 - ``chip.<2 * card + device>.<name>``: physical, vdie, name, board, aicore, hbm, ddr, used (MiB of these), pci,
-  superpod, shared, alarm, utilization, temperature, power (tenths of a watt), ``total`` (what there is to divide),
+  superpod, ``topo.<chip>`` (how it reaches a chip after it), shared, alarm, utilization, temperature, power (tenths of
+  a watt), ``total`` (what there is to divide),
   ``reported`` (what it says of that instead), ``template.<n>`` (what the driver lists), ``cut.<n>`` (what it can cut),
   ``vdev.<id>`` ("template used", with "-" for a template that it does not tell), ``event.<n>`` ("code severity name"),
   ``lost``. A missing key is a value that the driver lacks.

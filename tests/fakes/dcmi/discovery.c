@@ -113,6 +113,15 @@ int dcmi_get_device_die_v2(int card, int device, int type, struct dcmi_die_id *d
     return leave(OK);
 }
 
+int dcmi_get_topo_info_by_device_id(int card, int device, int other_card, int other_device, int *topology) {
+    CHIP(card, device);
+    int other = chip_at(other_card, other_device);
+    if (get("chip.%d.topo.%d", chip, other) == NULL)
+        return leave(NOT_SUPPORTED);
+    *topology = (int)get_number(0, "chip.%d.topo.%d", chip, other);
+    return leave(OK);
+}
+
 int dcmi_get_device_pcie_info_v2(int card, int device, struct dcmi_pcie_info_all *info) {
     CHIP(card, device);
     NEEDS("pci");

@@ -171,6 +171,13 @@ class Dcmi:
         self._info(die, abi.CMD_CHIP_INFO, abi.SUB_SUPER_POD, answer)
         return int(answer.super_pod_id)
 
+    def is_linked(self, one: Die, other: Die) -> bool:
+        """Whether two chips reach one another over HCCS."""
+        kind = ctypes.c_int()
+        chips = one.card, one.device, other.card, other.device
+        self.call("dcmi_get_topo_info_by_device_id", *chips, ctypes.byref(kind))
+        return kind.value in abi.LINKED_BY_HCCS
+
     def templates(self, card: int) -> tuple[Template, ...]:
         """The vNPU templates of the chips on a card."""
         answer, count = (abi.TemplateInfo * abi.MAX_TEMPLATES)(), ctypes.c_uint()

@@ -48,6 +48,7 @@ class AscendMachine:
         self._without = without
         for _ in range(2):
             self._machine.add(model, utilization=40, used=2048, temperature=55, power=1234)
+        self._machine.dcmi.change({"chip.0.topo.2": 3})
         second = f"npu-{model.chips}"
         self.wanted: Wanted = {"whole": ([result("npu-0")], ()), "share": ([share("npu-0-share", SHARE_A)], ())}
         self.running: Sequence[Result] = (result(second),)

@@ -1,5 +1,6 @@
 """Cards are found through DCMI, whatever a driver lacks."""
 
+import itertools
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TypeVar
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.ascend.backend import AscendHardware
 from kubeletplugin.hardware.ascend.dcmi import Dcmi, DcmiCode, DcmiError, Die
 from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.known_answers import FIRST_PAUSE_SECONDS
@@ -30,6 +32,7 @@ OPTIONAL = (
     "dcmi_get_device_chip_info_v2",
     "dcmi_get_device_board_info",
     "dcmi_get_device_pcie_info_v2",
+    "dcmi_get_topo_info_by_device_id",
     "dcmi_get_device_hbm_info",
     "dcmi_get_device_memory_info_v3",
     "dcmi_get_device_info",
@@ -58,6 +61,48 @@ def test_a_card_is_published_with_all_that_the_driver_says(machine: Machine) -> 
     assert (card.memory_mib, card.driver_version) == (65536, "25.2.0")
     assert (card.pci_bus_id, card.pcie_root, card.numa_node) == ("0000:81:00.0", "pci0000:80", 0)
     assert card.nvlink_domain == "super-pod-7"
+
+
+SYSTEM, HCCS, HCCS_SWITCH = 1, 3, 7
+
+
+def linked(machine: Machine, *kinds: int) -> None:
+    """Add three cards, of which these are the ways from the first to the second, to the third, and between those."""
+    chips = [number for _ in range(3) for number in machine.add(ASCEND_910B3)]
+    pairs = itertools.combinations(chips, 2)
+    machine.dcmi.change({f"chip.{one}.topo.{other}": kind for (one, other), kind in zip(pairs, kinds, strict=True)})
+
+
+def domains_of(hardware: AscendHardware) -> list[str]:
+    return [card.nvlink_domain for card in hardware.cards()]
+
+
+def test_cards_that_reach_one_another_over_hccs_are_one_domain(machine: Machine) -> None:
+    linked(machine, HCCS, SYSTEM, HCCS_SWITCH)
+    assert domains_of(machine.start()) == ["hccs-A1B2C3D4-20A00E23-15380A14-CC0300A4-00000000"] * 3
+    machine.dcmi.change({"chip.2.topo.4": SYSTEM})
+    first, second, third = domains_of(machine.start())
+    assert first == second
+    assert third == ""
+
+
+def test_cards_of_a_super_pod_are_of_its_domain_also_on_one_node(machine: Machine) -> None:
+    linked(machine, HCCS, HCCS, HCCS)
+    machine.dcmi.change({f"chip.{chip}.superpod": 7 for chip in (0, 2)})
+    first, second, third = domains_of(machine.start())
+    assert (first, second) == ("super-pod-7", "super-pod-7")
+    assert third.startswith("hccs-")
+
+
+def test_a_link_that_was_known_holds_unless_the_driver_says_that_it_has_none(machine: Machine) -> None:
+    linked(machine, HCCS, HCCS, HCCS)
+    hardware = machine.start()
+    before = domains_of(hardware)
+    machine.dcmi.change({"fault.dcmi_get_topo_info_by_device_id": DcmiCode.INNER_ERROR.value})
+    assert domains_of(hardware) == before
+    assert domains_of(machine.start()) == ["", "", ""]
+    machine.dcmi.change({"fault.dcmi_get_topo_info_by_device_id": None})
+    assert domains_of(machine.start()) == before
 
 
 @pytest.mark.parametrize(
