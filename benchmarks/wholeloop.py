@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Mapping
 
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
@@ -20,6 +21,7 @@ CLASS = "cards"
 """The DeviceClass of all devices of ours."""
 NAMES = Names()
 NAMESPACE = "default"
+_FABRIC = {"fabric": "a"}
 _WRITTEN = 16
 """How many writes end between two looks at what has arrived."""
 
@@ -48,14 +50,14 @@ class WholeLoop:
         selectors = [{"cel": {"expression": f'device.driver == "{NAMES.driver}"'}}]
         self.api.create(DEVICE_CLASSES, {"metadata": {"name": CLASS}, "spec": {"selectors": selectors}})
 
-    def add_node(self, name: str) -> None:
-        """A node with eight cards."""
-        node = self.api.create(NODES, {"metadata": {"name": name, "labels": {"fabric": "a"}}})
+    def add_node(self, name: str, labels: Mapping[str, str] = _FABRIC, cards: int = CARDS) -> None:
+        """A node with so many cards."""
+        node = self.api.create(NODES, {"metadata": {"name": name, "labels": dict(labels)}})
         allocatable = {"cpu": "128", "memory": "2Ti", "pods": "110"}
         node["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
         self.api.update(NODES, node, "status")
         pool = {"name": NAMES.pool(name), "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(CARDS)]
+        devices = [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(cards)]
         spec = {"driver": NAMES.driver, "nodeName": name, "pool": pool, "devices": devices}
         self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{name}-{NAMES.driver}"}, "spec": spec})
 

@@ -1,8 +1,7 @@
-"""How long gangs wait, depending on which of the domains that can take them is chosen.
+"""How long gangs wait if they start in the order in which they came, by the rule that chooses their domain.
 
-1,500 gangs arrive over time in a small cluster, each member wants a whole node, and each gang ends after a while; on a
-virtual clock, with the real decision. They start in the order in which they came: behind a gang that does not fit, all
-others wait, so the waits are those of a cluster that keeps room for the gang that comes first.
+Gangs arrive over time in a small cluster, each member wants a whole node, and each gang ends after a while; on a
+virtual clock, with the real decision. Behind a gang that does not fit, all others wait.
 """
 
 import heapq
@@ -10,11 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from statistics import mean
 from typing import Final
 
 from benchmarks.allocation.hardware import DRIVER
-from benchmarks.allocation.table import lines
 from controller.allocation import Fleet
 from controller.cluster import Cluster as WholeCluster
 from controller.gangs import (
@@ -35,14 +32,8 @@ from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
 from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
 from driver.quantity import NANO
 
-GANGS: Final = 1_500
-SEEDS: Final = 3
-LOADS: Final = (0.8, 0.95)
-"""What the gangs want on average, as a part of what the cluster has."""
-OURS: Final = "Lode"
-NAME: Final = "waits of gangs, by the rule that chooses a domain"
-LONGER: Final = 1.05
-"""How much longer gangs may wait than with the best of the rules."""
+TIGHTEST: Final = "tightest"
+"""The rule by which Lode chooses."""
 Path = tuple[str, ...]
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel", required=False)
 
@@ -100,7 +91,7 @@ def _blocks(path: Path, sub_domains: int, members: int, figures: Figures, gang: 
     return sub_domains, (loss,), figures.capacity - members, 0, "", path
 
 
-RULES: Mapping[str, Scoring] = {OURS: score, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}
+RULES: Mapping[str, Scoring] = {TIGHTEST: score, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}
 
 
 @dataclass(frozen=True)
@@ -156,16 +147,16 @@ class Cluster:
         return PodDemand(name, self._needs, (Claim("bench", name, f"uid-{name}", self._spec),))
 
 
-def mean_wait(shape: Shape, load: float, scoring: Scoring, seed: int, gangs: int = GANGS) -> float:
+def mean_wait(shape: Shape, scoring: Scoring, arrivals: Sequence[Arrival]) -> float:
     """How long gangs wait on average, as a part of how long they run on average."""
     cluster, waited, ends = Cluster(shape, scoring), 0.0, list[tuple[float, str, Sequence[Placement]]]()
-    arrivals, waiting = deque(_arrivals(shape, load, seed, gangs)), deque[Arrival]()
-    while arrivals or waiting:
-        if not arrivals or (ends and ends[0][0] <= arrivals[0].came):
+    coming, waiting = deque(arrivals), deque[Arrival]()
+    while coming or waiting:
+        if not coming or (ends and ends[0][0] <= coming[0].came):
             now, _, placements = heapq.heappop(ends)
             cluster.end(placements)
         else:
-            waiting.append(arrivals.popleft())
+            waiting.append(coming.popleft())
             now = waiting[-1].came
             if len(waiting) > 1:
                 continue
@@ -173,51 +164,14 @@ def mean_wait(shape: Shape, load: float, scoring: Scoring, seed: int, gangs: int
             gang = waiting.popleft()
             waited += now - gang.came
             heapq.heappush(ends, (now + gang.runs, gang.name, placements))
-    return waited / gangs
+    return waited / len(arrivals)
 
 
-def _arrivals(shape: Shape, load: float, seed: int, gangs: int) -> Iterator[Arrival]:
+def arrivals_of(shape: Shape, load: float, seed: int, gangs: int) -> Iterator[Arrival]:
+    """The gangs that come, in order; they want this part of what the cluster has, on average."""
     random, now = Random(f"{shape.name} {load} {seed}"), 0.0
     sizes, weights = [*shape.sizes], [*shape.sizes.values()]
     wanted = sum(size * weight for size, weight in shape.sizes.items()) / sum(weights)
     for number in range(gangs):
         now += random.expovariate(load * sum(shape.domains) / wanted)
         yield Arrival(now, random.choices(sizes, weights)[0], random.expovariate(1), f"gang-{number}")
-
-
-@dataclass(frozen=True)
-class Row:
-    """Mean waits by rule, as a part of how long gangs run on average."""
-
-    shape: Shape
-    load: float
-    waits: Mapping[str, float]
-
-    @property
-    def ratio(self) -> float:
-        """How much longer gangs wait than with the best of the rules."""
-        return self.waits[OURS] / min(self.waits.values())
-
-
-def rows() -> Iterator[Row]:
-    """Every shape with every load; the same each time."""
-    for shape in SHAPES:
-        for load in LOADS:
-            waits = {
-                name: mean(mean_wait(shape, load, scoring, seed) for seed in range(SEEDS))
-                for name, scoring in RULES.items()
-            }
-            yield Row(shape, load, waits)
-
-
-def verdict(row: Row) -> str:
-    """``met`` if gangs wait at most 1.05 times as long as with the best of the rules."""
-    return "met" if row.ratio <= LONGER else f"missed: {row.ratio:.2f} times the best"
-
-
-def table(found: Sequence[Row]) -> str:
-    """The waits in mean run times, one line for each shape and load."""
-    header = ["cluster", "load", *RULES, "bar"]
-    waits = [[f"{value:.2f}" for value in row.waits.values()] for row in found]
-    named = [(row.shape.name, f"{row.load:.2f}") for row in found]
-    return lines(header, [[*name, *each, verdict(row)] for name, each, row in zip(named, waits, found, strict=True)])
