@@ -3,6 +3,7 @@
 import pytest
 
 import controller.loop.podsync
+import controller.worker.writes_in_flight
 from driver.kube.api import PODS
 from simulation.invariants import Violation
 from tests.simulation.answers import Answer, Trouble
@@ -46,6 +47,7 @@ def test_what_a_deleted_pod_was_to_get_is_free() -> None:
 
 def test_a_write_that_is_tried_for_ever_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller.loop.podsync, "MOST_TRIES", 10**6)
+    monkeypatch.setattr(controller.worker.writes_in_flight, "LONGEST_TRIED_SECONDS", HOUR)
     with pytest.raises(Violation, match=r"has had devices for .* and does not say so"):
         scenario_in_trouble(503).cluster.advance(HOUR)
 

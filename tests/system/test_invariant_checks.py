@@ -27,7 +27,7 @@ from tests.system.objects import NAMESPACE, pod
 from tests.system.scenario import Scenario
 
 SEEDS = 30
-JOINED = 22
+JOINED = 23
 """The seed of a history in which pods join a claim whose device has gone bad."""
 
 
