@@ -14,11 +14,13 @@ from pathlib import Path
 
 from benchmarks.preemption import burst, decisions
 from benchmarks.versions import Version, at_commit
+from driver.observe import configure_logs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print the tables; fails if a bar is missed."""
     arguments = parse(argv)
+    configure_logs("error", "console")
     missed = False
     if arguments.before:
         with at_commit(arguments.before) as version:
