@@ -147,7 +147,7 @@ def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
 
 
 def lacking_claims(members: Sequence[Member], cluster: Cluster) -> tuple[str, ...]:
-    """The keys of claims for which no node has devices (``TriedDomains.lacking``)."""
+    """The keys of claims for which no node has devices (``TriedDomains.lacking``), sorted: members have no order."""
     users = Counter(claim.uid for member in members for claim in claims_of(member))
     others = {claim.uid for member in members for claim in member.demand.other_drivers_claims}
     asked = distinct(
@@ -165,7 +165,7 @@ def lacking_claims(members: Sequence[Member], cluster: Cluster) -> tuple[str, ..
             )
         if not fits[request]:
             found.append(claim.key)
-    return tuple(found)
+    return tuple(sorted(found))
 
 
 def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:
