@@ -18,6 +18,9 @@ from controller.allocation.rules import values_of
 from controller.allocation.search.attempt import Candidate
 from driver.model import Device, UnreadableValue
 
+MOST_CARDS: Final = 32
+"""Most free cards that are compared by links. No machine has as many; any driver can publish thousands that say so, and
+comparing 512 of them takes 20 seconds."""
 _LINKS: Final = re.compile(r"(\d+:\d+)(,\d+:\d+)*", re.ASCII)
 
 
@@ -47,9 +50,10 @@ class LinkedCards:
 
 
 def linked(choice: RequestChoice, candidates: Sequence[Candidate]) -> LinkedCards | None:
-    """The candidates as cards with links; None if none of them says links, or the request does not ask for locality."""
+    """The candidates as cards with links; None if none of them says links, if they are more than ``MOST_CARDS``, or if
+    the request does not ask for locality."""
     preference = choice.preference
-    if preference.links is None:
+    if preference.links is None or len(candidates) > MOST_CARDS:
         return None
     links_at, number_at = preference.links
     devices = [one.device.spec for one in candidates]

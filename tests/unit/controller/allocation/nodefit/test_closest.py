@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.allocation import Fleet
 from controller.allocation.nodefit import closest as module
 from controller.allocation.nodefit.closest import STEP_LIMIT, Cards, closest
-from controller.allocation.nodefit.linked import links_in
+from controller.allocation.nodefit.linked import MOST_CARDS, links_in
 from controller.allocation.preferences import ranks_of
 from controller.placement import Placed, place
 from driver.model import AttributeValue, Constraint, Device, DeviceClass, Slice
@@ -195,6 +195,16 @@ def test_a_node_whose_free_cards_are_linked_comes_first() -> None:
 def test_a_malformed_attribute_is_no_links() -> None:
     cards = [device(f"g{at}", {"nvlinkDomain": "d", "index": at, "links": "everything"}) for at in range(3)]
     assert names(fleet(*pool(*cards)).allocate(NODE, {}, [by("binpack", want(count=2))])) == [["g0", "g1"]]
+
+
+@pytest.mark.parametrize(("cards", "chosen"), [(MOST_CARDS, ["g0", "g2"]), (MOST_CARDS + 1, ["g0", "g1"])])
+def test_among_more_cards_than_any_machine_has_links_do_not_count(cards: int, chosen: list[str]) -> None:
+    linked = {0: "2:1", 2: "0:1"}
+    published = [
+        device(f"g{at}", {"nvlinkDomain": "d", "index": at, **({"links": linked[at]} if at in linked else {})})
+        for at in range(cards)
+    ]
+    assert names(fleet(*pool(*published)).allocate(NODE, {}, [by("binpack", want(count=2))])) == [chosen]
 
 
 @st.composite
