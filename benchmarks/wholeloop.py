@@ -3,11 +3,12 @@
 import time
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 from controller.loop import Controller, Ports
 from controller.state import StateDelta
 from controller.writing import Channel, Lane, WriteResult
-from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.names import Names
 from driver.observe import Metrics, logger
 from driver.settings import Settings
@@ -60,6 +61,36 @@ class WholeLoop:
         devices = [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(cards)]
         spec = {"driver": NAMES.driver, "nodeName": name, "pool": pool, "devices": devices}
         self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{name}-{NAMES.driver}"}, "spec": spec})
+
+    def add_pod(
+        self,
+        name: str,
+        cards: int,
+        namespace: str = NAMESPACE,
+        *,
+        parameters: Object | None = None,
+        cpu: str = "1",
+        **spec: Any,
+    ) -> Object:
+        """A pod with a claim of its name for so many cards; it has our gate unless ``spec`` names its node.
+
+        Args:
+            parameters: of the claim, such as a ``PlacementConfig``.
+            spec: further fields of the pod.
+        """
+        exactly = {"deviceClassName": CLASS, "count": cards}
+        devices: Object = {"requests": [{"name": "cards", "exactly": exactly}]}
+        if parameters is not None:
+            devices["config"] = [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}]
+        metadata = {"name": name, "namespace": namespace}
+        self.api.create(RESOURCE_CLAIMS, {"metadata": metadata, "spec": {"devices": devices}}, namespace)
+        made = {
+            "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}],
+            "schedulingGates": [] if spec.get("nodeName") else [{"name": NAMES.gate}],
+            "resourceClaims": [{"name": "cards", "resourceClaimName": name}],
+            **spec,
+        }
+        return self.api.create(PODS, {"metadata": metadata, "spec": made}, namespace)
 
     def start(self) -> None:
         """Start the controller."""

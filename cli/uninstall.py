@@ -32,6 +32,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.objects import object_key
+from driver.limits import first_of
 from driver.names import FINALIZER, Names
 
 _GATE_POLICIES: Final = (MUTATING_BINDINGS, MUTATING_POLICIES)
@@ -202,5 +203,4 @@ def _gates(pod: Object) -> list[str]:
 
 
 def _some(objects: list[Object], most: int = 3) -> str:
-    more = f" and {len(objects) - most} more" if len(objects) > most else ""
-    return ", ".join(object_key(obj) for obj in objects[:most]) + more
+    return first_of([object_key(obj) for obj in objects], most)

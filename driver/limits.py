@@ -79,6 +79,12 @@ def bounded(text: str, most: int = MAX_EVENT_MESSAGE) -> str:
     return (text[:kept] + f"… and {len(text) - kept} more characters")[:most]
 
 
+def first_of(texts: Sequence[str], most: int) -> str:
+    """The first of the texts, ``most`` at most, and the number of the others: ``a, b and 3 more``."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 _BETWEEN = "; "
 
 

@@ -13,9 +13,9 @@ from math import inf
 from typing import Final
 
 from benchmarks.gangs.queueing import Arrival, Shape
-from benchmarks.wholeloop import CLASS, NAMES, WholeLoop
+from benchmarks.wholeloop import NAMES, WholeLoop
 from driver.kube.api import NAMESPACES as KUBE_NAMESPACES
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.kube.api import PODS, RESOURCE_CLAIMS
 from driver.names import FINALIZER
 from driver.settings import Settings
 
@@ -61,20 +61,8 @@ class _Cluster(WholeLoop):
                 for level in self._shape.levels
             ],
         }
-        devices: Object = {
-            "requests": [{"name": "cards", "exactly": {"deviceClassName": CLASS, "count": self._shape.cards}}],
-        }
-        if one.size > 1:
-            devices["config"] = [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}]
         for name in _members(one):
-            metadata = {"name": name, "namespace": namespace}
-            self.api.create(RESOURCE_CLAIMS, {"metadata": metadata, "spec": {"devices": devices}}, namespace)
-            spec = {
-                "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "4"}}}],
-                "schedulingGates": [{"name": NAMES.gate}],
-                "resourceClaims": [{"name": "cards", "resourceClaimName": name}],
-            }
-            self.api.create(PODS, {"metadata": metadata, "spec": spec}, namespace)
+            self.add_pod(name, self._shape.cards, namespace, parameters=parameters if one.size > 1 else None, cpu="4")
 
     def starts(self, one: Arrival, namespace: str) -> bool:
         """Bind the pods of a gang and let them run, if none has its gate any more."""

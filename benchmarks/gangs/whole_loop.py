@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.allocation.table import lines
-from benchmarks.wholeloop import CARDS, CLASS, NAMES, NAMESPACE, WholeLoop
+from benchmarks.wholeloop import CARDS, NAMES, WholeLoop
 from controller.__main__ import COLLECTION_THRESHOLDS
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.kube.api import Object
 from driver.settings import Settings
 
 NAME = "whole loop"
@@ -55,19 +55,7 @@ class _Cluster(WholeLoop):
             "gang": {"name": "gang", "minAvailable": members},
             "topology": [{"nodeLabel": "fabric"}],
         }
-        devices = {
-            "requests": [{"name": "cards", "exactly": {"deviceClassName": CLASS, "count": CARDS}}],
-            "config": [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}],
-        }
-        self.api.create(
-            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"devices": devices}}
-        )
-        spec = {
-            "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}],
-            "schedulingGates": [{"name": NAMES.gate}],
-            "resourceClaims": [{"name": "cards", "resourceClaimName": name}],
-        }
-        self.api.create(PODS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}, NAMESPACE)
+        self.add_pod(name, CARDS, parameters=parameters)
 
     def let_go(self) -> int:
         """How many pods have no gate."""

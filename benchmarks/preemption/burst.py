@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from benchmarks.allocation.table import lines
-from benchmarks.wholeloop import CARDS, CLASS, NAMES, NAMESPACE, WholeLoop
+from benchmarks.wholeloop import CARDS, NAMES, NAMESPACE, WholeLoop
 from controller.__main__ import COLLECTION_THRESHOLDS
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.kube.api import PODS, RESOURCE_CLAIMS
 from driver.settings import ControllerSettings, PreemptionSettings, Settings
 
 NAME = "burst"
@@ -77,7 +77,7 @@ class _Cluster(WholeLoop):
 
     def _add_victim(self, name: str, node: str, number: int, cards: int) -> None:
         """A pod that runs, and a claim for its cards."""
-        made = self._add_pod(name, cards, 0, [], node)
+        made = self.add_pod(name, cards, priority=0, nodeName=node)
         place = {"request": "cards", "driver": NAMES.driver, "pool": NAMES.pool(node)}
         held = [{**place, "device": f"gpu-{card}"} for card in range(number * cards, (number + 1) * cards)]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
@@ -88,23 +88,10 @@ class _Cluster(WholeLoop):
         }
         self.api.update(RESOURCE_CLAIMS, claim, "status")
 
-    def _add_pod(self, name: str, cards: int, priority: int, gates: Sequence[str], node: str = "") -> Object:
-        requests = [{"name": "cards", "exactly": {"deviceClassName": CLASS, "count": cards}}]
-        metadata = {"name": name, "namespace": NAMESPACE}
-        self.api.create(RESOURCE_CLAIMS, {"metadata": metadata, "spec": {"devices": {"requests": requests}}})
-        spec = {
-            "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}],
-            "schedulingGates": [{"name": gate} for gate in gates],
-            "resourceClaims": [{"name": "cards", "resourceClaimName": name}],
-            "priority": priority,
-            **({"nodeName": node} if node else {}),
-        }
-        return self.api.create(PODS, {"metadata": metadata, "spec": spec}, NAMESPACE)
-
     def add(self, burst: Burst) -> None:
         """All of the burst come."""
         for number in range(burst.pods):
-            self._add_pod(f"high-{number}", burst.cards, _HIGH, [NAMES.gate])
+            self.add_pod(f"high-{number}", burst.cards, priority=_HIGH)
 
     def end_victims(self) -> int:
         """All that were evicted end, and their claims are cleared. Returns how many."""

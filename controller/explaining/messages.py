@@ -11,7 +11,7 @@ from controller.explaining.summary import Summary, render, summarise
 from controller.reconcile.decisions import PodRefusal, Reason, Wait
 from controller.reconcile.othernames import named_within
 from driver.errors import Fault
-from driver.limits import MAX_EVENT_MESSAGE, bounded
+from driver.limits import MAX_EVENT_MESSAGE, bounded, first_of
 
 HELD_BACK: Final = "held back for"
 """Start of the reason of a node that is held back for another pod."""
@@ -71,9 +71,8 @@ class Message:
         return head + render(summary, max(0, limit - len(head)))
 
     def _ties(self) -> str:
-        named = ", ".join(self.tied_by[:_MOST_CLAUSES])
-        more = f" and {len(self.tied_by) - _MOST_CLAUSES} more" if len(self.tied_by) > _MOST_CLAUSES else ""
-        return f"the pod's claims ({named}{more})" if named else "the pod's claims"
+        named = first_of(self.tied_by, _MOST_CLAUSES)
+        return f"the pod's claims ({named})" if named else "the pod's claims"
 
     def _verdict(self) -> str:
         if self.bound_to:

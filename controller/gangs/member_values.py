@@ -32,6 +32,7 @@ from controller.gangs.memory import Memory
 from controller.gangs.units import CoLocatedMembers, natural_sort_key
 from controller.gangs.value_counts import NO_VALUES, Capacities, Unconstrained, ValueCounts
 from controller.placement import Placement
+from driver.limits import first_of
 from driver.model import Allocation
 
 MOST_SETS: Final = 1_024
@@ -247,6 +248,4 @@ def _sort_key(rules: MemberRules) -> tuple[object, ...]:
 
 
 def _nodes_text(names: Sequence[str]) -> str:
-    ordered = sorted(names, key=natural_sort_key)
-    more = len(ordered) - _MOST_NAMED
-    return ", ".join(ordered[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return first_of(sorted(names, key=natural_sort_key), _MOST_NAMED)

@@ -17,7 +17,7 @@ overlap with two others without being inside either.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -58,8 +58,7 @@ def shared_claims(members: Sequence[Member], cluster: Cluster) -> Sequence[FarCl
     """The claims of several members that can get devices of several nodes."""
     if not cluster.devices.shares_devices:
         return ()
-    users = Counter(claim.uid for member in members for claim in claims_of(member))
-    shared = distinct(claim for member in members for claim in claims_of(member) if users[claim.uid] > 1)
+    shared = _of_several(members)
     far = {claim.uid for claim in shared if _may_reach_several(claim, cluster)}
     ours = {claim.uid for member in members for claim in member.demand.claims}
     groups = (
@@ -148,11 +147,7 @@ def _completed(plan: GangPlan, gang: Gang, chosen: Sequence[Reach]) -> GangPlan:
 
 def lacking_claims(members: Sequence[Member], cluster: Cluster) -> tuple[str, ...]:
     """The keys of claims for which no node has devices (``TriedDomains.lacking``), sorted: members have no order."""
-    users = Counter(claim.uid for member in members for claim in claims_of(member))
-    others = {claim.uid for member in members for claim in member.demand.other_drivers_claims}
-    asked = distinct(
-        claim for member in members for claim in claims_of(member) if users[claim.uid] > 1 or claim.uid in others
-    )
+    asked = _of_several(members, {claim.uid for member in members for claim in member.demand.other_drivers_claims})
     devices, fits, found = cluster.devices, dict[CompiledRequest, bool](), list[str]()
     for claim in asked:
         request = devices.compile([claim])
@@ -166,6 +161,14 @@ def lacking_claims(members: Sequence[Member], cluster: Cluster) -> tuple[str, ..
         if not fits[request]:
             found.append(claim.key)
     return tuple(sorted(found))
+
+
+def _of_several(members: Sequence[Member], also: Collection[str] = ()) -> tuple[Claim, ...]:
+    """The claims that several members use, and those of these UIDs."""
+    users = Counter(claim.uid for member in members for claim in claims_of(member))
+    return distinct(
+        claim for member in members for claim in claims_of(member) if users[claim.uid] > 1 or claim.uid in also
+    )
 
 
 def _may_reach_several(claim: Claim, cluster: Cluster) -> bool:

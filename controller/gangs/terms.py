@@ -12,6 +12,7 @@ from typing import Any, Final
 from controller.gangs.gang import Level, SubGroup, TaskMinimums, ValueConstraint
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector, label_selector_from
+from driver.limits import first_of
 from driver.parameters import (
     Configured,
     GangConstraint,
@@ -342,9 +343,7 @@ def _contradictions(said: Said) -> Iterable[Fault]:
 
 
 def _names(keys: Collection[str]) -> str:
-    named = sorted(keys)[:_MOST_NAMED]
-    more = len(keys) - len(named)
-    return f"pod {', '.join(named)}" + (f" and {more} more" if more else "")
+    return f"pod {first_of(sorted(keys), _MOST_NAMED)}"
 
 
 def _sub_groups_text(policies: tuple[SubGroupPolicy, ...]) -> str:

@@ -8,7 +8,7 @@ from controller.gangs.gang import Domain, DomainFit, Gang, TriedDomains
 from controller.gangs.levels import GroupLevel
 from controller.gangs.topology import Path, Topology
 from controller.refusal import Refusal
-from driver.limits import listed
+from driver.limits import first_of, listed
 
 NOT_TOGETHER: Final = "they do not fit together"
 NOT_WHOLE: Final = "too few sub-groups fit as a whole"
@@ -110,9 +110,8 @@ def _rest(fits: Sequence[DomainFit]) -> Iterator[str]:
 
 def _lacking(claims: Sequence[str], most: int) -> Iterator[str]:
     if claims:
-        more = f" and {len(claims) - most} more" if len(claims) > most else ""
         plural = "s" if len(claims) > 1 else ""
-        yield f"no node has devices now for the claim{plural} {', '.join(claims[:most])}{more}"
+        yield f"no node has devices now for the claim{plural} {first_of(claims, most)}"
 
 
 def _outside(tried: TriedDomains) -> Iterator[str]:

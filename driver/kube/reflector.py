@@ -35,7 +35,7 @@ MISSING_LISTS = 5
 that starts may not serve every kind at once."""
 PAGE_SIZE = 100
 """Objects of one page of a list, which is held whole."""
-PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
+_PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """Kinds with large objects have smaller pages: a slice has up to 128 devices and some 100 kB of JSON."""
 OUTAGE_SECONDS = 5.0
 """An API that could not be watched, and has told nothing for so long, may have been restored from a backup meanwhile.
@@ -125,7 +125,7 @@ class Reflector:
         self._api = api
         self._sink = sink
         self._field_selector = field_selector
-        self._page_size = PAGE_SIZES.get(resource, PAGE_SIZE)
+        self._page_size = _PAGE_SIZES.get(resource, PAGE_SIZE)
         self._optional = optional
         self._now = now
         self.heard = now()

@@ -92,8 +92,7 @@ class Fixtures:
         client.kubectl("label", "node", npus, "lode.dev/ib-cluster=ib-a", "--overwrite")  # gangs go over two workers
         client.kubectl("apply", "-f", str(_EXAMPLE))
         if self.mixed:
-            content = {"apiVersion": "v1", "kind": "List", "items": nic_driver.objects()}
-            client.kubectl("apply", "-f", "-", input=json.dumps(content))
+            client.apply("kube-system", *nic_driver.objects())
         self.install(CURRENT)
         for namespace in (CHAOS, ADOPTED):
             client.kubectl("create", "namespace", namespace)

@@ -47,8 +47,7 @@ def nothing_is_left(client: Client, namespace: str, request: pytest.FixtureReque
 
 def install_driver(client: Client, version: str = "1") -> None:
     """Install a version of the driver, and wait until it runs everywhere."""
-    content = json.dumps({"apiVersion": "v1", "kind": "List", "items": nic_driver.objects(version)})
-    client.kubectl("apply", "-f", "-", input=content)
+    client.apply("kube-system", *nic_driver.objects(version))
     command = ("rollout", "status", "daemonset/nic-driver", "--timeout=120s")
     client.kubectl("-n", "kube-system", *command, timeout=130)
 
