@@ -309,17 +309,34 @@ class ControlPlane:
             disabled.append("ServiceAccount")  # no controller creates the service accounts that pods would need
         return [*flags, f"--disable-admission-plugins={','.join(disabled)}"]
 
+    def get(self, path: str, timeout: float = 60.0) -> bytes:
+        """What the API server answers to a GET as the administrator, such as of `/metrics`, within `timeout` seconds.
+
+        Raises `ControlPlaneFailed` if it does not answer, or with a status other than 200.
+        """
+        status, body = self._asked(path, timeout)
+        if status != 200:
+            raise ControlPlaneFailed(f"kube-apiserver answers GET {path} with {status or 'nothing'}: {body[:500]!r}")
+        return body
+
     def _get(self, path: str) -> int:
         """The HTTP status of a GET as the administrator; 0 if the API server does not answer."""
+        return self._asked(path, 5)[0]
+
+    def _asked(self, path: str, timeout: float) -> tuple[int, bytes]:
+        """The HTTP status and the body of a GET as the administrator; 0 if the API server does not answer."""
         admin = self.kubeconfig().with_suffix("")
         context = ssl.create_default_context(cafile=str(self._authority.certificate))
         context.load_cert_chain(f"{admin}.crt", f"{admin}.key")
-        connection = http.client.HTTPSConnection(_LOOPBACK, self._port["kube-apiserver"], timeout=5, context=context)
+        connection = http.client.HTTPSConnection(
+            _LOOPBACK, self._port["kube-apiserver"], timeout=timeout, context=context
+        )
         try:
             connection.request("GET", path)
-            return connection.getresponse().status
+            answer = connection.getresponse()
+            return answer.status, answer.read()
         except (OSError, http.client.HTTPException):
-            return 0
+            return 0, b""
         finally:
             connection.close()
 

@@ -1,6 +1,6 @@
 """Pods per second from creation to binding, for cards, shares and partitions, on empty and on nearly full nodes.
 
-    make bench-throughput                             # about forty minutes
+    make bench-throughput                             # about two hours
     make bench-throughput ARGS="--rows 0 2"           # some of the workloads
     make bench-throughput ARGS="--rows 6 --latency 0 20 --before 1e91279"
     make bench-throughput ARGS="--rows 0 1 --before 796ffc6 --repeat 3"    # what status.devices of claims costs
@@ -11,7 +11,8 @@ The controller and kube-scheduler alone run one after the other, each on a separ
 slices and pods: pods with one claim from a template. Client limits are raised for both, but in the last row, where
 kube-scheduler has its default of 50 calls a second, which bounds everybody, because it binds for all. --latency is
 added to each call of the controller and of kube-scheduler. A contender is measured for two minutes at most.
-kube-controller-manager, which creates the claims for all, has higher limits and no latency.
+kube-controller-manager, which creates the claims for all, has higher limits and no latency. The last table says what
+the API server did for a pod: its processor time by part, from a profile of the first seconds, and who asked for what.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         everybody = contenders(arguments.before, arguments.without, ending)
         taking_part = [it for it in everybody if arguments.only in it.name]
         rows = list(_rows(arguments, taking_part))
-    print(*filter(None, (table.rates(rows), table.changes(rows), table.costs(rows))), sep="\n\n")
+    print(*filter(None, (table.rates(rows), table.changes(rows), table.costs(rows), table.together(rows))), sep="\n\n")
     return 0
 
 

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks import controlplane
+from benchmarks.apiserver import Spent, spending
 from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, concurrently, list_all, wait_until
 from benchmarks.processes import cpu_seconds
-from benchmarks.throughput.workloads import Holder, Workload
+from benchmarks.throughput.workloads import TEMPLATE, Holder, Workload
 from benchmarks.versions import Version
 from benchmarks.watching import watching
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, WatchEvent
@@ -18,7 +19,6 @@ from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, claim_from
 from simulation.invariants import Catalogue, Holding
 
-TEMPLATE = "one"
 FIRST_SECONDS = 120.0
 """The most time that is given to the first pod, which is not measured."""
 CONTROLLER = "controller"
@@ -62,8 +62,8 @@ class Throughput:
 
     ``pods`` is the number that was bound of the ``wanted`` ones, within ``seconds``. ``latencies`` are the sorted
     seconds from the creation of a bound pod to the event that shows it bound; ``cpu`` is the processor time that each
-    program used meanwhile, in seconds; ``described`` the part of the allocated claims whose ``status.devices`` has an
-    entry for each of their devices.
+    program used meanwhile, in seconds; ``spent`` what the API server did in this time; ``described`` the part of the
+    allocated claims whose ``status.devices`` has an entry for each of their devices.
     """
 
     wanted: int
@@ -73,11 +73,16 @@ class Throughput:
     cpu: Mapping[str, float]
     faults: list[str]
     described: float = 0.0
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def rate(self) -> float:
         """Pods bound per second."""
         return self.pods / self.seconds
+
+    def milliseconds(self, *programs: str) -> float:
+        """Processor time of these programs together for each pod that was bound."""
+        return sum(self.cpu.get(program, 0.0) for program in programs) / self.pods * 1000
 
     def percentile(self, percent: int) -> float:
         """Seconds within which this part of the bound pods was bound."""
@@ -100,10 +105,10 @@ def measure(contender: Contender, workload: Workload, conditions: Conditions) ->
     cards = workload.cards()
     with controlplane.cluster(cards, conditions.delay, offer=workload.offer, flags=flags) as cluster:
         _hold(cluster.api, list(workload.holders()))
-        cluster.api.create(RESOURCE_CLAIM_TEMPLATES, _template(workload.request), NAMESPACE)
+        concurrently(lambda raw: cluster.api.create(RESOURCE_CLAIM_TEMPLATES, raw, NAMESPACE), workload.templates())
         if not contender.with_controller:
             cluster.install(contender.version, "scheduler-allocated")
-            return _bind(cluster, workload.pods, conditions, lambda: None, {})
+            return _bind(cluster, workload, conditions, lambda: None, {})
         cluster.install(contender.version, "controller-allocated", contender.without)
         cluster.await_gate(_pod("gated"))
         # The controller places no pod while it misses a policy, unless it is told not to look for them.
@@ -111,7 +116,7 @@ def measure(contender: Contender, workload: Workload, conditions: Conditions) ->
         version, profile = contender.version, conditions.profile
         with controlplane.controller(cluster.plane, version, profile=profile, chosen=chosen) as controller:
             programs = {CONTROLLER: controller.process.pid}
-            return _bind(cluster, workload.pods, conditions, controller.check_alive, programs)
+            return _bind(cluster, workload, conditions, controller.check_alive, programs)
 
 
 def _hold(api: Api, holders: list[Holder]) -> None:
@@ -127,7 +132,7 @@ def _hold(api: Api, holders: list[Holder]) -> None:
 
 def _bind(
     cluster: Cluster,
-    count: int,
+    workload: Workload,
     conditions: Conditions,
     check_alive: Callable[[], None],
     programs: Mapping[str, int],
@@ -136,7 +141,7 @@ def _bind(
 
     ``programs`` are the process ids of the programs besides those of the control plane and this one.
     """
-    api = cluster.api
+    api, count = cluster.api, workload.pods
     planes = {name: cluster.plane.pid(name) for name in CONTROL_PLANE}
     programs = {**programs, **planes, BENCHMARK: os.getpid()}
     bound: dict[str, float] = {}
@@ -150,29 +155,31 @@ def _bind(
         api.create(PODS, _pod("pod-first"), NAMESPACE)
         with suppress(TimeoutError):  # the others are not faster
             wait_until("", lambda: "pod-first" in bound, check_alive, FIRST_SECONDS)
-        names = [f"pod-{number}" for number in range(count)]
+        templates = {f"pod-{number}": workload.template(number) for number in range(count)}
         created: dict[str, float] = {}
         before = {name: cpu_seconds(pid) for name, pid in programs.items()}
 
         def create(name: str) -> None:
             created[name] = time.perf_counter()
-            api.create(PODS, _pod(name), NAMESPACE)
+            api.create(PODS, _pod(name, templates[name]), NAMESPACE)
 
         began = time.perf_counter()
-        with ThreadPoolExecutor(WRITERS) as writers:
-            list(writers.map(create, names))
-        with suppress(TimeoutError):  # the rate of those that are bound is the result
-            left = conditions.seconds - (time.perf_counter() - began)
-            wait_until("", lambda: len(bound) == count + 1, check_alive, left)
-        ended = time.perf_counter()
-        used = {name: cpu_seconds(pid) - before[name] for name, pid in programs.items()}
-        times = {name: bound[name] for name in names if name in bound}
+        with spending(cluster.plane) as spent:
+            with ThreadPoolExecutor(WRITERS) as writers:
+                list(writers.map(create, templates))
+            with suppress(TimeoutError):  # the rate of those that are bound is the result
+                left = conditions.seconds - (time.perf_counter() - began)
+                wait_until("", lambda: len(bound) == count + 1, check_alive, left)
+            ended = time.perf_counter()
+            used = {name: cpu_seconds(pid) - before[name] for name, pid in programs.items()}
+            seen_there = spent()
+        times = {name: bound[name] for name in templates if name in bound}
     # A kube-scheduler that has not bound all pods goes on, and would leave no processor time to list the slices.
     cluster.plane.kill_component("kube-scheduler")
     latencies = sorted(at - created[name] for name, at in times.items())
     seconds = (max(times.values()) if len(times) == count else ended) - began
     return Throughput(
-        count, len(times), seconds=seconds, latencies=latencies, cpu=used, faults=faults(api), described=described(api)
+        count, len(times), seconds, latencies, used, faults=faults(api), described=described(api), spent=seen_there
     )
 
 
@@ -198,9 +205,5 @@ def described(api: Api) -> float:
     return len(whole) / max(1, len(allocated))
 
 
-def _pod(name: str) -> Json:
-    return controlplane.pod(name, spec={}, claim={"resourceClaimTemplateName": TEMPLATE})
-
-
-def _template(request: Json) -> Json:
-    return {"metadata": {"name": TEMPLATE}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+def _pod(name: str, template: str = TEMPLATE) -> Json:
+    return controlplane.pod(name, spec={}, claim={"resourceClaimTemplateName": template})

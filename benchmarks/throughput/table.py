@@ -1,9 +1,10 @@
 """The tables of figures, and whether the current version meets the bars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.allocation.table import lines, number
+from benchmarks.apiserver import PARTS, REST, Spent
 from benchmarks.throughput.measure import BENCHMARK, CONTROL_PLANE, CONTROLLER, Throughput
 from benchmarks.versions import CURRENT as VERSION
 
@@ -11,6 +12,9 @@ CURRENT = VERSION.name
 PEER = "kube-scheduler"
 MOST_LOSS = 0.03
 """The part of the rate before that the current version may lose."""
+_LEAST = 0.05
+"""What happens for fewer pods than one in twenty is not told."""
+API_SERVER = "kube-apiserver"
 PROGRAMS = (CONTROLLER, *CONTROL_PLANE, BENCHMARK)
 """Whose processor time a pod is told."""
 
@@ -94,8 +98,37 @@ def costs(rows: Sequence[Row]) -> str:
     return lines(["cpu ms a pod", "p50 s", "p99 s", *PROGRAMS, "limited by"], table)
 
 
+def together(rows: Sequence[Row]) -> str:
+    """The processor time of all programs but this one for a pod, by contender, and that of the API server by part.
+
+    What each admission policy takes is told by its own metrics, as are the requests and the events of watches.
+    """
+    texts = []
+    for one in rows:
+        bound = {name: figures for name, figures in one.results.items() if figures.pods}
+        texts.append(lines([f"{one.label}, a pod", *bound], _parts(list(bound.values()))))
+    return "\n\n".join(texts)
+
+
+def _parts(everybody: Sequence[Throughput]) -> Iterator[list[str]]:
+    yield ["cpu ms of all programs", *(f"{it.milliseconds(CONTROLLER, *CONTROL_PLANE):.1f}" for it in everybody)]
+    yield [f"cpu ms of {API_SERVER}", *(f"{it.milliseconds(API_SERVER):.1f}" for it in everybody)]
+    for part in (*PARTS, REST):
+        yield [f"  {part}", *(f"{it.spent.parts.get(part, 0) * it.milliseconds(API_SERVER):.2f}" for it in everybody)]
+    told: Sequence[tuple[str, float, Callable[[Spent], Mapping[str, float]]]] = (
+        ("ms in policy", 1000, lambda it: it.policies),
+        ("requests:", 1, lambda it: it.requests),
+        ("watch events:", 1, lambda it: it.events),
+    )
+    for what, times, counts in told:
+        for name in sorted({name for it in everybody for name in counts(it.spent)}):
+            each = [counts(it.spent).get(name, 0) * times / it.pods for it in everybody]
+            if max(each) >= _LEAST:
+                yield [f"{what} {name}", *(f"{it:.2f}" for it in each)]
+
+
 def _each(figures: Throughput, program: str) -> str:
     """Milliseconds of processor time for each pod that was bound."""
     if program not in figures.cpu or not figures.pods:
         return "-"
-    return f"{figures.cpu[program] / figures.pods * 1000:.1f}"
+    return f"{figures.milliseconds(program):.1f}"

@@ -15,6 +15,7 @@ from driver.names import DEFAULT_DRIVER, FINALIZER
 from driver.wire import Json
 from kubeletplugin.hardware.partitions import H100_80GB
 
+TEMPLATE = "one"
 SHARES = 4
 """The shares that each card has in the workload of shares; together they have 90 % of its memory."""
 _SHARE_GIBIBYTES = 18
@@ -42,6 +43,17 @@ class Workload:
     default_limits: bool = False
     """Whether kube-scheduler has its default client limits: 50 calls a second."""
     used: Callable[[int], Sequence[Result]] | None = None
+    gang: int = 0
+    """How many pods form a gang in one IB cluster; 0: single pods."""
+
+    def template(self, number: int) -> str:
+        """The name of the claim template of the pod with a number."""
+        return f"gang-{number // self.gang}" if self.gang else TEMPLATE
+
+    def templates(self) -> list[Json]:
+        """The claim templates: one for single pods, and one for each gang."""
+        gangs = [] if not self.gang else sorted({self.template(number) for number in range(self.pods)})
+        return [_template(TEMPLATE, self.request), *(_template(it, self.request, self.gang) for it in gangs)]
 
     @property
     def title(self) -> str:
@@ -127,6 +139,19 @@ def _full(random: Random) -> Iterator[str]:
             yield partition.suffix
 
 
+def _template(name: str, request: Json, gang: int = 0) -> Json:
+    spec: dict[str, object] = {"requests": [request]}
+    if gang:
+        parameters = {
+            "apiVersion": "lode.dev/v1alpha1",
+            "kind": "PlacementConfig",
+            "gang": {"name": name, "minAvailable": gang},
+            "topology": [{"attribute": f"{DEFAULT_DRIVER}/ibCluster"}],
+        }
+        spec["config"] = [{"opaque": {"driver": DEFAULT_DRIVER, "parameters": parameters}}]
+    return {"metadata": {"name": name}, "spec": {"spec": {"devices": spec}}}
+
+
 def _request(device_class: str, selector: str = "", memory: str = "") -> Json:
     exactly: dict[str, object] = {"deviceClassName": f"{device_class}.{DEFAULT_DRIVER}"}
     if selector:
@@ -168,6 +193,32 @@ WORKLOADS = (
     Workload("a card, empty", 500, 600, 1, _CARD),
     Workload("any card (no selector), empty", 500, 600, 1, _ANY_CARD),
     Workload("a card, empty, default client limits", 1000, 600, 1, _CARD, default_limits=True),
+    Workload("a card, in gangs of 8, empty", 1000, 600, 5, _CARD, gang=8),
+    Workload("a card, empty", 5000, 800, 5, _CARD),
+    Workload("a card, 90 % in use", 5000, 800, 5, _CARD, used=_cards),
+    Workload(
+        "a share of a card of any kind, 90 % in use",
+        5000,
+        800,
+        5,
+        _SHARE,
+        offer=EVERY_OFFER,
+        same_model=True,
+        used=_shares,
+    ),
+    Workload(
+        "a MIG partition, 90 % in use",
+        5000,
+        800,
+        5,
+        _PARTITION,
+        offer=("partitions",),
+        same_model=True,
+        used=_partitions,
+    ),
+    Workload("any card (no selector), empty", 5000, 800, 1, _ANY_CARD),
+    Workload("a card, in gangs of 8, empty", 5000, 800, 5, _CARD, gang=8),
 )
 """Every pod has a claim from a template. A card "of any kind" is published whole, as a share and in partitions, as
-by default. The workload without a selector has the shape of Kubernetes' own benchmark, scheduler_perf."""
+by default. The workload without a selector has the shape of Kubernetes' own benchmark, scheduler_perf. kube-scheduler
+alone knows nothing of gangs, and binds their pods one by one."""
