@@ -34,7 +34,7 @@ from benchmarks.prepare.drivers import (
     running,
 )
 from benchmarks.prepare.measure import Figures, claims, measure
-from driver.kube.api import NAMESPACES
+from driver.kube.api import NAMESPACES, NODES
 from driver.kube.client import KubeClient
 from testclusters.controlplane import ControlPlane
 
@@ -60,6 +60,9 @@ def compare(names: Sequence[str], count: int) -> dict[str, Figures]:
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         ending.callback(api.close)
         plane.add_node(NODE)
+        # What the kubelet that this program stands for says of itself.
+        kubelet = {"nodeInfo": {"kubeletVersion": api.server_version()}}
+        api.patch(NODES, NODE, {"status": kubelet}, subresource="status")
         plane.kubectl("create", "serviceaccount", ACCOUNT)
         rights = ("--clusterrole=cluster-admin", f"--serviceaccount=default:{ACCOUNT}")
         plane.kubectl("create", "clusterrolebinding", ACCOUNT, *rights)

@@ -3,15 +3,19 @@
 Only the fields for these answers are decoded, so other content of a claim, such as invalid parameters, does no harm.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from driver.errors import SENSELESS
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import DeviceId
+from driver.wire.fields import text
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
+_VERSION: Final = re.compile(r"v1\.(\d{1,4})\.")
+_FIRST_THAT_COUNTS: Final = 37
 MOST_PODS: Final = 32
 """Pods of a claim whose containers are looked at."""
 
@@ -38,17 +42,19 @@ def pods_that_forbid_unprepare(
 ) -> tuple[str, ...]:
     """Names of running pods that prove that the kubelet must not unprepare the claim; () if there is no proof.
 
-    Kubernetes 1.36 is known to unprepare a claim in use when another pod with the same claim failed to start. So this
-    matters only for a claim that several pods reserve. A pod runs if it is not being ended and one of its containers
-    runs. A kubelet unprepares a claim after the containers of its last pod have stopped, and before it reports that the
-    pod has ended. It reports the stopped containers, or why it stops them, earlier than that. A report that is still on
-    its way delays an unprepare until the kubelet tries again.
+    A kubelet of Kubernetes 1.36 is known to unprepare a claim in use when another pod with the same claim failed to
+    start. So this matters only there, and only for a claim that several pods reserve. A pod runs if it is not being
+    ended and one of its containers runs. A kubelet unprepares a claim after the containers of its last pod have
+    stopped, and before it reports that the pod has ended. It reports the stopped containers, or why it stops them,
+    earlier than that. A report that is still on its way delays an unprepare until the kubelet tries again.
 
     Args:
         in_time: whether to go on looking. If not, or if the API does not answer, or what it answers cannot be
             decoded, the result is ().
     """
     try:
+        if _counts_pods(api, node_name):
+            return ()
         users = _status(api, ref).get("reservedFor") or ()
         pods = [user for user in users if not user.get("apiGroup") and user["resource"] == "pods"]
         # One pod cannot be mistaken for another. Without this, an API that is away would keep every pod from ending
@@ -79,6 +85,19 @@ def containers_with(api: Api, ref: ClaimRef) -> Iterator[tuple[str, frozenset[st
             yield from ((name, claims) for name, claims in _claims_of_containers(pod) if ref.name in claims)
         except (NotFound, *SENSELESS):
             continue
+
+
+def _counts_pods(api: Api, node_name: str) -> bool:
+    """Whether the node's kubelet unprepares a claim only for a pod that it counts among the claim's, so the last one.
+
+    It has done so since 1.37 (``hasPodReference`` in its DRA manager). One whose version is not known may be older.
+    """
+    try:
+        info = (api.get(NODES, node_name).get("status") or {}).get("nodeInfo") or {}
+    except NotFound:
+        return False
+    version = _VERSION.match(text(info.get("kubeletVersion")))
+    return version is not None and int(version[1]) >= _FIRST_THAT_COUNTS
 
 
 def _users(api: Api, ref: ClaimRef) -> list[str]:

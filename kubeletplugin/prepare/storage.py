@@ -129,9 +129,10 @@ class ClaimStorage:
 
         The steps of claims are written before to a file of their own (``actions.json``). So they are known even if the
         checkpoint is damaged before a claim has any other file. A loss of power may lose records of claims without
-        steps: no container of them is left then, and the kubelet has them prepared again. So a change that only adds
-        such claims need not reach the disk, nor need the file if it has only such claims. A change that only ends
-        claims, or repairs the checkpoint, succeeds on a full disk (``reserve``).
+        steps, or bring them back: no container of them is left then. The kubelet has those that it still needs prepared
+        again, and those that are no longer allocated are given up (``Recovery.stale``). So a change of such claims
+        alone need not reach the disk, nor need the file if it has only such claims. A change that only ends claims, or
+        repairs the checkpoint, succeeds on a full disk (``reserve``).
         """
         last, self._last = self._last, None
         may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
@@ -141,7 +142,8 @@ class ClaimStorage:
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo, ends)
         data = self._encoder.encode(checkpoint)
-        self._files.write(self.checkpoint_path, data, may_lose, free_later=True, may_use_reserve=ends)
+        # Until the next prepare; nothing may come after an end.
+        self._files.write(self.checkpoint_path, data, may_lose, free_later=not ends, may_use_reserve=ends)
         self._last = data, checkpoint
 
     @property
@@ -296,7 +298,7 @@ class ClaimStorage:
 
 def _may_lose(before: Checkpoint, after: Checkpoint) -> Loss:
     """The part of the written checkpoint that a loss of power may lose."""
-    if not _adds_only(before, after):
+    if _changes_steps(before, after):
         return "nothing"
     return "change" if any(claim.steps for claim in after.claims.values()) else "content"
 
@@ -306,8 +308,7 @@ def _ends_only(before: Checkpoint, after: Checkpoint) -> bool:
     return all(claim.state == "stopping" for uid, claim in after.claims.items() if before.claims.get(uid) != claim)
 
 
-def _adds_only(before: Checkpoint, after: Checkpoint) -> bool:
-    """Whether the change only adds or completes claims without steps."""
-    changed = [uid for uid, claim in after.claims.items() if before.claims.get(uid) != claim]
-    claims = [known for uid in changed for known in (before.claims.get(uid), after.claims[uid]) if known is not None]
-    return before.claims.keys() <= after.claims.keys() and not any(claim.steps for claim in claims)
+def _changes_steps(before: Checkpoint, after: Checkpoint) -> bool:
+    """Whether the change concerns a claim with steps, before it or after it."""
+    changed = [(before.claims.get(uid), after.claims.get(uid)) for uid in before.claims.keys() | after.claims.keys()]
+    return any(claim.steps for pair in changed if pair[0] != pair[1] for claim in pair if claim is not None)

@@ -13,8 +13,8 @@ from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse
 from simulation.kubernetes.plugin_client import PluginClient
 
 
-def figures(median: float, peak: float = 50.0) -> Figures:
-    return Figures(prepare=[median / 2, median, 100 * median], unprepare=[0.001], peak=peak, resident=peak)
+def figures(median: float, peak: float = 50.0, unprepare: float = 0.001) -> Figures:
+    return Figures(prepare=[median / 2, median, 100 * median], unprepare=[unprepare], peak=peak, resident=peak)
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,12 @@ def figures(median: float, peak: float = 50.0) -> Figures:
         (figures(0.005), figures(0.004), "missed: 1.25 of 1.0 times the peer's time"),
         (figures(0.004, peak=64.1), figures(0.004), "missed: 64.1 of 64 MiB"),
         (figures(0.008, peak=70.0), figures(0.004), "missed: 2.00 of 1.0 times the peer's time, 70.0 of 64 MiB"),
+        (figures(0.004, unprepare=0.0014), figures(0.004), "met"),
+        (figures(0.004, unprepare=0.0016), figures(0.004), "missed: unprepare 1.60 of 1.5 times"),
         (figures(0.004), None, "met"),
     ],
 )
-def test_both_bars_are_judged(ours: Figures, theirs: Figures | None, verdict: str) -> None:
+def test_all_bars_are_judged(ours: Figures, theirs: Figures | None, verdict: str) -> None:
     results = {OURS: ours, **({PEER: theirs} if theirs else {})}
     assert table.verdict(results) == verdict
     assert verdict in table.figures(results)

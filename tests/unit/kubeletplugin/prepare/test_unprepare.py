@@ -4,16 +4,19 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import PODS, ApiCall
+from driver.kube.api import NODES, PODS, ApiCall
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.plugin_node import (
     CDI,
+    NODE,
     UNKNOWN,
     PluginNode,
     prepare,
+    recover,
     result,
+    unprepare,
 )
 
 
@@ -67,6 +70,43 @@ def test_a_claim_that_a_running_pod_uses_is_not_given_up_when_another_pod_could_
     assert failure is not None
     assert "pods still run with it on this node: one;" in failure.message
     assert set(plugin.prepared()) == {ref.uid}
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "is_believed"),
+    [
+        ("v1.36.5", False),
+        ("v1.37.0", True),
+        ("v1.38.0-beta.1", True),
+        ("v1.40.2-gke.100", True),
+        ("", False),
+        ("unknown", False),
+    ],
+)
+def test_a_kubelet_that_counts_the_pods_of_a_claim_is_believed(kubelet: str, is_believed: bool) -> None:
+    rig = PluginNode()
+    rig.api.patch(NODES, NODE, {"status": {"nodeInfo": {"kubeletVersion": kubelet}}}, subresource="status")
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    assert (plugin.unprepare([ref])[ref.uid] is None) == is_believed
+
+
+@pytest.mark.parametrize("beside", ["gpu-1", "gpu-1-mig-1g-5gb-0"])
+def test_what_was_unprepared_before_a_loss_of_power_is_in_nobodys_way(beside: str) -> None:
+    rig = PluginNode("a100x2")
+    other, ref = rig.claim("other", [result(beside)]), rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    plugin.prepare([other, ref])
+    unprepare(plugin, ref)
+    rig.release(ref)
+    rig.files.disk.lose_power()
+    rig.reboot()
+    recover(rig.plugin())
+    new = rig.claim("new", [result("gpu-0")])
+    prepare(rig.plugin(), new)
+    assert set(rig.plugin().prepared()) - {other.uid} == {new.uid}
 
 
 @pytest.mark.parametrize("other", ["Pending", "Succeeded"])
