@@ -20,6 +20,8 @@ class Level:
         wait_seconds: time that the gang waits for one domain of a preferred level before it takes several.
         per_sub_group: if set, every sub-group stays in one domain of the level instead of the whole gang. Members of no
             sub-group may be anywhere.
+        task_groups: if set, tasks, each with the name of a group. The members of each group stay in one domain of the
+            level instead of the whole gang. Those of other tasks may be anywhere.
     """
 
     key: str
@@ -28,6 +30,7 @@ class Level:
     group_size: int = 0
     wait_seconds: int = 0
     per_sub_group: bool = False
+    task_groups: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A decision makes one attempt after another: with all levels, then without the innermost preferred one, and so on
 outwards. A level holds for the whole gang, or for each group of it: ranks 0 to 3, 4 to 7, ... (``Level.group_size``),
-or each sub-group (``Level.per_sub_group``).
+each sub-group (``Level.per_sub_group``), or some tasks together (``Level.task_groups``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,17 +28,19 @@ class GroupLevel:
         depth: number of levels from the outermost to this one.
         outer: size of the groups around, which its groups never cross; 0 if there are none.
         per_sub_group: whether its groups are sub-groups, or parts of these.
+        by_task: whether the task of a member says its group.
     """
 
     depth: int
     size: int
     outer: int = 0
     per_sub_group: bool = False
+    by_task: bool = False
 
     @property
     def is_of_gang(self) -> bool:
         """Whether the whole gang stays in one domain."""
-        return not (self.size or self.per_sub_group)
+        return not (self.size or self.per_sub_group or self.by_task)
 
     @property
     def is_of_sub_groups(self) -> bool:
@@ -47,6 +49,9 @@ class GroupLevel:
 
     def group_of(self, member: MemberPosition) -> GroupNumber:
         """The number of a member's group."""
+        if self.by_task:
+            number = member.task_groups[self.depth - 1]
+            return () if number is None else (number,)
         if self.per_sub_group and member.sub_group is None:
             return ()
         base = () if member.sub_group is None or not self.per_sub_group else (member.sub_group,)
@@ -133,7 +138,7 @@ def _group_levels(levels: Sequence[Level]) -> list[GroupLevel]:
             # A sub-group stays together, whatever groups of ranks its members are in.
             outer, per_sub_group = 0, True
         size = min(level.group_size or outer, outer) if outer else level.group_size
-        grouped.append(GroupLevel(depth, size, outer, per_sub_group))
+        grouped.append(GroupLevel(depth, size, outer, per_sub_group, by_task=bool(level.task_groups)))
         outer = size or outer
     return grouped
 

@@ -17,10 +17,8 @@ _MOST_DOMAINS: Final = 3
 
 def apart(why: str, gang: Gang, groups: Sequence[GroupLevel]) -> str:
     """Say why members do not fit in a domain that has room for as many, with the levels that keep groups together."""
-    kept = [
-        f"each {f'{group.size} members' if group.size else 'sub-group'} in one {gang.levels[group.depth - 1].key}"
-        for group in groups
-    ]
+    names = ["group" if one.by_task else f"{one.size} members" if one.size else "sub-group" for one in groups]
+    kept = [f"each {name} in one {gang.levels[one.depth - 1].key}" for name, one in zip(names, groups, strict=True)]
     return ", ".join([why, *kept])
 
 

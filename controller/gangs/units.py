@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from controller.allocation import CompiledRequest, Fleet
-from controller.gangs.gang import Gang, Member, SubGroup
+from controller.gangs.gang import Gang, Level, Member, SubGroup
 from controller.placement import Needs, Nodes, PodDemand, PodLabels
 from driver.errors import Fault
 from driver.model import Claim
@@ -102,11 +102,13 @@ class MemberPosition(NamedTuple):
         in_gang: position in the gang, from 0 (``Level.group_size``).
         sub_group: number of the sub-group; None if the member is in none.
         in_sub_group: position in the sub-group, from 0.
+        task_groups: for each level, the number of the group that the member is in by its task; None for none.
     """
 
     in_gang: int
     sub_group: int | None = None
     in_sub_group: int = 0
+    task_groups: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,13 +227,14 @@ def in_order(members: Iterable[Member]) -> list[Member]:
 
 def positions_of(gang: Gang) -> Mapping[str, MemberPosition]:
     """The position of each pod, with a place or without."""
-    every = [(standing.pod, standing.leader, standing.rank, standing.sub_group) for standing in gang.standing]
-    every += [(member.demand.key, member.leader, member.rank, member.sub_group) for member in gang.members]
-    in_gang = _ranks_or_order(gang)
+    every = [(one.pod, one.leader, one.rank, one.task, one.sub_group) for one in gang.standing]
+    every += [(one.demand.key, one.leader, one.rank, one.task, one.sub_group) for one in gang.members]
+    in_gang, by_task = _ranks_or_order(gang), _TaskGroups(gang.levels)
     if not gang.sub_groups:
-        return {pod: MemberPosition(in_gang[pod]) for pod, *_ in every}
+        return {pod: MemberPosition(in_gang[pod], task_groups=by_task.of(task)) for pod, _, _, task, _ in every}
+    tasks = {pod: task for pod, _, _, task, _ in every}
     pods_of: dict[SubGroup | None, list[tuple[bool, int, object, str]]] = {}
-    for pod, leader, rank, sub_group in every:
+    for pod, leader, rank, _, sub_group in every:
         pods_of.setdefault(sub_group, []).append((not leader, rank, natural_sort_key(pod), pod))
     names = [name for name in pods_of if name is not None]
     names.sort(key=lambda name: (name[0], natural_sort_key(name[1])))
@@ -240,8 +243,29 @@ def positions_of(gang: Gang) -> Mapping[str, MemberPosition]:
     for sub_group, pods in pods_of.items():
         number = numbers.get(sub_group) if sub_group is not None else None
         for in_sub_group, (*_, pod) in enumerate(sorted(pods)):
-            positions[pod] = MemberPosition(in_gang[pod], number, in_sub_group)
+            positions[pod] = MemberPosition(in_gang[pod], number, in_sub_group, by_task.of(tasks[pod]))
     return positions
+
+
+class _TaskGroups:
+    """Numbers the groups of tasks of each level (``Level.task_groups``)."""
+
+    def __init__(self, levels: Sequence[Level]):
+        some = any(level.task_groups for level in levels)
+        self._of_levels = [dict(level.task_groups) for level in levels] if some else []
+        self._numbers: dict[str, int] = {}
+        self._known: dict[str, tuple[int | None, ...]] = {}
+
+    def of(self, task: str) -> tuple[int | None, ...]:
+        """For each level, the number of the group that the task is in; () if no level has any."""
+        known = self._known.get(task)
+        if known is None:
+            groups = [of_level.get(task) for of_level in self._of_levels]
+            known = tuple(
+                [None if group is None else self._numbers.setdefault(group, len(self._numbers)) for group in groups]
+            )
+            self._known[task] = known
+        return known
 
 
 def _ranks_or_order(gang: Gang) -> Mapping[str, int]:

@@ -176,7 +176,7 @@ def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
         return
     holding, levels = _holding(state, gang), gang.terms.levels
     ranks = {member.pod: member.rank for member in gang.members}
-    sub_groups = {member.pod: member.sub_group for member in gang.members}
+    parts = {member.pod: (member.sub_group, member.task) for member in gang.members}
     places = gang_search.positions(ranks, [member.pod for member in gang.members if member.leader])
     for held in gang_search.required(levels):
         level = levels[held.depth - 1]
@@ -184,7 +184,7 @@ def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
             continue
         groups: dict[gang_search.Group, set[str]] = defaultdict(set)
         for pod, node in holding.items():
-            of_pod = held.group(places[pod], sub_groups[pod])
+            of_pod = held.group(places[pod], *parts[pod])
             if node in state.nodes and of_pod is not None:
                 groups[of_pod].add(state.nodes.labels_of(node).get(level.key, ""))
         for (_, group), domains in sorted(groups.items(), key=str):

@@ -19,7 +19,7 @@ MOST_MEMBERS: Final = 6
 _MOST_TRIES: Final = 2_000
 
 
-Group = tuple[int, tuple[int, ...] | SubGroup]
+Group = tuple[int, tuple[int, ...] | SubGroup | str]
 """A level by its depth, and which of its groups."""
 
 
@@ -29,15 +29,20 @@ class Held:
 
     Attributes:
         per_sub_group: whether it has to hold for each sub-group instead.
+        by_task: the group of each task for which it has to hold instead.
     """
 
     depth: int
     size: int
     outer: int
     per_sub_group: bool = False
+    by_task: tuple[tuple[str, str], ...] = ()
 
-    def group(self, position: int, sub_group: SubGroup | None = None) -> Group | None:
+    def group(self, position: int, sub_group: SubGroup | None = None, task: str = "") -> Group | None:
         """The group of the member at this position; None if the level need not hold for it."""
+        if self.by_task:
+            name = dict(self.by_task).get(task)
+            return None if name is None else (self.depth, name)
         if self.per_sub_group:
             return (self.depth, sub_group) if sub_group is not None else None
         if self.outer:
@@ -91,7 +96,7 @@ def required(levels: Sequence[Level]) -> Iterator[Held]:
         size = min(level.group_size or outer, outer) if outer else level.group_size
         per_sub_group = per_sub_group or level.per_sub_group
         if level.required:
-            yield Held(depth, size, outer, per_sub_group)
+            yield Held(depth, size, outer, per_sub_group, tuple(sorted(level.task_groups)))
         outer = size or outer
 
 
@@ -123,7 +128,7 @@ def _place(
     demand, sub_group = left[0].demand, left[0].sub_group
     leaders = [member.demand.key for member in gang.members if member.leader]
     places = positions({member.demand.key: member.rank for member in gang.members}, leaders)
-    found_groups = [held.group(places[demand.key], sub_group) for held in required(gang.levels)]
+    found_groups = [held.group(places[demand.key], sub_group, left[0].task) for held in required(gang.levels)]
     groups = [group for group in found_groups if group is not None]
     for node in cluster.nodes:
         tries.spend()

@@ -140,8 +140,10 @@ class Kept(NamedTuple):
     outer: int
     per_sub_group: bool = False
 
-    def group(self, position: int, sub_group: SubGroup | None) -> tuple[object, ...] | None:
+    def group(self, position: int, sub_group: SubGroup | None, task: str) -> tuple[object, ...] | None:
         """The group of the member; None if the level need not hold for it."""
+        if self.level.task_groups:
+            return next(((group,) for of, group in self.level.task_groups if of == task), None)
         if self.per_sub_group:
             return sub_group
         if self.outer:
@@ -202,6 +204,7 @@ def whole(problem: Problem, assigned: Assignment) -> bool:
 
 
 def task_of(number: int) -> str:
+    """Of the members, then of those that stand."""
     return ("even", "odd")[number % 2]
 
 
@@ -215,8 +218,9 @@ def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment, *, insid
     bare = [not inside and not asking.ways for asking in problem.members] + [False] * len(problem.standing)
     for one in kept:
         groups: dict[tuple[object, ...], set[Path]] = {}
-        for position, at, free, sub_group in zip(positions, every, bare, problem.every_sub_group(), strict=True):
-            group = one.group(position, sub_group)
+        members = zip(positions, every, bare, problem.every_sub_group(), strict=True)
+        for number, (position, at, free, sub_group) in enumerate(members):
+            group = one.group(position, sub_group, task_of(number))
             if at is not None and group is not None and not (free and one.depth > problem.of_all):
                 groups.setdefault(group, set()).add(problem.path(at)[: one.depth])
         if any(len(paths) > 1 or not next(iter(paths))[-1] for paths in groups.values()):
@@ -252,7 +256,8 @@ def tiers(problem: Problem) -> Iterator[list[Kept]]:
 
 def depth_of(kept: Sequence[Kept]) -> int:
     """Levels down to the innermost of which the whole gang is in one domain."""
-    return max([0, *(one.depth for one in kept if not one.size and not one.per_sub_group)])
+    grouped = [one for one in kept if one.size or one.per_sub_group or one.level.task_groups]
+    return max([0, *(one.depth for one in kept if one not in grouped)])
 
 
 def ways(problem: Problem, assigned: Assignment = ()) -> Iterator[Assignment]:

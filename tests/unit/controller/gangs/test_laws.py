@@ -98,7 +98,7 @@ def scene(problem: Problem) -> GangCase:
     for number, one in enumerate(problem.standing):
         card = f"gpu-{taken[one.node]}"
         placed = standing(one.rank, cluster, f"n{one.node}", card, name=f"worker-{number}")
-        stand.append(replace(placed, sub_group=one.sub_group))
+        stand.append(replace(placed, sub_group=one.sub_group, task=task_of(len(members) + number)))
         taken[one.node] += 1
     asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy, standing=tuple(stand))
     asked = replace(asked, sub_groups=problem.sub_groups, succeeded=problem.succeeded, starts=problem.starts)
