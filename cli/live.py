@@ -7,9 +7,9 @@ from typing import Final
 
 from cli.objects.checks import InputObject
 from cli.objects.documents import LIVE
-from controller.gangs import GangTerms
+from controller.gangs import GROUP_SOURCES, GangTerms
 from controller.state import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, PodView, State
-from controller.state.kinds import GROUP_SOURCES, VOLUME_RESOURCES
+from controller.state.kinds import VOLUME_RESOURCES
 from driver.errors import OperatorFault
 from driver.kube.access import from_environment
 from driver.kube.api import (
@@ -214,7 +214,9 @@ def _is_described_by(resource: Resource, pod: PodView, state: State) -> bool:
     if pod.node_name or pod.gang is None or not (state.gangs.gang_of(pod.key) or state.gangs.faults(pod.key)):
         return False
     if source := GROUP_SOURCES.get(resource):
-        return any(group.source is source for group in pod.gang.groups)
+        # Pods name no group of groups; their gang is named after it.
+        of_groups = state.gangs.gang_of(pod.key).partition("/")[2].startswith(f"{resource.kind}/")
+        return of_groups or any(group.source is source for group in pod.gang.groups)
     owner = pod.gang.owner
     if owner is None or owner.kind != JOB_SETS.kind:
         return owner is not None and owner.kind == resource.kind

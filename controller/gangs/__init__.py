@@ -61,10 +61,12 @@ memory         results about nodes from earlier decisions, to save time
 topology       domains, and the devices of nodes in each of them
 | units        members that must share a node, and units of one shape
 membership     the gang of a pod: what the pod says about it, and the first source that is found counts
-groups         PodGroups of three APIs, Jobs and StatefulSets, which determine the size of a gang
+groups         groups of five kinds, Jobs and StatefulSets, which determine the size of a gang
+nested         groups of groups: which gang they are, and on which terms it starts
 jobsets        number and order of the pods of a JobSet, and those still to come
-| terms        terms on which a gang starts: of a pod's claims, of each member, and of the gang
-gang           a gang and the decision about it, as values
+| terms        terms on which a gang starts: of a pod's claims, of a group, of each member, and of the gang
+quorums        how much of a gang of groups has to be there before it starts
+| gang         a gang and the decision about it, as values
 """
 
 from controller.gangs.decision import choose
@@ -86,7 +88,7 @@ from controller.gangs.gang import (
 )
 from controller.gangs.groups import (
     GROUP_KINDS,
-    Group,
+    GROUP_SOURCES,
     GroupObjects,
     Tiers,
     Workload,
@@ -111,16 +113,17 @@ from controller.gangs.membership import (
     MembershipInput,
     Owner,
     dependencies_of,
-    group_id,
     hints_of,
     membership_of,
     rank_of_pod,
 )
 from controller.gangs.memory import Memory
+from controller.gangs.quorums import Quorum
 from controller.gangs.terms import (
     NO_CONFIG,
     ConfiguredGang,
     GangTerms,
+    Group,
     Membership,
     MemberTerms,
     Source,
@@ -128,6 +131,7 @@ from controller.gangs.terms import (
     agreed,
     config_of_claim,
     config_of_pod,
+    group_id,
     sub_group_of,
 )
 from controller.gangs.tried import render
@@ -135,6 +139,7 @@ from controller.gangs.units import natural_sort_key
 
 __all__ = [
     "GROUP_KINDS",
+    "GROUP_SOURCES",
     "NO_CONFIG",
     "STEPS",
     "Coming",
@@ -161,6 +166,7 @@ __all__ = [
     "Owner",
     "Part",
     "PodTemplate",
+    "Quorum",
     "Scoring",
     "SearchOptions",
     "Source",

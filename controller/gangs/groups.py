@@ -1,6 +1,6 @@
-"""Objects that determine the size of a gang, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure.
+"""Objects that determine the size of a gang, as values: groups of five kinds, Jobs and StatefulSets. Pure.
 
-Fields of PodGroups that are not supported are refused by name: a gang that starts in another way than its author asks
+Fields of groups that are not supported are refused by name: a gang that starts in another way than its author asks
 is worse than one that waits.
 """
 
@@ -9,39 +9,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from controller.gangs.gang import Level, TaskMinimums
+from controller.gangs.gang import Level
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
-from controller.gangs.terms import Source, SubGroupPolicy
+from controller.gangs.nested import NestedGang, NestedGroups, nested_levels
+from controller.gangs.terms import Group, Source, SubGroupPolicy, group_id
 from driver.errors import Fault
-from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, Resource
+from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
+    COSCHEDULING_POD_GROUPS,
+    GROVE_POD_GANGS,
+    POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    Resource,
+)
 from driver.label_selectors import label_selector_from
+from driver.limits import first_of
 from driver.wire import Json
 from driver.wire.fields import integer, text, texts
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """An object that stands for a gang.
-
-    Attributes:
-        key: ``namespace/name``.
-        minimum: number of members that have to start together; None if the group is no gang.
-        levels: None if the object has no topology.
-        task_minimums: the same as ``minimum`` for single tasks.
-        sub_groups: policies that form sub-groups.
-        faults: fields that are not supported.
-        claims: claims that its pods share, each as the names of the entry and of the ResourceClaim or
-            ResourceClaimTemplate.
-    """
-
-    key: str
-    uid: str
-    minimum: int | None
-    levels: tuple[Level, ...] | None = None
-    task_minimums: TaskMinimums = ()
-    sub_groups: tuple[SubGroupPolicy, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    claims: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +80,40 @@ class GroupObjects:
         self.job_sets = JobSets()
         self._groups: dict[tuple[Resource, str], Group] = {}
         """Groups by kind and key: an API server offers one object in several versions."""
+        self._nested = NestedGroups()
         self._workloads: dict[str, Workload] = {}
         self._uids: dict[tuple[str, str], str] = {}
         self._sets: dict[str, dict[str, None]] = {}
         self._jobs_of_set: dict[str, JobsOfSet] = {}
         """Results for JobSets that have not changed since."""
 
-    def put_group(self, kind: Resource, group: Group) -> bool:
-        """Add or replace a group that was read as this kind. Returns whether anything changes."""
-        before = self._groups.get((kind, group.key))
-        self._groups[kind, group.key] = group
-        return before != group
+    def put_group(self, kind: Resource, group: Group) -> Collection[str]:
+        """Add or replace a group that was read as this kind. Returns ids of the groups whose pods are affected."""
+        return self._set_group(kind, group.key, group) if self._groups.get((kind, group.key)) != group else ()
 
-    def remove_group(self, kind: Resource, key: str) -> bool:
-        """Remove a group. Returns whether it was known."""
-        return self._groups.pop((kind, key), None) is not None
+    def remove_group(self, kind: Resource, key: str) -> Collection[str]:
+        """Remove a group. Returns ids of the groups whose pods are affected."""
+        return self._set_group(kind, key, None) if (kind, key) in self._groups else ()
+
+    def _set_group(self, kind: Resource, key: str, group: Group | None) -> Collection[str]:
+        source = GROUP_SOURCES[kind]
+        affected = {group_id(source, key)}
+        self._groups.pop((kind, key), None)
+        if group is not None:
+            self._groups[kind, key] = group
+        if source in (Source.POD_GROUP, Source.COMPOSITE):
+            of_tree = self._nested.put(source, key, self.group(source, key))
+            affected |= {group_id(Source.POD_GROUP, one) for one in of_tree}
+        return affected
 
     def group(self, source: Source, key: str) -> Group | None:
         """The group of the source in the best version in which it is known."""
         known = (self._groups.get((kind, key)) for kind in GROUP_KINDS[source].versions)
         return next((group for group in known if group), None)
+
+    def nested_gang(self, pod_group: str) -> NestedGang | None:
+        """The gang of a PodGroup of ``scheduling.k8s.io`` that names a CompositePodGroup; None if it names none."""
+        return self._nested.gang_of(pod_group)
 
     def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
         """Add or replace a workload. Returns uids of the owners whose pods are affected."""
@@ -213,6 +211,11 @@ Tiers = Mapping[str, Level]
 """Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
 
 
+_MOST_NAMED: Final = 3
+"""Most groups that a message names."""
+_IN_A_CLAIM: Final = "ask for topology in the PlacementConfig of a claim"
+
+
 class TierName(Protocol):
     """The level of a tier: one of the two fields is not ""."""
 
@@ -240,23 +243,41 @@ def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
     kind = GROUP_KINDS[source]
     group = kind.read(obj["metadata"], obj.get("spec") or {}, tiers)
     named = f"{kind.versions[0].kind} {group.key}"
-    return replace(group, faults=tuple([Fault(f"{named}: {fault.field}", fault.message) for fault in group.faults]))
+
+    def of_group(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+        return tuple([Fault(f"{named}: {fault.field}", fault.message) for fault in faults])
+
+    return replace(group, faults=of_group(group.faults), level_faults=of_group(group.level_faults))
 
 
-def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
-    key = f"{metadata['namespace']}/{metadata['name']}"
-    return Group(key, text(metadata["uid"]), minimum or None, tuple(levels) or None, faults=tuple(faults))
+def _group(
+    metadata: Json,
+    minimum: int | None,
+    levels: Sequence[Level] = (),
+    faults: Iterable[Fault] = (),
+    level_faults: Iterable[Fault] = (),
+) -> Group:
+    key, uid = f"{metadata['namespace']}/{metadata['name']}", text(metadata["uid"])
+    of_levels = tuple(level_faults)
+    known = None if of_levels else tuple(levels) or None
+    return Group(key, uid, minimum or None, known, faults=tuple(faults), level_faults=of_levels)
+
+
+def _composite(metadata: Json, spec: Json, _: Tiers) -> Group:
+    gang = (spec.get("schedulingPolicy") or {}).get("gang")
+    return _in_tree(metadata, spec, integer(gang["minGroupCount"]) if gang else None)
+
+
+def _in_tree(metadata: Json, spec: Json, minimum: int | None) -> Group:
+    keys = [text(level["key"]) for level in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
+    parent = text(spec.get("parentCompositePodGroupName"))
+    group = _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys])
+    return replace(group, parent=f"{metadata['namespace']}/{parent}" if parent else "")
 
 
 def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
     gang = (spec.get("schedulingPolicy") or {}).get("gang")
-    keys = [text(level["key"]) for level in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
-    faults = []
-    if parent := text(spec.get("parentCompositePodGroupName")):
-        message = f"{parent}: groups of groups are not supported; let all pods name one PodGroup"
-        faults.append(Fault("spec.parentCompositePodGroupName", message))
-    minimum = integer(gang["minCount"]) if gang else None
-    group = _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
+    group = _in_tree(metadata, spec, integer(gang["minCount"]) if gang else None)
     entries = spec.get("resourceClaims") or ()
     claims = [
         (entry["name"], entry.get("resourceClaimTemplateName") or entry.get("resourceClaimName")) for entry in entries
@@ -269,14 +290,14 @@ def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
 
 
 def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
-    levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers)
+    levels, level_faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers)
     policies: Sequence[Json] = spec.get("subGroupPolicy") or ()
     # Volcano groups no pod by a policy without label keys.
     sub_groups = tuple([_sub_groups(policy) for policy in policies if policy.get("matchLabelKeys")])
     inner, inner_faults = _tier_of_sub_groups(policies, tiers)
-    levels, faults = [*levels, *inner], [*faults, *inner_faults, *_without_keys(policies)]
     minimum = max(integer(spec.get("minMember")), sum(policy.members for policy in sub_groups))
-    group = replace(_group(metadata, minimum, levels, faults), sub_groups=sub_groups)
+    group = _group(metadata, minimum, [*levels, *inner], _without_keys(policies), [*level_faults, *inner_faults])
+    group = replace(group, sub_groups=sub_groups)
     minimums = {task: integer(least) for task, least in (spec.get("minTaskMember") or {}).items()}
     tasks = tuple(sorted((task, least) for task, least in minimums.items() if least > 0))
     # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
@@ -331,6 +352,44 @@ def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level],
     return [Level(level.key, level.kind, required=required)], []
 
 
+def _grove(metadata: Json, spec: Json, _: Tiers) -> Group:
+    minimums = {text(one["name"]): integer(one.get("minReplicas")) for one in spec.get("podgroups") or ()}
+    tasks = tuple(sorted((task, least) for task, least in minimums.items() if least > 0))
+    levels, fault = _levels_of_groups(spec)
+    # Grove takes minimums back once the first pods have their places; those that come later are of this gang still.
+    minimum = max(1, sum(least for _, least in tasks))
+    group = _group(metadata, minimum, levels, level_faults=(fault,) if fault else ())
+    return replace(group, task_minimums=tasks)
+
+
+def _levels_of_groups(spec: Json) -> tuple[Sequence[Level], Fault | None]:
+    """The levels of a PodGang, or why there are none: of the gang, of groups of PodCliques, and of each PodClique."""
+    chains = {text(one["name"]): [("", _packed(spec))] for one in spec.get("podgroups") or ()}
+    again = dict[str, None]()
+    for config in spec.get("topologyConstraintGroupConfigs") or ():
+        packed = _packed(config)
+        for name in dict.fromkeys(texts(config.get("podGroupNames"))) if packed else ():
+            if name in chains:
+                again |= {name: None} if len(chains[name]) > 1 else {}
+                chains[name].append((f"group {text(config.get('name'))}", packed))
+    for one in spec.get("podgroups") or ():
+        chains[text(one["name"])].append((f"PodClique {text(one['name'])}", _packed(one)))
+    if again:
+        message = f"{first_of(sorted(again), _MOST_NAMED)}: in more than one of them, which is not supported"
+        return (), Fault("spec.topologyConstraintGroupConfigs", f"{message}; {_IN_A_CLAIM}")
+    levels = nested_levels(chains)
+    if isinstance(levels, str):
+        return (), Fault("spec.topologyConstraint", f"{levels}; {_IN_A_CLAIM}")
+    return levels, None
+
+
+def _packed(spec: Json) -> list[Level]:
+    """The levels that a PodGang, or a group of it, asks for."""
+    packed = (spec.get("topologyConstraint") or {}).get("packConstraint") or {}
+    keys = ((text(packed.get("required")), True), (text(packed.get("preferred")), False))
+    return [Level(key, "nodeLabel", required=required) for key, required in keys if key]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupKind:
     """A kind of object of which each stands for a gang.
@@ -346,7 +405,13 @@ class GroupKind:
 
 GROUP_KINDS: Final[Mapping[Source, GroupKind]] = {
     Source.POD_GROUP: GroupKind(POD_GROUPS, _kubernetes),
+    Source.COMPOSITE: GroupKind(COMPOSITE_POD_GROUPS, _composite),
     Source.VOLCANO: GroupKind((VOLCANO_POD_GROUPS,), _volcano),
     Source.COSCHEDULING: GroupKind((COSCHEDULING_POD_GROUPS,), _coscheduling),
+    Source.GROVE: GroupKind((GROVE_POD_GANGS,), _grove),
 }
 """The kinds of objects that sources name. Each of them is watched."""
+GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
+    version: source for source, kind in GROUP_KINDS.items() for version in kind.versions
+}
+"""The same kinds, in each version that is read."""

@@ -3,8 +3,8 @@
 Hints are read when the pod is decoded; which source counts also depends on its claims and on groups and owners, which
 come and go, so that is asked again when one of them changes (``dependencies_of``).
 
-The names of labels and annotations are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Kubeflow and
-Kubernetes itself. None of these has to be installed.
+The names of labels and annotations are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Grove, Kubeflow
+and Kubernetes itself. None of these has to be installed.
 """
 
 import json
@@ -15,7 +15,8 @@ from typing import Final
 from controller.gangs.gang import Level
 from controller.gangs.groups import GROUP_KINDS, GroupObjects
 from controller.gangs.jobsets import INDEX, PART
-from controller.gangs.terms import ConfiguredGang, Membership, MemberTerms, Source
+from controller.gangs.nested import NestedGang
+from controller.gangs.terms import ConfiguredGang, Membership, MemberTerms, Source, group_id
 from driver.errors import Fault
 from driver.wire import Json
 from driver.wire.fields import integer, text
@@ -23,6 +24,9 @@ from driver.wire.fields import integer, text
 _VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations with the name of a Volcano PodGroup."""
 _COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+_GROVE_GANG: Final = "grove.io/podgang"
+_GROVE_GROUP: Final = "grove.io/podclique"
+"""The PodClique of a pod, which is a group in the PodGang."""
 _KUEUE: Final = "kueue.x-k8s.io/"
 _KUEUE_GROUP: Final = f"{_KUEUE}pod-group-name"
 """A label, or an annotation in newer versions of Kueue."""
@@ -72,11 +76,13 @@ class GroupName:
 
     Attributes:
         size: number of members according to the pod; None if the group object has it.
+        task: the task of the pod, if the gang is one of groups.
     """
 
     source: Source
     name: str
     size: int | None = None
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +173,13 @@ def _number(label: str | None) -> int | None:
 def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     if name := text((spec.get("schedulingGroup") or {}).get("podGroupName")):
-        yield GroupName(Source.POD_GROUP, name)
+        yield GroupName(Source.POD_GROUP, name, task=name)
     if name := text(next((annotations[key] for key in _VOLCANO_GROUPS if annotations.get(key)), "")):
         yield GroupName(Source.VOLCANO, name)
     if name := text(labels.get(_COSCHEDULING_GROUP)):
         yield GroupName(Source.COSCHEDULING, name)
+    if name := text(labels.get(_GROVE_GANG)):
+        yield GroupName(Source.GROVE, name, task=text(labels.get(_GROVE_GROUP)))
     if name := text(labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP)):
         yield GroupName(Source.KUEUE, name, _number(annotations.get(_SIZES[Source.KUEUE])))
 
@@ -275,7 +283,8 @@ def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | N
     """The gang of the pod; None if it is in none."""
     hints, config = pod.hints or GangHints(), _config_of(pod)
     # The order of ``Source``: what a user wrote into a claim counts before what some controller wrote on the pod.
-    gang = _named(config) or _grouped(pod, hints, objects) or _owned(pod, hints, config, objects)
+    grouped = None if config.name is not None else _grouped(pod, hints, objects)
+    gang = _named(config) or (grouped and grouped[:2]) or _owned(pod, hints, config, objects)
     if gang is None:
         if config.levels is None:
             return None
@@ -298,7 +307,7 @@ def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | N
         rank=_rank(pod, hints, objects),
         leader=hints.leader,
         run=hints.run,
-        task=hints.task,
+        task=grouped[2] if grouped else hints.task,
     )
 
 
@@ -309,11 +318,6 @@ def dependencies_of(pod: MembershipInput) -> tuple[str, ...]:
     owner = pod.hints.owner if _config_of(pod).gang else None
     groups = [group_id(group.source, f"{pod.namespace}/{group.name}") for group in pod.hints.groups]
     return (*groups, *({owner.uid, owner.job} - {""} if owner else ()))
-
-
-def group_id(source: Source, key: str) -> str:
-    """An id of a group for ``dependencies_of``."""
-    return f"{source.name} {key}"
 
 
 def _config_of(pod: MembershipInput) -> ConfiguredGang:
@@ -328,13 +332,29 @@ def _named(config: ConfiguredGang) -> tuple[str, MemberTerms] | None:
     return config.name, MemberTerms(Source.CLAIM, origin="gang.name")
 
 
-def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> tuple[str, MemberTerms] | None:
-    """The first group that the pod names and that is a gang, with its terms."""
+def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> tuple[str, MemberTerms, str] | None:
+    """The gang of the first group that the pod names and that is one, with its terms and the pod's task."""
     for named in hints.groups:
-        terms = _terms_of_group(named, f"{pod.namespace}/{named.name}", objects)
+        key = f"{pod.namespace}/{named.name}"
+        if named.source is Source.POD_GROUP and (nested := objects.nested_gang(key)):
+            return nested.name, _terms_of_nested(nested), named.task
+        terms = _terms_of_group(named, key, objects)
         if terms is not None:
-            return named.name, terms
+            return named.name, terms, named.task if named.source is Source.GROVE else hints.task
     return None
+
+
+def _terms_of_nested(gang: NestedGang) -> MemberTerms:
+    return MemberTerms(
+        Source.COMPOSITE,
+        gang.uid,
+        f"{Source.COMPOSITE.value} {gang.root}",
+        minimum=gang.quorum.fewest if gang.quorum else None,
+        quorum=gang.quorum,
+        levels=gang.levels,
+        problems=gang.faults,
+        needs_levels=gang.level_faults,
+    )
 
 
 def _terms_of_group(named: GroupName, key: str, objects: GroupObjects) -> MemberTerms | None:
@@ -357,6 +377,7 @@ def _terms_of_group(named: GroupName, key: str, objects: GroupObjects) -> Member
         sub_groups=group.sub_groups or None,
         levels=group.levels,
         problems=group.faults,
+        needs_levels=group.level_faults,
     )
 
 

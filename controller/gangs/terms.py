@@ -1,7 +1,8 @@
-"""Terms on which a gang starts: of a pod's claims, of each member, and of the gang, merged from those. Pure.
+"""Terms on which a gang starts: of a pod's claims, of a group, of each member, and of the gang. Pure.
 
-A pod's claims are merged first (``config_of_pod``), then all members (``agreed``). A term that is None was not said.
-Two values for one term are a contradiction, which is told and decides nothing: which pod came first must not matter.
+A pod's claims are merged first (``config_of_pod``), then the terms of all members (``agreed``). A term that is None was
+not said. Two values for one term are a contradiction, which is told and decides nothing: which pod came first must not
+matter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from controller.gangs.gang import Level, SubGroup, TaskMinimums, ValueConstraint
+from controller.gangs.quorums import Quorum
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector, label_selector_from
 from driver.limits import first_of
@@ -31,8 +33,10 @@ class Source(StrEnum):
 
     CLAIM = "gang.name in the PlacementConfig of a claim"
     POD_GROUP = "PodGroup of scheduling.k8s.io"
+    COMPOSITE = "CompositePodGroup of scheduling.k8s.io"
     VOLCANO = "PodGroup of scheduling.volcano.sh"
     COSCHEDULING = "PodGroup of scheduling.x-k8s.io"
+    GROVE = "PodGang of scheduler.grove.io"
     KUEUE = "pod group of Kueue"
     OWNER = "owner"
 
@@ -73,6 +77,41 @@ def sub_group_of(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) 
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """An object that stands for a gang, or for a group of a gang of groups.
+
+    Attributes:
+        key: ``namespace/name``.
+        minimum: number of members that have to start together, or of groups that have to be complete in a group of
+            groups; None if the group asks for neither.
+        levels: None if the object has no topology.
+        task_minimums: the same as ``minimum`` for single tasks.
+        sub_groups: policies that form sub-groups.
+        parent: key of the group of groups that it is in; "" for none.
+        faults: fields that are not supported.
+        level_faults: faults of ``levels``, which do not matter if a claim says the levels.
+        claims: claims that its pods share, each as the names of the entry and of the ResourceClaim or
+            ResourceClaimTemplate.
+    """
+
+    key: str
+    uid: str
+    minimum: int | None
+    levels: tuple[Level, ...] | None = None
+    task_minimums: TaskMinimums = ()
+    sub_groups: tuple[SubGroupPolicy, ...] = ()
+    parent: str = ""
+    faults: tuple[Fault, ...] = ()
+    level_faults: tuple[Fault, ...] = ()
+    claims: frozenset[tuple[str, str]] = frozenset()
+
+
+def group_id(source: Source, key: str) -> str:
+    """An id of the group, for ``membership.dependencies_of``."""
+    return f"{source.name} {key}"
+
+
+@dataclass(frozen=True, slots=True)
 class GangTerms:
     """Terms on which a gang starts, agreed by all members.
 
@@ -86,6 +125,7 @@ class GangTerms:
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
         task_minimums: the same as ``minimum`` for single tasks.
         sub_groups: policies that form sub-groups.
+        quorum: how much of a gang of groups has to exist; None for other gangs.
         constraints: values that the members' devices have to have in common, or apart.
         awaited: objects that have to exist before the size is known, as text; "" for none.
     """
@@ -100,8 +140,14 @@ class GangTerms:
     moves: bool = False
     task_minimums: TaskMinimums = ()
     sub_groups: tuple[SubGroupPolicy, ...] = ()
+    quorum: Quorum | None = None
     constraints: tuple[ValueConstraint, ...] = ()
     awaited: str = ""
+
+    @property
+    def starts_whole(self) -> bool:
+        """Whether all members that exist start together: kube-scheduler schedules them as one."""
+        return self.source in (Source.POD_GROUP, Source.COMPOSITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +158,7 @@ class MemberTerms:
         origin: the object or field that names the gang, for messages.
         problems: faults that keep the gang from starting.
         needs_minimum: faults that keep all members from starting together, unless a member has a minimum.
+        needs_levels: faults of the levels that the group asks for, unless a member has levels.
         awaited: objects that have to exist before the size is known, as text; not needed if a member has a minimum.
     """
 
@@ -122,12 +169,14 @@ class MemberTerms:
     size: int | None = None
     task_minimums: TaskMinimums | None = None
     sub_groups: tuple[SubGroupPolicy, ...] | None = None
+    quorum: Quorum | None = None
     levels: tuple[Level, ...] | None = None
     constraints: tuple[ValueConstraint, ...] | None = None
     policy: PlacementPolicy | None = None
     moves: bool | None = None
     problems: tuple[Fault, ...] = ()
     needs_minimum: tuple[Fault, ...] = ()
+    needs_levels: tuple[Fault, ...] = ()
     awaited: str = ""
 
 
@@ -271,10 +320,13 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     # Sub-groups that have to start together are so many members that have to; a higher minimum still counts.
     if in_sub_groups:
         minimum = max(minimum or 0, in_sub_groups)
-    levels: tuple[Level, ...] = _value(said, lambda terms: terms.levels) or ()
-    problems = [
-        problem for terms in said for problem in (*terms.problems, *(terms.needs_minimum if minimum is None else ()))
-    ]
+    levels_said: tuple[Level, ...] | None = _value(said, lambda terms: terms.levels)
+    levels = levels_said or ()
+    problems: list[Fault] = []
+    for terms in said:
+        problems += terms.problems
+        problems += terms.needs_minimum if minimum is None else ()
+        problems += terms.needs_levels if levels_said is None else ()
     # Like members have equal terms, and with them equal faults: each is told once.
     faults = [*_contradictions(said), *dict.fromkeys(problems)]
     if not sub_groups:
@@ -300,6 +352,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         size=size,
         task_minimums=_value(said, lambda terms: terms.task_minimums) or (),
         sub_groups=sub_groups,
+        quorum=_value(said, lambda terms: terms.quorum),
         levels=levels,
         constraints=_value(said, lambda terms: terms.constraints) or (),
         policy=_policy(said),
@@ -370,5 +423,6 @@ def _levels_text(levels: tuple[Level, ...]) -> str:
 def _level_text(level: Level) -> str:
     group = f" in groups of {level.group_size}" if level.group_size else ""
     group = " per sub-group" if level.per_sub_group else group
+    group = f" in {len({name for _, name in level.task_groups})} groups" if level.task_groups else group
     wait = f" after {level.wait_seconds} s" if level.wait_seconds else ""
     return f"{'required' if level.required else 'preferred'} {level.key}{group}{wait}"

@@ -213,6 +213,7 @@ class Bonds:
         enough = (
             len(left) >= gang.minimum
             and all(tasks[task] >= least for task, least in gang.task_minimums)
+            and (gang.quorum is None or gang.quorum.is_met(tasks))
             and all(number[kind] >= gang.sub_groups[kind].minimum for kind, _ in broken)
         )
         return {member.uid for member in members if not enough or member.sub_group in broken}

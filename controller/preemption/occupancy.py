@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.allocation import DevicePosition, NodeSlot
-from controller.gangs import SubGroup, SubGroups, TaskMinimums
+from controller.gangs import Quorum, SubGroup, SubGroups, TaskMinimums
 from driver.model import Claim
 
 Kind = tuple[tuple[float, ...], tuple[tuple[DevicePosition, ...], ...], bool]
@@ -64,6 +64,7 @@ class RunningGang:
         task_minimums: the same for single tasks.
         sub_groups: kinds of sub-groups, by ``SubGroup``.
         succeeded: sub-groups with the number of their members that have succeeded; these count.
+        quorum: what of a gang of groups needs a place; None for other gangs.
     """
 
     key: str
@@ -72,6 +73,7 @@ class RunningGang:
     task_minimums: TaskMinimums = ()
     sub_groups: tuple[SubGroups, ...] = ()
     succeeded: tuple[tuple[SubGroup, int], ...] = ()
+    quorum: Quorum | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,4 +291,5 @@ def running_gang(state: State, key: str) -> RunningGang:
         ),
         sub_groups=tuple(SubGroups(one.size, one.minimum) for one in gang.terms.sub_groups),
         succeeded=tuple(sorted(gang.ended_of_sub_groups.items())),
+        quorum=gang.terms.quorum.without(gang.ended_of_tasks) if gang.terms.quorum else None,
     )

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from controller.gangs import Coming, GangTerms, Source, SubGroup, natural_sort_key, sub_group_of
+from controller.gangs import Coming, GangTerms, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, PlacePod, Reason, Release, TakeBack, Wait
 from controller.reconcile.demand import HasDevices, NeedsDevices
@@ -42,7 +42,7 @@ class KnownGang:
         terms: the terms on which it starts, or the faults of these.
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
-        ended_of_tasks: how many members have succeeded of each task that has a minimum.
+        ended_of_tasks: how many members have succeeded of each task that has a minimum, or counts for the quorum.
         ended_of_sub_groups: how many members have succeeded of each sub-group.
         coming: the members to come, if they are made one part after another.
     """
@@ -63,7 +63,7 @@ class KnownGang:
         return max(0, min(self.coming.count, self.terms.minimum - self.ended - len(self.members)))
 
     def lacking(self, pods: Collection[str]) -> str:
-        """Return the tasks and sub-groups of which too few members are in ``pods`` or have succeeded, as text.
+        """Return the tasks, groups and sub-groups of which too few members are in ``pods`` or succeeded, as text.
 
         "" if there are enough of each.
         """
@@ -72,8 +72,9 @@ class KnownGang:
         members = [member for member in self.members if member.pod in pods]
         tasks = Counter(self.ended_of_tasks)
         tasks.update(member.task for member in members)
-        minimums = self.terms.task_minimums
+        minimums, quorum = self.terms.task_minimums, self.terms.quorum
         few = [f", {tasks[task]} of {least} of task {task}" for task, least in minimums if tasks[task] < least]
+        few += [f", {text}"] if quorum and (text := quorum.lacking(tasks)) else []
         there = Counter(dict(self.ended_of_sub_groups))
         there.update(member.sub_group for member in members if member.sub_group is not None)
         for number, policy in enumerate(self.terms.sub_groups):
@@ -88,8 +89,8 @@ def known_gang(state: State, key: str) -> KnownGang:
     gangs = state.gangs
     pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural_sort_key(pod)))
     terms = gangs.terms(key) if pods else ()
-    tasks, policies = (terms.task_minimums, terms.sub_groups) if isinstance(terms, GangTerms) else ((), ())
-    ended = {task: gangs.succeeded_of_task(key, task) for task, _ in tasks}
+    tasks, policies = (_counted_tasks(terms), terms.sub_groups) if isinstance(terms, GangTerms) else ((), ())
+    ended = gangs.succeeded_of_tasks(key, tasks) if tasks else {}
     of_sub_groups = gangs.succeeded_of_sub_groups(key, policies) if policies else {}
 
     def member(pod: str) -> KnownMember:
@@ -111,6 +112,11 @@ def known_gang(state: State, key: str) -> KnownGang:
         ended_of_sub_groups=of_sub_groups,
         coming=made,
     )
+
+
+def _counted_tasks(terms: GangTerms) -> tuple[str, ...]:
+    """Return the tasks whose members are counted."""
+    return (*(task for task, _ in terms.task_minimums), *(terms.quorum.tasks if terms.quorum else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +240,7 @@ class GangProgress:
             more: members that get their devices now; they count.
         """
         terms = self._gang.terms
-        if not isinstance(terms, GangTerms) or terms.source is Source.POD_GROUP:
-            # kube-scheduler schedules a PodGroup as one.
+        if not isinstance(terms, GangTerms) or terms.starts_whole:
             return set()
         there = {key: one for key in (*more, *self.full) if (one := self.sub_groups.get(key)) not in self.begun and one}
         count = Counter(dict(self._gang.ended_of_sub_groups)) + Counter(there.values())

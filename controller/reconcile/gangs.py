@@ -41,7 +41,6 @@ from controller.gangs import (
     GangPlan,
     GangTerms,
     Member,
-    Source,
     Standing,
     SubGroups,
     TaskMinimums,
@@ -221,9 +220,8 @@ class _GangDecider:
         is_all = not unready and not lacking and complete
         if is_all or not found.pods:
             return None
-        # kube-scheduler schedules such a group as one, once its gates are gone.
-        as_one = terms.source is Source.POD_GROUP and unready
-        if present >= terms.minimum and not as_one and not lacking:
+        incomplete = lacking or (terms.starts_whole and unready)
+        if present >= terms.minimum and not incomplete:
             quiet = self._since + QUIET_SECONDS - self._now
             text = f"gang {terms.key}: waits for more members"
             return Wait(Reason.GANG_INCOMPLETE, text, report=False, after=quiet) if quiet > 0 else None
@@ -266,7 +264,7 @@ class _GangDecider:
         if not starts:
             # Any member more is welcome.
             minimum = len(standing) + 1
-        elif terms.source is Source.POD_GROUP:
+        elif terms.starts_whole:
             minimum = len(standing) + len(found.open)
         else:
             minimum, task_minimums = needed + len(later), self._task_minimums(terms)
@@ -292,9 +290,10 @@ class _GangDecider:
         )
 
     def _sub_groups(self, terms: GangTerms, *, starts: bool) -> tuple[SubGroups, ...]:
-        # kube-scheduler schedules a PodGroup as one, so all of its members start.
-        as_one = terms.source is Source.POD_GROUP
-        return tuple([SubGroups(1 if as_one else one.size, one.minimum if starts else 0) for one in terms.sub_groups])
+        sizes = [1 if terms.starts_whole else one.size for one in terms.sub_groups]
+        return tuple(
+            [SubGroups(size, one.minimum if starts else 0) for size, one in zip(sizes, terms.sub_groups, strict=True)]
+        )
 
     def _demand(self, key: str) -> PodDemand:
         return question_about(self._state, self._found.open[key], self._now, self._history_of(key), self._restrictions)

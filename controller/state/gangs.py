@@ -1,7 +1,7 @@
 """Groups pods into gangs, and finds the terms on which each starts. Pure."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -133,9 +133,11 @@ class Gangs:
         runs = record.runs if record else ()
         return sum(max(len(self._succeeded.get(run, ())), self.objects.succeeded(run)) for run in runs)
 
-    def succeeded_of_task(self, gang: str, task: str) -> int:
-        """Return how many members of the task have succeeded whose objects exist."""
-        return sum(pod.gang is not None and pod.gang.task == task for pod in self._succeeded_pods(gang))
+    def succeeded_of_tasks(self, gang: str, tasks: Collection[str]) -> Mapping[str, int]:
+        """Return how many members of each of these tasks have succeeded whose objects exist."""
+        hints = [pod.gang for pod in self._succeeded_pods(gang) if pod.gang is not None]
+        every = [{one.task, *(named.task for named in one.groups)}.intersection(tasks) for one in hints]
+        return Counter(task for of_pod in every for task in of_pod)
 
     def succeeded_of_sub_groups(self, gang: str, policies: Sequence[SubGroupPolicy]) -> Mapping[SubGroup, int]:
         """Return how many members of each sub-group have succeeded whose objects exist."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from controller.allocation import Fleet
-from controller.gangs import Group, JobSet, Source, Workload, group_id
+from controller.gangs import Group, JobSet, Workload
 from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes, Touched
@@ -426,27 +426,23 @@ def _note_gated_users(indexes: Indexes, claims: Iterable[str], changes: Changes)
 class GroupHandler:
     """Objects that stand for a gang, in one version of their API."""
 
-    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, kind: Resource):
+    def __init__(self, gangs: Gangs, counter: PodCounter, kind: Resource):
         self._gangs = gangs
         self._counter = counter
-        self._source = source
         self._kind = kind
 
     def on_update(self, group: Group, changes: Changes) -> None:
         """See ``Handler``."""
-        if self._gangs.objects.put_group(self._kind, group):
-            self._changed(group.key, changes)
+        self._changed(self._gangs.objects.put_group(self._kind, group), changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
-        if self._gangs.objects.remove_group(self._kind, key):
-            self._changed(key, changes)
+        self._changed(self._gangs.objects.remove_group(self._kind, key), changes)
 
-    def _changed(self, key: str, changes: Changes) -> None:
-        """Look again at the pods of the group: they may be in another gang now, and use other claims in its name."""
-        name = group_id(self._source, key)
-        self._gangs.depend_on((name,), changes)
-        for pod in self._gangs.dependents(name):
+    def _changed(self, groups: Collection[str], changes: Changes) -> None:
+        """Look again at the pods of groups: they may be in another gang now, and use other claims in its name."""
+        self._gangs.depend_on(groups, changes)
+        for pod in (pod for group in sorted(groups) for pod in self._gangs.dependents(group)):
             changes.pods[pod] = None
             self._counter.recount(pod, changes)
 

@@ -8,15 +8,14 @@ claims of a template have equal requests, and thousands of objects name the same
 memory depends on it.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from controller.gangs import (
-    GROUP_KINDS,
+    GROUP_SOURCES,
     GangHints,
-    Source,
     Tiers,
     group_from,
     job_from,
@@ -187,10 +186,6 @@ DEVICE_TAINT_RULES_BETA: Final = Resource(
     "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
 )
 """The version in which Kubernetes 1.36 serves device taint rules, if at all."""
-GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
-    version: source for source, kind in GROUP_KINDS.items() for version in kind.versions
-}
-"""The kinds of objects that stand for a gang, in each version that is read."""
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
 """Kinds that say where volumes of pods can be used. While one cannot be read, volumes exclude no node."""
 GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
@@ -250,9 +245,7 @@ def kinds_of(
         STATEFUL_SETS: Followed(stateful_set_from, WorkloadHandler(gangs, STATEFUL_SETS.kind)),
         JOB_SETS: Followed(lambda obj: job_set_from(obj, names.gang), JobSetHandler(gangs)),
         **{
-            kind: Followed(
-                partial(group_from, source=source, tiers=settings.tiers), GroupHandler(gangs, counter, source, kind)
-            )
+            kind: Followed(partial(group_from, source=source, tiers=settings.tiers), GroupHandler(gangs, counter, kind))
             for kind, source in GROUP_SOURCES.items()
         },
     }

@@ -76,6 +76,12 @@ POD_GROUPS = tuple(
     for version in ("v1beta1", "v1alpha3", "v1alpha2")
 )
 """In every version that a supported Kubernetes can serve: the first two in 1.37, the last in 1.36."""
+COMPOSITE_POD_GROUPS = tuple(
+    Resource("scheduling.k8s.io", version, "compositepodgroups", "CompositePodGroup", namespaced=True)
+    for version in ("v1beta1", "v1alpha3")
+)
+"""The same: the first in 1.38, the second in 1.37, both behind the feature gate CompositePodGroup."""
+GROVE_POD_GANGS = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang", namespaced=True)
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", namespaced=True)
 KUEUE_WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", namespaced=True)
 KUEUE_ADMISSION_CHECKS = Resource("kueue.x-k8s.io", "v1beta2", "admissionchecks", "AdmissionCheck", namespaced=False)

@@ -1,7 +1,8 @@
 """What must hold for gangs at every write of a controller, judged by the API's objects alone.
 
-A gang is what pods say by ``gang.name`` of a claim, a PodGroup of Volcano, the group of Kueue, their JobSet or their
-Job. Other PodGroups and owners of other kinds are not looked at: nothing in a simulated cluster makes them.
+A gang is what pods say by ``gang.name`` of a claim, a CompositePodGroup with PodGroups in it, a PodGroup of Volcano, a
+PodGang of Grove, the group of Kueue, their JobSet or their Job. Other PodGroups and owners of other kinds are not
+looked at: nothing in a simulated cluster makes them.
 """
 
 from collections import Counter, defaultdict
@@ -11,7 +12,20 @@ from typing import Final
 
 from controller.state import epoch_seconds
 from driver.clock import Clock
-from driver.kube.api import JOB_SETS, JOBS, NODES, PODS, RESOURCE_CLAIMS, VOLCANO_POD_GROUPS, Api, Object, Resource
+from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
+    GROVE_POD_GANGS,
+    JOB_SETS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    VOLCANO_POD_GROUPS,
+    Api,
+    Object,
+    Resource,
+)
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, pod_phase
 from driver.names import Names
 
@@ -21,6 +35,7 @@ Read = Callable[[Resource, str, str], Object | None]
 _GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 _GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
 _VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+_POD_GANG: Final = "grove.io/podgang"
 _SET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 _SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 _MOMENT: Final = 60.0
@@ -65,6 +80,8 @@ class _Named:
     first: int | None = None
     """How many of them are made at once; None if all are."""
     sub_groups: _SubGroups | None = None
+    labels: tuple[str, ...] = ()
+    """Node labels of which all members have one value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +218,8 @@ class GangWriteChecks:
         ]
         # Where members that may move go depends on what the process knows of the domains.
         moves = any(gang.get("onDomainLoss") == "move" for gang in gangs)
-        labels = () if moves else tuple(one["nodeLabel"] for one in whole if one.get("nodeLabel"))
+        of_claims = tuple(one["nodeLabel"] for one in whole if one.get("nodeLabel"))
+        labels = () if moves else of_claims or found.labels
         return _Asked(found.name, minimum if found.first is None else min(minimum, found.first), labels, sub_groups)
 
     def _named(self, pod: Object, gangs: list[Object]) -> _Named | None:
@@ -213,9 +231,28 @@ class GangWriteChecks:
         if name := annotations.get(_VOLCANO_GROUP, ""):
             group = self._read(VOLCANO_POD_GROUPS, metadata["namespace"], name)
             return _volcano(name, group) if group else None
+        if name := (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", ""):
+            group = self._read(POD_GROUPS[0], metadata["namespace"], name)
+            return self._of_tree(metadata["namespace"], group) if group else None
+        if name := labels.get(_POD_GANG, ""):
+            pod_gang = self._read(GROVE_POD_GANGS, metadata["namespace"], name)
+            return _of_grove(name, pod_gang) if pod_gang else None
         if name := labels.get(_GROUP, ""):
             return _Named(name, int(annotations[_GROUP_SIZE]))
         return self._owned(pod) if gangs or labels.get(self._names.gang) == "" else None
+
+    def _of_tree(self, namespace: str, group: Object) -> _Named | None:
+        """As many members as the fewest groups need that are enough."""
+        name = group["spec"].get("parentCompositePodGroupName", "")
+        composite = self._read(COMPOSITE_POD_GROUPS[0], namespace, name)
+        if composite is None:
+            return None
+        groups = self._reader.list(POD_GROUPS[0], namespace=namespace, limit=0).items
+        inside = [one["spec"] for one in groups if one["spec"].get("parentCompositePodGroupName") == name]
+        sizes = sorted(spec["schedulingPolicy"]["gang"]["minCount"] for spec in inside)
+        enough = composite["spec"]["schedulingPolicy"]["gang"]["minGroupCount"]
+        keys = [one["key"] for one in (composite["spec"].get("schedulingConstraints") or {}).get("topology") or ()]
+        return _Named(f"{COMPOSITE_POD_GROUPS[0].kind}/{name}", sum(sizes[:enough]), labels=tuple(keys))
 
     def _owned(self, pod: Object) -> _Named | None:
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
@@ -350,6 +387,12 @@ def _volcano(name: str, group: Object) -> _Named:
         keys = tuple(policy["matchLabelKeys"])
         sub_groups = _SubGroups(keys, policy.get("subGroupSize", 1), policy.get("minSubGroups", 0))
     return _Named(name, spec.get("minMember", 1), sub_groups=sub_groups)
+
+
+def _of_grove(name: str, pod_gang: Object) -> _Named:
+    spec = pod_gang["spec"]
+    key = ((spec.get("topologyConstraint") or {}).get("packConstraint") or {}).get("required")
+    return _Named(name, sum(one["minReplicas"] for one in spec["podgroups"]), labels=(key,) if key else ())
 
 
 def _of_job_set(job_set: Object, label: str) -> _Named:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from driver.kinds import Offer
-from driver.kube.api import JOB_SETS, PODS, RESOURCE_QUOTAS, VOLCANO_POD_GROUPS
+from driver.kube.api import JOB_SETS, PODS, RESOURCE_QUOTAS
 from driver.kube.objects import pod_phase
 from driver.settings import AutoscalingSettings, ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
@@ -47,13 +47,13 @@ from tests.system.plugin_incidents import SETTINGS as PLUGIN_SETTINGS
 from tests.system.protection_incidents import ProtectionIncidents
 from tests.system.quota_incidents import QuotaIncidents
 from tests.system.restore_incidents import RestoreIncidents
-from tests.system.sub_groups import TIERS, RandomSubGroups
+from tests.system.sub_groups import KINDS, TIERS, RandomSubGroups
 from tests.system.template_incidents import SETTINGS, TemplateIncidents
 from tests.system.thread_incidents import ThreadIncidents
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
-OF_GANGS = (JOB_SETS, VOLCANO_POD_GROUPS)
+OF_GANGS = (JOB_SETS, *KINDS)
 """Kinds that the API serves besides in histories with gangs."""
 QUESTIONED = 0.2
 """How often controllers are questioned after an action."""

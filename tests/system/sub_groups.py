@@ -1,9 +1,20 @@
-"""What users do with gangs of sub-groups: each is a Job, whose pods are of use only together."""
+"""What users do with gangs of sub-groups and of groups: each is a Job, whose pods are of use only together."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from driver.kube.api import JOBS, PODS, RESOURCE_CLAIM_TEMPLATES, VOLCANO_POD_GROUPS, Object
+from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
+    GROVE_POD_GANGS,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    VOLCANO_POD_GROUPS,
+    Object,
+    Resource,
+)
 from driver.kube.objects import is_terminal
 from driver.settings import TierLevel
 from tests.simulation.cluster import SimulatedCluster
@@ -18,8 +29,11 @@ TIERS: dict[int | str, TierLevel] = {
     2: TierLevel(node_label=FABRIC_LABEL),
 }
 """Setting ``controller.volcanoTiers`` of histories with gangs."""
+KINDS = (VOLCANO_POD_GROUPS, GROVE_POD_GANGS, COMPOSITE_POD_GROUPS[0], POD_GROUPS[0])
+"""The kinds of groups that are made."""
 _REQUESTS = ("gpu-1", "npu-1", "share-small", "share-small", "share-large", "npu-share", "mig-small")
 _CPU = ("10m", "10m", *CPU)
+_HOST = "kubernetes.io/hostname"
 
 
 class RandomSubGroups:
@@ -27,6 +41,7 @@ class RandomSubGroups:
 
     def __init__(self, seed: int, cluster: SimulatedCluster):
         self._random = random.Random(f"sub-groups of {seed}")
+        self._kinds = random.Random(f"kinds of groups of {seed}")
         self._api = cluster.user
         self._count = 0
 
@@ -45,10 +60,13 @@ class RandomSubGroups:
         least, around, inside = self._random.randint(1, number), self._random.random(), self._random.random()
         members = [max(1, size + self._random.choice((-1, 0, 0, 0, 0, 1))) for _ in range(number)]
         total = sum(members) if self._random.random() < 0.2 else size * least
-        asked, annotations = REQUESTS[self._random.choice(_REQUESTS)], {}
+        asked, groups = REQUESTS[self._random.choice(_REQUESTS)], None
         if self._random.random() < 0.5:
-            annotations = {GROUP: name}
-            self._api.create(VOLCANO_POD_GROUPS, _pod_group(name, size, least, total, around < 0.4, inside < 0.4))
+            groups = _Groups(
+                self._kinds.choice(KINDS[:3]), name, size, least, number, total, around < 0.4, inside < 0.4
+            )
+            for kind, made in groups.objects():
+                self._api.create(kind, made)
             made = gang_template(name, asked, None, [])
         else:
             gang: Object = {"name": name, "subGroup": {"label": LABEL, "size": size, "minAvailable": least}}
@@ -59,7 +77,9 @@ class RandomSubGroups:
         cpu = self._random.choice(_CPU)
         for replica, pods in enumerate(members):
             one = job(f"{name}-{replica}", pods, template_name=name, cpu=cpu)
-            one["spec"]["template"]["metadata"] = {"labels": {LABEL: str(replica)}, "annotations": annotations}
+            one["spec"]["template"]["metadata"] = {"labels": {LABEL: str(replica)}}
+            if groups is not None:
+                groups.join(one["spec"]["template"], f"{name}-{replica}")
             self._api.create(JOBS, one)
 
     def _levels(self, around: float, inside: float) -> list[Object]:
@@ -86,7 +106,7 @@ class RandomSubGroups:
                     self._api.delete(PODS, pod["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
 
     def _delete_gang(self) -> None:
-        """One of its Jobs is deleted, or all, and its PodGroup with them."""
+        """One of its Jobs is deleted, or all, and its groups with them."""
         names = [one["metadata"]["name"] for one in self._jobs()]
         if not names:
             return
@@ -95,19 +115,79 @@ class RandomSubGroups:
         whole = self._random.random() < 0.5
         for name in of_gang if whole else of_gang[:1]:
             self._api.delete(JOBS, name, NAMESPACE)
-        if whole and any(one["metadata"]["name"] == gang for one in self._api.list(VOLCANO_POD_GROUPS).items):
-            self._api.delete(VOLCANO_POD_GROUPS, gang, NAMESPACE)
+        for kind in KINDS if whole else ():
+            found = [one["metadata"]["name"] for one in self._api.list(kind).items]
+            for name in [name for name in found if name in (gang, *of_gang)]:
+                self._api.delete(kind, name, NAMESPACE)
 
     def _jobs(self) -> list[Object]:
         return [one for one in self._api.list(JOBS).items if one["metadata"]["name"].startswith("parts-")]
 
 
-def _pod_group(name: str, size: int, least: int, total: int, around: bool, inside: bool) -> Object:
-    """What Volcano reads of the gang."""
-    policy: Object = {"name": "replicas", "matchLabelKeys": [LABEL], "subGroupSize": size, "minSubGroups": least}
-    if inside:
-        policy["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
-    spec: Object = {"minMember": total, "subGroupPolicy": [policy]}
-    if around:
-        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
-    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+@dataclass(frozen=True)
+class _Groups:
+    """What another system makes of a gang: ``number`` groups of ``size`` pods, of which ``least`` have to start."""
+
+    kind: Resource
+    name: str
+    size: int
+    least: int
+    number: int
+    total: int
+    around: bool
+    inside: bool
+
+    def objects(self) -> Iterator[tuple[Resource, Object]]:
+        """The objects, each with its kind."""
+        if self.kind == VOLCANO_POD_GROUPS:
+            yield self.kind, self._object(self.name, self._of_volcano())
+        elif self.kind == GROVE_POD_GANGS:
+            yield self.kind, self._object(self.name, self._of_grove())
+        else:
+            of_tree: Object = {"schedulingPolicy": {"gang": {"minGroupCount": self.least}}}
+            yield self.kind, self._object(self.name, of_tree | _constraints(FABRIC_LABEL, self.around))
+            of_group: Object = {"schedulingPolicy": {"gang": {"minCount": self.size}}}
+            of_group |= {"parentCompositePodGroupName": self.name} | _constraints(_HOST, self.inside)
+            for one in self._groups:
+                yield POD_GROUPS[0], self._object(one, of_group)
+
+    def join(self, pod: Object, group: str) -> None:
+        """Make pods of this template members."""
+        if self.kind == VOLCANO_POD_GROUPS:
+            pod["metadata"]["annotations"] = {GROUP: self.name}
+        elif self.kind == GROVE_POD_GANGS:
+            pod["metadata"]["labels"] |= {"grove.io/podgang": self.name, "grove.io/podclique": group}
+        else:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": group}
+
+    @property
+    def _groups(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in range(self.number)]
+
+    def _object(self, name: str, spec: Object) -> Object:
+        return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+    def _of_volcano(self) -> Object:
+        policy: Object = {"name": "replicas", "matchLabelKeys": [LABEL], "subGroupSize": self.size}
+        policy["minSubGroups"] = self.least
+        if self.inside:
+            policy["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+        spec: Object = {"minMember": self.total, "subGroupPolicy": [policy]}
+        return spec | ({"networkTopology": {"mode": "hard", "highestTierAllowed": 2}} if self.around else {})
+
+    def _of_grove(self) -> Object:
+        """The first cliques have a minimum."""
+        minimums = [self.size if number < self.least else 0 for number in range(self.number)]
+        cliques = [
+            {"name": name, "podReferences": [], "minReplicas": least} | _packed(_HOST, self.inside)
+            for name, least in zip(self._groups, minimums, strict=True)
+        ]
+        return {"podgroups": cliques} | _packed(FABRIC_LABEL, self.around)
+
+
+def _constraints(key: str, asked: bool) -> Object:
+    return {"schedulingConstraints": {"topology": [{"key": key}]}} if asked else {}
+
+
+def _packed(key: str, asked: bool) -> Object:
+    return {"topologyConstraint": {"packConstraint": {"required": key}}} if asked else {}

@@ -39,8 +39,8 @@ LIBRARIES_OF_PURE_MODULES = {
         "enum",
         "fnmatch",
     ),
-    *("fractions", "functools", "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "operator", "posixpath"),
-    *("re", "string", "types", "typing", "uuid", "weakref", "zlib", "zoneinfo"),
+    *("fractions", "functools", "graphlib", "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "operator"),
+    *("posixpath", "re", "string", "types", "typing", "uuid", "weakref", "zlib", "zoneinfo"),
     *("msgspec", "pydantic", "pydantic_core", "re2"),
 }
 """What a pure module can import besides modules of this repository: nothing here does I/O by being imported."""

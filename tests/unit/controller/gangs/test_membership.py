@@ -23,7 +23,14 @@ from controller.gangs import (
     rank_of_pod,
     stateful_set_from,
 )
-from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, Object
+from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
+    COSCHEDULING_POD_GROUPS,
+    GROVE_POD_GANGS,
+    POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    Object,
+)
 
 LABEL = "lode.dev/gang"
 NAMED = ConfiguredGang(gang=True, name="named", minimum=2)
@@ -33,6 +40,7 @@ VOLCANO = {"scheduling.k8s.io/group-name": "volcano"}
 COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "coscheduling"}
 KUEUE = {"kueue.x-k8s.io/pod-group-name": "kueue"}
 COUNT = {"kueue.x-k8s.io/pod-group-total-count": "4"}
+GROVE = {"grove.io/podgang": "grove", "grove.io/podclique": "decode"}
 
 
 def a_pod(
@@ -51,6 +59,7 @@ def objects() -> GroupObjects:
     known.put_group(POD_GROUPS[0], Group("ns/k8s", "uid-k8s", 3))
     known.put_group(VOLCANO_POD_GROUPS, Group("ns/volcano", "uid-volcano", 3))
     known.put_group(COSCHEDULING_POD_GROUPS, Group("ns/coscheduling", "uid-coscheduling", 3))
+    known.put_group(GROVE_POD_GANGS, Group("ns/grove", "uid-grove", 3, task_minimums=(("decode", 3),)))
     known.put_workload("Job", "ns/job", Workload("uid-job", 5))
     return known
 
@@ -69,7 +78,7 @@ def faults(pod: Object, asked: ConfiguredGang = NO_CONFIG, known: GroupObjects |
 
 REQUIRED = {"kueue.x-k8s.io/podset-required-topology": "block"}
 SLICES = {"kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": "4"}
-EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
+EVERYTHING = a_pod({**COSCHEDULING, **GROVE, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,8 @@ EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
         (EVERYTHING, NO_CONFIG, "ns/k8s", Source.POD_GROUP, 3, None),
         (a_pod({**COSCHEDULING, **KUEUE}, VOLCANO), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
         (a_pod({}, {"scheduling.volcano.sh/group-name": "volcano"}), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
-        (a_pod({**COSCHEDULING, **KUEUE}), NO_CONFIG, "ns/coscheduling", Source.COSCHEDULING, 3, None),
+        (a_pod({**COSCHEDULING, **GROVE}), NO_CONFIG, "ns/coscheduling", Source.COSCHEDULING, 3, None),
+        (a_pod({**GROVE, **KUEUE}), NO_CONFIG, "ns/grove", Source.GROVE, 3, None),
         (a_pod(KUEUE, COUNT), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod({}, {**KUEUE, **COUNT}), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod(), BY_OWNER, "ns/Job/job", Source.OWNER, None, 5),
@@ -118,6 +128,52 @@ def test_a_group_that_is_no_gang_leaves_the_pod_to_the_next_source() -> None:
     membership = joined(a_pod(KUEUE, COUNT, **POD_GROUP), NO_CONFIG, known)
     assert membership
     assert membership.gang == "ns/kueue"
+
+
+def in_tree() -> GroupObjects:
+    """PodGroup ``k8s`` is one of the two that CompositePodGroup ``all`` needs."""
+    known = objects()
+    known.put_group(COMPOSITE_POD_GROUPS[1], Group("ns/all", "uid-all", 2, (Level("zone", "nodeLabel"),)))
+    known.put_group(POD_GROUPS[0], Group("ns/k8s", "uid-k8s", 3, parent="ns/all"))
+    known.put_group(POD_GROUPS[0], Group("ns/other", "uid-other", 2, parent="ns/all"))
+    return known
+
+
+def test_a_pod_group_in_a_composite_one_leads_to_the_gang_of_that() -> None:
+    membership = joined(EVERYTHING, NO_CONFIG, in_tree())
+    assert membership
+    assert (membership.gang, membership.task) == ("ns/CompositePodGroup/all", "k8s")
+    said = membership.terms
+    assert (said.source, said.uid, said.minimum) == (Source.COMPOSITE, "uid-all", 5)
+    assert said.levels == (Level("zone", "nodeLabel"),)
+
+
+def test_a_claim_says_the_levels_of_a_gang_of_groups_instead_of_these() -> None:
+    known, rack = in_tree(), (Level("rack", "nodeLabel"),)
+    known.put_group(POD_GROUPS[0], Group("ns/k8s", "uid-k8s", 3, (Level("a", "nodeLabel"),), parent="ns/all"))
+    known.put_group(POD_GROUPS[0], Group("ns/other", "uid-other", 2, (Level("b", "nodeLabel"),), parent="ns/all"))
+    assert "a, b: nothing says which" in faults(EVERYTHING, NO_CONFIG, known)
+    membership = joined(EVERYTHING, ConfiguredGang(levels=rack), known)
+    assert membership
+    terms = agreed("ns/g", {membership.terms: ("ns/pod",)})
+    assert isinstance(terms, GangTerms)
+    assert terms.levels == rack
+
+
+def test_a_claim_says_the_levels_that_tiers_of_volcano_do_not() -> None:
+    known = GroupObjects()
+    metadata = {"namespace": "ns", "name": "volcano", "uid": "u"}
+    spec = {"minMember": 1, "networkTopology": {"highestTierAllowed": 2}}
+    known.put_group(VOLCANO_POD_GROUPS, group_from({"metadata": metadata, "spec": spec}, Source.VOLCANO, {}))
+    assert "tier 2 stands for no attribute" in faults(a_pod({}, VOLCANO), NO_CONFIG, known)
+    assert faults(a_pod({}, VOLCANO), ConfiguredGang(levels=(Level("rack", "nodeLabel"),)), known) == ""
+
+
+def test_the_task_of_a_pod_of_grove_is_its_clique() -> None:
+    membership = joined(a_pod(GROVE))
+    assert membership
+    assert (membership.gang, membership.task) == ("ns/grove", "decode")
+    assert membership.terms.task_minimums == (("decode", 3),)
 
 
 def test_the_best_version_of_a_group_counts() -> None:

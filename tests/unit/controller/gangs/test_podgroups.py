@@ -1,4 +1,4 @@
-"""PodGroups of three APIs say the minimum and the topology of a gang; what is not supported is refused by name."""
+"""Groups of five kinds say the minimum and the topology of a gang; what is not supported is refused by name."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,6 +24,17 @@ def group(source: Source, **spec: Any) -> Group:
             {"schedulingPolicy": {"gang": {"minCount": 4}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}},
             4,
             (Level("rack", "nodeLabel"),),
+        ),
+        (Source.COMPOSITE, {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}, 2, None),
+        (Source.COMPOSITE, {"schedulingPolicy": {"basic": {}}}, None, None),
+        (
+            Source.COMPOSITE,
+            {
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "zone"}]},
+            },
+            2,
+            (Level("zone", "nodeLabel"),),
         ),
         (Source.COSCHEDULING, {"minMember": 3}, 3, None),
         (Source.VOLCANO, {}, None, None),
@@ -79,6 +90,76 @@ def test_minimums_of_tasks_count_unless_they_exceed_that_of_the_group(
     assert (found.minimum, found.task_minimums, found.faults) == (minimum, kept, ())
 
 
+@pytest.mark.parametrize("source", [Source.POD_GROUP, Source.COMPOSITE])
+def test_a_group_names_the_one_around_it(source: Source) -> None:
+    assert group(source, parentCompositePodGroupName="all").parent == "ns/all"
+    assert group(source).parent == ""
+
+
+def packed(required: str = "", preferred: str = "") -> dict[str, Any]:
+    return {"topologyConstraint": {"packConstraint": {"required": required or None, "preferred": preferred or None}}}
+
+
+def clique(name: str, least: int, **spec: Any) -> dict[str, Any]:
+    return {"name": name, "podReferences": [], "minReplicas": least, **spec}
+
+
+def test_a_pod_gang_of_grove_says_the_minimum_of_each_clique() -> None:
+    found = group(Source.GROVE, podgroups=[clique("decode", 2), clique("prefill", 4), clique("router", 0)])
+    assert (found.minimum, found.task_minimums) == (6, (("decode", 2), ("prefill", 4)))
+    assert (found.levels, found.faults, found.level_faults) == (None, (), ())
+
+
+def test_a_pod_gang_whose_minimums_were_taken_back_is_a_gang_still() -> None:
+    found = group(Source.GROVE, podgroups=[clique("decode", 0)])
+    assert (found.minimum, found.task_minimums) == (1, ())
+
+
+def test_a_pod_gang_of_grove_keeps_cliques_together_and_groups_of_them_and_all() -> None:
+    found = group(
+        Source.GROVE,
+        podgroups=[clique("a-0", 1), clique("a-1", 1, **packed("host")), clique("b", 1, **packed("host"))],
+        topologyConstraintGroupConfigs=[{"name": "a", "podGroupNames": ["a-0", "a-1", "gone"], **packed("rack")}],
+        **packed("zone"),
+    )
+    assert found.level_faults == ()
+    assert [(level.key, dict(level.task_groups)) for level in found.levels or ()] == [
+        ("zone", {}),
+        ("rack", {"a-0": "group a", "a-1": "group a"}),
+        ("host", {"a-1": "PodClique a-1", "b": "PodClique b"}),
+    ]
+
+
+def test_a_pod_gang_of_grove_may_prefer_a_domain() -> None:
+    found = group(Source.GROVE, podgroups=[clique("a", 1)], **packed("zone", "rack"))
+    assert found.levels == (Level("zone", "nodeLabel"), Level("rack", "nodeLabel", required=False))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {
+                "podgroups": [clique("a", 1)],
+                "topologyConstraintGroupConfigs": [
+                    {"name": name, "podGroupNames": ["a"], **packed("rack")} for name in "xy"
+                ],
+            },
+            "PodGang ns/g: spec.topologyConstraintGroupConfigs: a: in more than one of them, which is not supported; "
+            "ask",
+        ),
+        (
+            {"podgroups": [clique("a", 1, **packed("rack")), clique("b", 1, **packed("block"))]},
+            "PodGang ns/g: spec.topologyConstraint: block, rack: nothing says which of them lies inside the other; ask",
+        ),
+    ],
+)
+def test_a_topology_of_grove_that_cannot_be_kept_is_told_with_the_remedy(spec: Any, said: str) -> None:
+    found = group(Source.GROVE, **spec)
+    assert (found.levels, found.faults) == (None, ())
+    assert [str(fault) for fault in found.level_faults] == [f"{said} for topology in the PlacementConfig of a claim"]
+
+
 BY_REPLICA = {"matchLabelKeys": ["replica"]}
 
 
@@ -132,11 +213,6 @@ TIER = {"highestTierAllowed": 1}
     ("source", "spec", "said"),
     [
         (
-            Source.POD_GROUP,
-            {"parentCompositePodGroupName": "all"},
-            "spec.parentCompositePodGroupName: all: groups of groups are not supported; let all pods name one PodGroup",
-        ),
-        (
             Source.VOLCANO,
             {"networkTopology": {"highestTierAllowed": 2}},
             "spec.networkTopology.highestTierAllowed: tier 2 stands for no attribute or node label; have an operator "
@@ -165,4 +241,5 @@ TIER = {"highestTierAllowed": 1}
     ],
 )
 def test_what_is_not_supported_is_refused_by_name_with_the_remedy(source: Source, spec: Any, said: str) -> None:
-    assert any(str(fault).startswith(f"PodGroup ns/g: {said}") for fault in group(source, minMember=1, **spec).faults)
+    found = group(source, minMember=1, **spec)
+    assert any(str(fault).startswith(f"PodGroup ns/g: {said}") for fault in (*found.faults, *found.level_faults))

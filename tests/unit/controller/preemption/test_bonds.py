@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.gangs import SubGroups
+from controller.gangs import Quorum, SubGroups
 from controller.placement import PodLabels
 from controller.placement.needs import PodSelector, PodTerm
 from controller.preemption import Preemption, Unevicted
@@ -71,6 +71,15 @@ def test_a_task_keeps_its_minimum() -> None:
     members = [GangMember(f"uid-member-{number}", "server" if number == 0 else "worker") for number in range(3)]
     cluster.gangs = {GANG: RunningGang(GANG, tuple(members), task_minimums=(("server", 1), ("worker", 1)))}
     assert victims(cluster.preempt(pod(WHOLE))) == ["member-1"]
+
+
+@pytest.mark.parametrize(("groups", "gone"), [(1, ["member-0"]), (2, ["member-0", "member-1", "member-2", "member-3"])])
+def test_a_gang_of_groups_goes_with_the_last_group_that_it_needs(groups: int, gone: list[str]) -> None:
+    cluster = with_gang(4, 1)
+    members = [GangMember(f"uid-member-{number}", "ab"[number // 2]) for number in range(4)]
+    quorum = Quorum("all", groups, groups=(Quorum("a", 2, "a"), Quorum("b", 2, "b")))
+    cluster.gangs = {GANG: RunningGang(GANG, tuple(members), quorum=quorum)}
+    assert sorted(victims(cluster.preempt(pod(WHOLE)))) == gone
 
 
 def test_a_gang_of_which_a_member_is_not_known_does_not_go() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from controller.allocation import Fleet
-from controller.gangs import Group, JobSet, Workload
+from controller.gangs import GROUP_SOURCES, Group, JobSet, Workload
 from controller.kueue.queued import AdmissionCheck, Queued, QueuedWorkload
 from controller.placement import VolumeClaim
 from controller.placement.storage import StorageClass, Volume, VolumeLimits
@@ -17,10 +17,10 @@ from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, PodView,
 from controller.state.budgets import Budget
 from controller.state.claims import ClaimRecord
 from controller.state.devices import ClassRecord
-from controller.state.kinds import GROUP_SOURCES
 from controller.state.knownnodes import DecodedNode
 from controller.state.templates import DecodedTemplate
 from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -72,7 +72,7 @@ VALUES: Final[Mapping[Resource, Any]] = {
     **dict.fromkeys(GROUP_SOURCES, Group),
 }
 """The type of the value that an object of each kind is decoded to."""
-OTHER_VERSIONS: Final = {DEVICE_TAINT_RULES_BETA, *POD_GROUPS[1:]}
+OTHER_VERSIONS: Final = {DEVICE_TAINT_RULES_BETA, *POD_GROUPS[1:], *COMPOSITE_POD_GROUPS[1:]}
 """The same objects in other versions of their API, which are decoded in the same way."""
 IDENTITY: Final = {"namespace": "other", "name": "odd", "uid": "11111111-0000-4000-8000-000000000001"}
 
