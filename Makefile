@@ -82,6 +82,9 @@ adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on
 chaos: HOURS ?= 2
 chaos: SEED ?= 1
 chaos: $(VENV) ## before a release, hours of faults on a kind cluster of its own, with a table of what came of them (HOURS=2, SEED=1, ARGS)
+	@# One worker has the oldest kubelet.
+	$(CLUSTERS) build kubernetes --kubernetes 1.36 >/dev/null
+	$(CLUSTERS) build etcdutl >/dev/null
 	$(CLUSTERS) kind run --name lode-chaos -- python -m tests.chaos --hours $(HOURS) --seed $(SEED) $(ARGS)
 
 .PHONY: e2e-all

@@ -21,6 +21,7 @@ _PROGRAMS = {
         programs.KIND,
         programs.EXAMPLE_DRIVER,
         programs.HELM,
+        programs.ETCDUTL,
         programs.KARPENTER,
         programs.KUEUE,
         programs.JOBSET,

@@ -70,6 +70,8 @@ KIND = GoProgram(name="kind", folder="kind")
 HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 """The kubelet plugin of the Kubernetes example driver, `dra-example-kubeletplugin`."""
+ETCDUTL = GoProgram(name="etcdutl", folder="etcdutl")
+"""The program `etcdutl`, which restores snapshots of etcd."""
 KARPENTER = GoProgram(name="karpenter", folder="karpenter", package=".")
 """The program `karpenter` with its KWOK provider; `crds` prints what it needs."""
 KUEUE = GoProgram(name="kueue", folder="kueue", module="sigs.k8s.io/kueue", manifests="config")

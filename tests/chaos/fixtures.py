@@ -14,6 +14,8 @@ from typing import Any, Final
 import yaml
 
 from testclusters.images import PREVIOUS, previous_source
+from testclusters.kindupgrade import upgrade_kubelet
+from testclusters.programs import KUBERNETES_VERSIONS
 from tests.chaos.manifests import OFF_LABEL, installed
 from tests.chaos.workload import ADOPTED, CHAOS, LABEL, Flavour, templates
 from tests.e2e.adopted import ADOPTION, adopt_from
@@ -31,6 +33,8 @@ OTHER_DRIVERS: Final = "app in (dra-example, nic-driver)"
 """Selects the pods of other drivers."""
 DEVICE_PLUGIN: Final = "plugin=amd"
 """Selects the pod of the vendor's device plugin."""
+OLD_KUBELET: Final = 0
+"""The number of the worker whose kubelet is of the oldest version that is supported."""
 _ROOT: Final = Path(__file__).parents[2]
 _EXAMPLE: Final = _ROOT / "benchmarks/example-driver.yaml"
 _MIXED: Final = Path(__file__).parent / "mixed"
@@ -84,6 +88,8 @@ class Fixtures:
         client, cluster = self.client, self.client.cluster
         if any(it["metadata"]["name"].startswith("lode-") for it in client.list("namespaces")):
             raise NotPlayed(f"the cluster {cluster.name} has Lode already: make chaos creates one of its own")
+        # On a node without pods of its own; the kubelets of the others are of the cluster's version.
+        upgrade_kubelet(cluster, cluster.workers[OLD_KUBELET], KUBERNETES_VERSIONS[-1])
         image = _small_disk()
         for node in cluster.workers:
             cluster.node_exec(node, "sh", "-c", _PUT, "sh", _MOUNT_SCRIPT, _UNIT, input=image, timeout=120)

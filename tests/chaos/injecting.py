@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from testclusters import programs
 from testclusters.commands import CommandFailed
 from testclusters.images import PREVIOUS
 from tests.chaos.fixtures import CURRENT, DEVICE_PLUGIN, OTHER_DRIVERS, Fixtures
@@ -50,9 +51,24 @@ for _ in $(seq 90); do
 done
 sleep {LEASE_SECONDS}
 rm -rf /var/lib/etcd/member
-cp -a "$1/member" /var/lib/etcd/member
+$2 "$1/member" /var/lib/etcd/member
 mv /kind/held/etcd.yaml /kind/held/kube-apiserver.yaml /etc/kubernetes/manifests/
 """
+RAISED_BY: Final = 1_000_000_000
+"""What Kubernetes' pages advise: more than etcd counts in a week with 1,000 writes a second."""
+_AS_IT_IS: Final = "cp -a"
+_RAISE: Final = "/kind/raise-revision"
+_RAISE_SCRIPT: Final = f"""#!/bin/sh
+set -e
+said() {{ sed -n "s/^ *- --$1=//p" /kind/held/etcd.yaml; }}
+rm -rf /var/lib/etcd/raised
+/kind/etcdutl snapshot restore "$1/snap/db" --skip-hash-check --data-dir /var/lib/etcd/raised \
+  --name "$(said name)" --initial-cluster "$(said initial-cluster)" \
+  --initial-advertise-peer-urls "$(said initial-advertise-peer-urls)" \
+  --bump-revision {RAISED_BY} --mark-compacted
+mv /var/lib/etcd/raised/member "$2"
+"""
+"""Does as `cp -a` does to the folder of a member, but every version of an object is a later one, and watches end."""
 _FILL: Final = f"""
 mountpoint -q {PLUGIN} || {{ echo "no small disk is mounted" >&2; exit 1; }}
 dd if=/dev/zero of={FILLER} bs=1k 2>/dev/null
@@ -85,6 +101,14 @@ class Snapshots:
     _number: int = 0
     _numbers: list[int] = field(default_factory=list)
 
+    def set_up(self) -> None:
+        """Put on the control plane what raises the revision of a snapshot."""
+        cluster, node = self.client.cluster, self.client.cluster.control_plane
+        program = programs.ETCDUTL.build() / "etcdutl"
+        cluster.docker.run("docker", "cp", str(program), f"{node}:/kind/etcdutl", timeout=120)
+        put = f"cat >{_RAISE} && chmod 755 {_RAISE}"
+        cluster.node_exec(node, "sh", "-c", put, input=_RAISE_SCRIPT)
+
     def take(self) -> None:
         """Take another one; etcd stands still meanwhile.
 
@@ -100,8 +124,10 @@ class Snapshots:
         """None that was taken before now is restored."""
         self.taken, self._numbers = [], []
 
-    def restore(self, age: float) -> None:
+    def restore(self, age: float, *, raised: bool) -> None:
         """Restore the youngest that is at least as old, else the oldest; then the API server answers.
+
+        With ``raised``, the revision of etcd is higher than any before.
 
         Raises:
             NotDone: there is none.
@@ -110,8 +136,8 @@ class Snapshots:
             raise NotDone("there is no snapshot yet")
         old = [number for at, number in zip(self.taken, self._numbers, strict=True) if time.monotonic() - at >= age]
         cluster, chosen = self.client.cluster, (old or self._numbers[:1])[-1]
-        folder = f"{_SNAPSHOTS}/{chosen}"
-        cluster.node_exec(cluster.control_plane, "sh", "-c", _RESTORE, "sh", folder, timeout=240)
+        arguments = f"{_SNAPSHOTS}/{chosen}", _RAISE if raised else _AS_IT_IS
+        cluster.node_exec(cluster.control_plane, "sh", "-c", _RESTORE, "sh", *arguments, timeout=240)
         eventually("the API server answers", cluster.answers, 120)
         self.forget()
 
@@ -145,8 +171,10 @@ class Injector:
             case Kind.UPGRADE:
                 self._change(CURRENT)
             case Kind.RESTORE:
-                self.snapshots.restore(fault.seconds)
+                self.snapshots.restore(fault.seconds, raised=False)
                 self._restart_clients()
+            case Kind.RAISE:
+                self.snapshots.restore(fault.seconds, raised=True)
             case kind:
                 with _not_done():
                     self._kills[kind](self._worker(fault.worker))

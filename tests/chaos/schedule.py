@@ -42,6 +42,7 @@ class Kind(StrEnum):
     DOWNGRADE = "Lode downgraded"
     UPGRADE = "Lode upgraded"
     RESTORE = "etcd restored from a snapshot"
+    RAISE = "etcd restored, its revision raised"
 
 
 ON_NODES: Final = frozenset((Kind.PLUGIN, Kind.KUBELET, Kind.CONTAINERD, Kind.NODE, Kind.DISK, Kind.OTHER_DRIVER))
@@ -60,10 +61,14 @@ KILLS: Final = (
 )
 """Kinds that kill the processes of one program."""
 
-_BEFORE_THE_OLD: Final = {Kind.RESTORE: (4, 5, 6), Kind.DOWNGRADE: (8, 9), Kind.UPGRADE: (11, 12, 13)}
-_DURING_THE_OLD: Final = {Kind.DOWNGRADE: (0, 1, 2), Kind.RESTORE: (6, 7, 8), Kind.UPGRADE: (10, 11, 12, 13)}
-"""In a round, how many of the other kinds come before these: etcd is restored under the one version or the other."""
-_PLACED: Final = frozenset(_BEFORE_THE_OLD)
+RESTORES: Final = frozenset((Kind.RESTORE, Kind.RAISE))
+"""Kinds that bring back an older state of the API. With a raised revision, as Kubernetes' pages say, programs learn it
+by themselves; without, watches from later versions say nothing, and programs but Lode's are restarted."""
+_CHANGES: Final = frozenset((Kind.DOWNGRADE, Kind.UPGRADE))
+_BEFORE_THE_OLD: Final = ((4, 5), (7, 8), {Kind.DOWNGRADE: (9, 10), Kind.UPGRADE: (12, 13)})
+_DURING_THE_OLD: Final = ((6, 7), (9, 10), {Kind.DOWNGRADE: (0, 1, 2), Kind.UPGRADE: (12, 13)})
+"""In a round, how many of the other kinds come before the two restores, one after the other, and before a change of the
+version: etcd is restored under the one version or the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Fault:
         return f"{self.kind}{places}{lasting}{f': {killed}' if killed else ''}"
 
 
-OF_ONE_VERSION: Final = tuple(kind for kind in Kind if kind not in (Kind.DOWNGRADE, Kind.UPGRADE))
+OF_ONE_VERSION: Final = tuple(kind for kind in Kind if kind not in _CHANGES)
 """Kinds under which Lode stays in its version."""
 
 
@@ -106,9 +111,11 @@ def schedule(seed: int, seconds: float, workers: int = 3, among: Collection[Kind
 
 def _round(random: Random) -> Sequence[Kind]:
     """Each kind once, of which others come in between: some before a restore that follows a change of the version."""
-    others = [kind for kind in Kind if kind not in _PLACED]
+    others = [kind for kind in Kind if kind not in RESTORES | _CHANGES]
     random.shuffle(others)
-    places = random.choice((_BEFORE_THE_OLD, _DURING_THE_OLD))
+    one, two, changes = random.choice((_BEFORE_THE_OLD, _DURING_THE_OLD))
+    first, second = random.sample(sorted(RESTORES), 2)
+    places = {first: one, second: two, **changes}
     order = sorted((random.choice(among), kind) for kind, among in places.items())
     for shift, (place, kind) in enumerate(order):
         others.insert(place + shift, kind)
@@ -120,7 +127,7 @@ def _drawn(random: Random, kind: Kind, at: float, workers: int) -> Fault:
     match kind:
         case Kind.DISK:
             return Fault(at, kind, worker, random.uniform(*DISK_SECONDS))
-        case Kind.RESTORE:
+        case Kind.RESTORE | Kind.RAISE:
             return Fault(at, kind, seconds=random.uniform(*SNAPSHOT_AGES))
         case Kind.SEVERAL:
             victims = random.sample(KILLS, random.randint(*_SEVERAL))

@@ -77,6 +77,7 @@ class KindStage:
         self._fixtures = fixtures
         self._watcher = watcher
         self._snapshots = Snapshots(client)
+        self._snapshots.set_up()
         self._injector = Injector(client, fixtures, self._snapshots)
         self._threads = ThreadPoolExecutor(1)
 

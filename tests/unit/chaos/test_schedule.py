@@ -9,6 +9,7 @@ from tests.chaos.schedule import (
     KILLS,
     LEAST_TIMES,
     ON_NODES,
+    RESTORES,
     SNAPSHOT_AGES,
     Fault,
     Kind,
@@ -50,19 +51,20 @@ def test_a_downgrade_and_an_upgrade_take_turns_and_the_last_is_an_upgrade(seed: 
 def test_a_restore_never_reaches_back_before_a_change_of_the_version(seed: int) -> None:
     kinds = [fault.kind for fault in schedule(seed, HOURS)]
     for place, kind in enumerate(kinds):
-        if kind == Kind.RESTORE:
+        if kind in RESTORES:
             before = kinds[max(0, place - FAULTS_BEFORE_RESTORE) : place]
             assert not {Kind.DOWNGRADE, Kind.UPGRADE} & set(before), (place, before)
 
 
-def test_etcd_is_restored_under_either_version() -> None:
+@pytest.mark.parametrize("restore", sorted(RESTORES))
+def test_etcd_is_restored_under_either_version(restore: Kind) -> None:
     versions = set()
     for seed in SEEDS:
         version = Kind.UPGRADE
         for fault in schedule(seed, HOURS):
             if fault.kind in (Kind.DOWNGRADE, Kind.UPGRADE):
                 version = fault.kind
-            elif fault.kind == Kind.RESTORE:
+            elif fault.kind == restore:
                 versions.add(version)
     assert versions == {Kind.DOWNGRADE, Kind.UPGRADE}
 
@@ -75,7 +77,7 @@ def test_every_worker_gets_its_share() -> None:
 
 def test_snapshots_are_minutes_old_and_several_programs_differ() -> None:
     for fault in (fault for seed in SEEDS for fault in schedule(seed, HOURS)):
-        if fault.kind == Kind.RESTORE:
+        if fault.kind in RESTORES:
             assert SNAPSHOT_AGES[0] <= fault.seconds <= SNAPSHOT_AGES[1]
         if fault.kind == Kind.SEVERAL:
             kinds = [kind for kind, _ in fault.kills]
