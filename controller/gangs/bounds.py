@@ -182,19 +182,24 @@ class UnitBounds:
         """Fewest domains of the next level that take these units, of which some may be left out."""
         fewest = 1
         for shape, units in wanted.items():
-            capacities = {path: self.most_units(shape, inside) for path, inside in sub_domains.items()}
+            capacities = [self.most_units(shape, inside) for inside in sub_domains.values()]
             fewest = max(fewest, fewest_needed(capacities, units - may_leave_out))
         return fewest
 
     def limits(self, inside: Sequence[int], wider: Sequence[int] | None = None) -> str:
         """The reasons why the nodes take no more units, as text; the most frequent reason first."""
-        # Several shapes of members may lack the same on one node.
-        limits = set[tuple[str, int]]()
-        for shape, wanted in self.wanted.items():
-            for_shape = _nodes_for(shape, inside, wider)
-            if self.most_units(shape, for_shape) < wanted:
-                limits.update((self._limit(shape, node), node) for node in for_shape)
-        counted = Counter(limit for limit, _ in limits)
+        lacking = [
+            (shape, for_shape)
+            for shape, wanted in self.wanted.items()
+            if self.most_units(shape, for_shape := _nodes_for(shape, inside, wider)) < wanted
+        ]
+        if len(lacking) == 1:
+            ((shape, for_shape),) = lacking
+            counted = Counter([self._limit(shape, node) for node in for_shape])
+        else:
+            # Several shapes of members may lack the same on one node.
+            every = {(self._limit(shape, node), node) for shape, for_shape in lacking for node in for_shape}
+            counted = Counter([limit for limit, _ in every])
         ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes_text(count)}" for limit, count in ordered[:_MOST_LIMITS])
 
@@ -320,13 +325,13 @@ class JointBounds:
         """
         fewest = 1
         for name, sums in self._sums.items():
-            capacities = {}
-            for path, inside in sub_domains.items():
+            capacities = []
+            for inside in sub_domains.values():
                 free = [self._free(node, name) for node in inside]
                 # No limit on one node is none on the domain, so this resource says nothing about their number.
                 if None in free:
                     break
-                capacities[path] = sum([amount for amount in free if amount is not None])
+                capacities.append(sum([amount for amount in free if amount is not None]))
             else:
                 fewest = max(fewest, fewest_needed(capacities, sums[members - 1]))
         return fewest
@@ -421,12 +426,9 @@ def best_fit(capacities: Mapping[K, int], wanted: int) -> list[K]:
     return order
 
 
-def fewest_needed(capacities: Mapping[K, int], wanted: int) -> int:
-    """Fewest of these that take ``wanted``."""
-    used = 0
-    for key in best_fit(capacities, wanted):
-        if wanted <= 0:
-            break
-        wanted -= capacities[key]
-        used += 1
-    return used
+def fewest_needed(capacities: Iterable[int], wanted: int) -> int:
+    """Fewest of these that take ``wanted``; all of them if they do not take it together."""
+    if wanted <= 0:
+        return 0
+    sums = [*accumulate(sorted(capacities, reverse=True))]
+    return min(bisect_left(sums, wanted) + 1, len(sums))

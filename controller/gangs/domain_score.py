@@ -13,6 +13,7 @@ The first difference decides, the smaller value wins:
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, assert_never
 
 from controller.gangs.gang import Gang
@@ -23,6 +24,8 @@ DomainScore = tuple[int, tuple[int, ...], int, int, str, Path]
 """Score of a domain; the smallest is best."""
 
 _MILLION: Final = 1_000_000
+_MOST_LOSSES: Final = 4_096
+"""Most remembered losses: the domains around others are scored again with each of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def score(path: Path, sub_domains: int, members: int, figures: Figures, gang: Ga
             assert_never(policy)
 
 
+@lru_cache(_MOST_LOSSES)
 def blocks_lost(capacity: int, members: int) -> int:
     """Blocks of each power of two that the capacity loses to ``members`` members, each counted as its size.
 

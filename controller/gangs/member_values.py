@@ -20,7 +20,7 @@ distinct are not chosen: devices of all members are searched together then (``St
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import combinations, islice, product
 from typing import Final
 
@@ -65,6 +65,7 @@ class ValueSpace:
         self._attributes = tuple(dict.fromkeys(one.attribute for one in gang.constraints))
         self.counts = ValueCounts(units, cluster, memory, without, self._attributes)
         self.complete = True
+        self._known: dict[Hashable, Sequence[tuple[MemberRules, Capacities]]] = {}
 
     # Members with a place
 
@@ -119,20 +120,27 @@ class ValueSpace:
         """What meets the constraints as far as counting tells; first that which fewest members fit."""
         if self.nobody_has_any_of(constraints):
             return []
-        found = self._every(constraints)
-        counted = zip(found, self.counts.capacities(found), strict=True)
         enough = [
             (rules, capacities)
-            for rules, capacities in counted
-            if max(capacities.at(self._depth).values(), default=0) + capacities.anywhere >= self._needed
+            for rules, capacities in self._counted(constraints)
+            if capacities.largest(self._depth) + capacities.anywhere >= self._needed
         ]
         return sorted(enough, key=lambda one: (one[1].units, _sort_key(one[0])))
 
     def closest(self, constraints: Sequence[ValueConstraint]) -> MemberRules:
         """Those values of which most members fit in one domain; none at all if there are none."""
-        found = self._every(constraints) or self._every(constraints, any_number=True)
-        most = [max(one.at(self._depth).values(), default=0) for one in self.counts.capacities(found)]
-        return min(zip(found, most, strict=True), key=lambda one: (-one[1], _sort_key(one[0])))[0]
+        found = self._counted(constraints) or self._counted(constraints, any_number=True)
+        return min(found, key=lambda one: (-one[1].largest(self._depth), _sort_key(one[0])))[0]
+
+    def _counted(
+        self, constraints: Sequence[ValueConstraint], *, any_number: bool = False
+    ) -> Sequence[tuple[MemberRules, Capacities]]:
+        key = *constraints, any_number
+        found = self._known.get(key)
+        if found is None:
+            every = self._every(constraints, any_number=any_number)
+            found = self._known[key] = [*zip(every, self.counts.capacities(every), strict=True)]
+        return found
 
     def _every(self, constraints: Sequence[ValueConstraint], *, any_number: bool = False) -> list[MemberRules]:
         """All that meets the constraints on some node.

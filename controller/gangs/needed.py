@@ -98,6 +98,8 @@ class Decision:
         self._some_without = any(not unit.shape.has_devices for unit in units)
         self._outer_capacities: dict[Path, int] = {}
         """Capacities of the domains around others, by path."""
+        self._least_scores: dict[tuple[Path, int], DomainScore] = {}
+        """Scores of domains without regard to values, by the number of their sub-domains in use."""
         self._bounds: dict[DomainNodes, UnitBounds] = {}
         self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
         self._devices: dict[DomainNodes, Sequence[NodeDeviceCounts]] = {}
@@ -126,19 +128,23 @@ class Decision:
             return None
         needed = max(1, self._needed - capacities.anywhere)
         for number, levels in enumerate(levels_to_try(self._gang)):
-            domains = capacities.at(levels.depth)
-            if max(domains.values(), default=0) < needed:
+            if capacities.largest(levels.depth) < needed:
                 continue
-            sub_domains: dict[Path, dict[Path, int]] = {}
-            for path, most in capacities.at(levels.depth + 1, everywhere=True).items():
-                sub_domains.setdefault(path[: levels.depth], {})[path] = most
             scores: list[DomainScore] = []
-            for path, most in domains.items():
-                if most >= needed:
-                    fewest = max(1, fewest_needed(sub_domains[path], needed))
-                    scores.append(self._score(path, fewest, self._full_figures(levels, path, counts)))
+            for domain in capacities.domains(levels.depth):
+                if domain.most >= needed:
+                    fewest = max(1, fewest_needed(domain.sub_domains, needed))
+                    scores.append(self._least_score(levels, domain.path, fewest, counts))
             return number, min(scores)
         return None
+
+    def _least_score(self, levels: EnforcedLevels, path: Path, sub_domains: int, counts: ValueCounts) -> DomainScore:
+        # The same for many sets of values, which differ in the number of sub-domains at most.
+        score = self._least_scores.get((path, sub_domains))
+        if score is None:
+            score = self._score(path, sub_domains, self._full_figures(levels, path, counts))
+            self._least_scores[path, sub_domains] = score
+        return score
 
     def _full_figures(self, levels: EnforcedLevels, path: Path, counts: ValueCounts) -> Figures:
         """The figures of a domain without regard to values."""
@@ -347,10 +353,7 @@ class Decision:
     ) -> DomainCandidate:
         """Describe a domain. Its figures are found only if it is compared with others."""
         levels, domain_nodes, bounds = context.levels, context.domain_nodes, context.bounds
-        sub_domain_depth = levels.depth + 1
-        sub_domains: dict[Path, list[int]] = {}
-        for node in inside:
-            sub_domains.setdefault(domain_nodes[node].below[:sub_domain_depth], []).append(node)
+        sub_domains = domain_nodes.sub_domains(levels.depth)[path] if inside else {}
         # Members without devices that may be outside use no sub-domain.
         wanted = {shape: units for shape, units in bounds.wanted.items() if wider is None or shape.has_devices}
         fewest = bounds.fewest_sub_domains(wanted, len(self._gang.members) - self._needed, sub_domains)
@@ -382,10 +385,10 @@ class Decision:
         bounds: UnitBounds,
     ) -> int:
         """Fewest domains of the next level, if each sub-group stays in one domain of the level."""
-        capacities = {}
-        for path, inside in sub_domains.items():
+        capacities = []
+        for inside in sub_domains.values():
             domains = by_path([domain_nodes[node] for node in inside], level.depth).values()
-            capacities[path] = self._sub_groups.most_complete([bounds.most_members(nodes) for nodes in domains])
+            capacities.append(self._sub_groups.most_complete([bounds.most_members(nodes) for nodes in domains]))
         return fewest_needed(capacities, self._sub_groups.required)
 
     def _figures(self, context: SearchContext, path: Path, inside: Sequence[int]) -> Figures:

@@ -25,9 +25,9 @@ _COMBINED: Final = 4_096
 """Most remembered paths, each for the values of devices and their node: about one for each domain."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class DomainNode:
-    """The devices of a node in one domain, which are mostly all of the node.
+    """The devices of a node in one domain, which are mostly all of the node. Nothing changes it once it is made.
 
     Attributes:
         name: of the node.
@@ -55,6 +55,7 @@ class DomainNodes:
         counted = Counter(part.name for part in parts)
         self.divided = frozenset(name for name, count in counted.items() if count > 1)
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
+        self._sub_domains: dict[int, Mapping[Path, Mapping[Path, Sequence[int]]]] = {}
         self._by_name: dict[str, list[int]] = {}
 
     def __getitem__(self, index: int) -> DomainNode:
@@ -86,6 +87,18 @@ class DomainNodes:
         if domains is None:
             domains = self._by_path[depth] = by_path(self._parts, depth)
         return domains
+
+    def sub_domains(self, depth: int) -> Mapping[Path, Mapping[Path, Sequence[int]]]:
+        """The indexes in each domain of ``depth`` levels, by the domain of the next level that each is in, if any."""
+        found = self._sub_domains.get(depth)
+        if found is None:
+            every: dict[Path, dict[Path, list[int]]] = {}
+            for path, inside in self.domains(depth).items():
+                of_domain = every.setdefault(path, {})
+                for index in inside:
+                    of_domain.setdefault(self._parts[index].below[: depth + 1], []).append(index)
+            found = self._sub_domains[depth] = every
+        return found
 
 
 def by_path(parts: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
@@ -160,7 +173,7 @@ class Topology:
                 self._paths[name] = self._paths_of(name, slot, facts.labels)
         for name in before.keys() - self._seen.keys():
             self._devices.pop(name, None)
-        self.divided = any(len(of_node) > 1 for of_node in self._paths.values())
+        self.divided = max(map(len, self._paths.values()), default=0) > 1
         # Parts of nodes do not follow what is used of the nodes. New ``DomainNodes`` are equal to none before, so what
         # is remembered by them (``Memory``, ``Unfinished``) is not used any more.
         if everything or self.divided or (self._paths, self._slots) != (paths, slots):

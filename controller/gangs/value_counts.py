@@ -5,7 +5,7 @@ counted for thousands of nodes in one go: a class fits a few of the sets, and on
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from controller.allocation import CompiledRequest, NodeValues
@@ -37,45 +37,107 @@ class Unconstrained(NamedTuple):
     needed: int
 
 
+class DomainCapacity(NamedTuple):
+    """Most members in one domain, and in each domain of the next level inside it; nodes in none of these are one."""
+
+    path: Path
+    most: int
+    sub_domains: Sequence[int]
+
+
+class _Depth(NamedTuple):
+    """The domains of one depth, by number.
+
+    Attributes:
+        paths: of each domain; nodes in no domain of the innermost level are together under the path that ends there.
+        of_smallest: for each of the smallest domains, the one that it is in.
+        outer: for each domain, the one of the level around it.
+    """
+
+    paths: Sequence[Path]
+    of_smallest: Sequence[int]
+    outer: Sequence[int]
+
+
+class _Domains:
+    """The domains of some nodes by number: what is counted for many sets of values looks up no path.
+
+    Attributes:
+        of_nodes: the smallest domain of each node.
+    """
+
+    def __init__(self, paths: Iterable[Path]):
+        self._smallest: dict[Path, int] = {}
+        self.of_nodes = [self._smallest.setdefault(path, len(self._smallest)) for path in paths]
+        self._depths: dict[int, _Depth] = {}
+
+    def __len__(self) -> int:
+        return len(self._smallest)
+
+    def at(self, depth: int) -> _Depth:
+        """The domains of ``depth`` levels."""
+        found = self._depths.get(depth)
+        if found is None:
+            numbers: dict[Path, int] = {}
+            of_smallest = [numbers.setdefault(path[:depth], len(numbers)) for path in self._smallest]
+            around = dict(zip(of_smallest, self.at(depth - 1).of_smallest, strict=True)) if depth else {}
+            found = self._depths[depth] = _Depth([*numbers], of_smallest, [*around.values()])
+        return found
+
+
 class Capacities:
-    """Most members of one set of rules in the smallest domains, as far as counting tells.
+    """Most members of one set of rules in domains, as far as counting tells.
+
+    Args:
+        of_shapes: for each shape, the units that are wanted, the members of each, and the most units in each of the
+            smallest domains.
 
     Attributes:
         anywhere: number of members to which no rule matters. They are in no domain here.
     """
 
-    def __init__(self, of_shapes: Sequence[tuple[int, int, Mapping[Path, int]]], anywhere: int):
+    def __init__(self, domains: _Domains, of_shapes: Sequence[tuple[int, int, Sequence[int]]], anywhere: int):
+        self._domains = domains
         self._of_shapes = of_shapes
-        self._at: dict[tuple[int, bool], Mapping[Path, int]] = {}
+        self._at: dict[int, Sequence[int]] = {}
         self.anywhere = anywhere
 
-    def at(self, depth: int, *, everywhere: bool = False) -> Mapping[Path, int]:
-        """The same for the domains of ``depth`` levels.
+    def largest(self, depth: int) -> int:
+        """Most members in one domain of ``depth`` levels."""
+        paths = self._domains.at(depth).paths
+        return max([most for path, most in zip(paths, self._most(depth), strict=True) if _is_one(path)], default=0)
 
-        Args:
-            everywhere: counts nodes in no domain of the innermost level, too, as one.
-        """
-        found = self._at.get((depth, everywhere))
+    def domains(self, depth: int) -> Sequence[DomainCapacity]:
+        """The same for each domain of ``depth`` levels."""
+        paths, inner = self._domains.at(depth).paths, self._domains.at(depth + 1)
+        sub_domains: list[list[int]] = [[] for _ in paths]
+        for outer, most in zip(inner.outer, self._most(depth + 1), strict=True):
+            sub_domains[outer].append(most)
+        every = map(DomainCapacity, paths, self._most(depth), sub_domains)
+        return [domain for domain in every if _is_one(domain.path)]
+
+    def _most(self, depth: int) -> Sequence[int]:
+        found = self._at.get(depth)
         if found is None:
-            found = self._at[depth, everywhere] = self._find_at(depth, everywhere=everywhere)
-        return found
-
-    def _find_at(self, depth: int, *, everywhere: bool) -> Mapping[Path, int]:
-        found: dict[Path, int] = {}
-        for wanted, members, units in self._of_shapes:
-            in_domain: dict[Path, int] = {}
-            for path, count in units.items():
-                if everywhere or not depth or path[depth - 1]:
-                    domain = path[:depth]
-                    in_domain[domain] = in_domain.get(domain, 0) + count
-            for path, count in in_domain.items():
-                found[path] = found.get(path, 0) + min(count, wanted) * members
+            domains = self._domains.at(depth)
+            found = [0] * len(domains.paths)
+            for wanted, members, units in self._of_shapes:
+                in_domain = [0] * len(domains.paths)
+                for number, count in zip(domains.of_smallest, units, strict=True):
+                    in_domain[number] += count
+                found = [most + min(count, wanted) * members for most, count in zip(found, in_domain, strict=True)]
+            self._at[depth] = found
         return found
 
     @property
     def units(self) -> int:
         """Most units in all domains together, beyond those that are wanted."""
-        return sum([sum(units.values()) for _, _, units in self._of_shapes])
+        return sum([sum(units) for _, _, units in self._of_shapes])
+
+
+def _is_one(path: Path) -> bool:
+    """Whether it is the path of a domain."""
+    return not path or bool(path[-1])
 
 
 class ValueCounts:
@@ -101,6 +163,8 @@ class ValueCounts:
         self._of_nodes: dict[Hashable, Sequence[NodeValues]] = {}
         self._has: dict[Hashable, bool] = {}
         self._classes: dict[Hashable, tuple[Sequence[int], Sequence[Class]]] = {}
+        self._domains = _Domains(node.path for node in without.domain_nodes)
+        self._cells: dict[UnitShape, Mapping[tuple[int, int, int], int]] = {}
         self.figures: dict[tuple[DomainNodes, Path], Figures] = {}
         """Figures of domains without regard to values, as far as they were asked for."""
         self._full: dict[DomainNodes, UnitBounds] = {without.domain_nodes: without.bounds}
@@ -155,33 +219,39 @@ class ValueCounts:
             found = self._classes[shape, domain_nodes] = of_nodes, [*numbers]
         return found
 
-    def cells(self, shape: UnitShape) -> Mapping[tuple[Path, int, int], int]:
-        """How many nodes there are of each path, bound and class for the shape; without those that take no unit."""
-        nodes, bounds = self._without.domain_nodes, self._without.bounds
-        of_shape, (of_nodes, _) = bounds.by_shape[shape], self.classes(shape, nodes)
-        return Counter([(nodes[at].path, of_shape[at], of_nodes[at]) for at in bounds.nodes_of(shape) if of_shape[at]])
+    def cells(self, shape: UnitShape) -> Mapping[tuple[int, int, int], int]:
+        """How many nodes there are of each smallest domain, bound and class for the shape; without those that take no
+        unit."""
+        found = self._cells.get(shape)
+        if found is None:
+            nodes, bounds = self._without.domain_nodes, self._without.bounds
+            of_shape, (of_nodes, _), domains = bounds.by_shape[shape], self.classes(shape, nodes), self._domains
+            every = [
+                (domains.of_nodes[at], of_shape[at], of_nodes[at]) for at in bounds.nodes_of(shape) if of_shape[at]
+            ]
+            found = self._cells[shape] = Counter(every)
+        return found
 
     def capacities(self, every: Sequence[MemberRules]) -> Sequence[Capacities]:
         """Most members for each of the rules, as far as counting tells."""
-        of_shapes: list[list[tuple[int, int, Mapping[Path, int]]]] = [[] for _ in every]
+        of_shapes: list[list[tuple[int, int, Sequence[int]]]] = [[] for _ in every]
         anywhere = 0
         for shape, wanted in self._without.bounds.wanted.items():
             if not any(self.concerns(shape, attribute) for attribute in self._attributes):
                 anywhere += wanted * len(shape.pods)
                 continue
             _, classes = self.classes(shape, self._without.domain_nodes)
+            units = [[0] * len(self._domains) for _ in every]
             fits = [
-                [(number, most) for number, rules in enumerate(every) if (most := self._fits(rules, one))]
+                [(units[number], most) for number, rules in enumerate(every) if (most := self._fits(rules, one))]
                 for one in classes
             ]
-            units: list[dict[Path, int]] = [{} for _ in every]
-            for (path, bound, of_class), count in self.cells(shape).items():
-                for number, most in fits[of_class]:
-                    in_domains = units[number]
-                    in_domains[path] = in_domains.get(path, 0) + (most if most < bound else bound) * count
+            for (domain, bound, of_class), count in self.cells(shape).items():
+                for in_domains, most in fits[of_class]:
+                    in_domains[domain] += (most if most < bound else bound) * count
             for number, in_domains in enumerate(units):
                 of_shapes[number].append((wanted, len(shape.pods), in_domains))
-        return [Capacities(one, anywhere) for one in of_shapes]
+        return [Capacities(self._domains, one, anywhere) for one in of_shapes]
 
     def _fits(self, rules: MemberRules, values: Class) -> int:
         """Most units on a node of the class."""

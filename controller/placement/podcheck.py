@@ -6,7 +6,7 @@ from typing import NamedTuple
 from controller.placement.needs import Needs
 from controller.placement.neighbours import affinity_check, affinity_version, spread_check, spread_version
 from controller.placement.nodes import ExtendedResources, Nodes, NodeView, Reasons
-from controller.placement.predicates import closed, fits
+from controller.placement.predicates import closed, facts_reasons, fits
 from controller.placement.volumes import volume_check, volume_version
 from driver.quantity import NANO
 
@@ -30,6 +30,13 @@ class PodCheck:
     def passes(self, node: str) -> bool:
         """Whether the pod can run on the node of this name."""
         if fits(self._pod, self._needs, self._nodes.view(node), self._nodes.extended_resources):
+            return False
+        return not self._checks or not any(self._common_reasons(node))
+
+    def passes_with_room(self, node: str) -> bool:
+        """The same for a node that has room for the pod by all amounts and host ports."""
+        facts = self._nodes.view(node).facts
+        if facts is None or facts.deleting or facts_reasons(self._needs, facts):
             return False
         return not self._checks or not any(self._common_reasons(node))
 
@@ -96,6 +103,7 @@ class PodCapacity:
 
     def __init__(self, pod: str, needs: Needs, nodes: Nodes):
         self._check = PodCheck(pod, needs, nodes)
+        self._pod = pod
         self._ports = needs.ports
         self._requests = sorted(needs.requests.items())
         self._nodes = nodes
@@ -103,18 +111,23 @@ class PodCapacity:
 
     def on(self, node: str) -> NodeCapacity:
         """The capacity of a node. Volumes, affinity and spread among the like pods themselves do not count."""
-        if not self._check.passes(node):
-            return NodeCapacity(0, self._check.reasons(node)[0])
         view = self._nodes.view(node)
-        assert view.facts is not None
-        allocatable = view.facts.allocatable
+        if view.facts is None:
+            return NodeCapacity(0, self._check.reasons(node)[0])
+        allocatable, lacks = view.facts.allocatable, False
         pods, limit = allocatable.get("pods", 0) // NANO - view.pods, "too many pods"
         if self._ports:
             pods, limit = 1, f"host port {self._ports[0].port}/{self._ports[0].protocol} is taken"
         for name, amount in self._requests:
-            # Only devices can stand for a resource that the node lacks; the check has passed.
-            if (total := allocatable.get(name, 0)) and (left := (total - view.used.get(name, 0)) // amount) < pods:
+            if not (total := allocatable.get(name, 0)):
+                # Only devices can stand for a resource that the node lacks; the check tells.
+                lacks = True
+            elif (left := (total - view.used.get(name, 0)) // amount) < pods:
                 pods, limit = left, f"insufficient {name}"
+        # Room for one more by every amount is what the dearest predicate would find out, for all but pods that count.
+        has_room = pods > 0 and not (lacks or self._ports or view.holds(self._pod) is not None)
+        if not (self._check.passes_with_room(node) if has_room else self._check.passes(node)):
+            return NodeCapacity(0, self._check.reasons(node)[0])
         return NodeCapacity(pods, limit)
 
 

@@ -27,7 +27,16 @@ def fits(pod: str, needs: Needs, node: NodeView, extended: ExtendedResources = _
     """
     if node.facts is None or node.facts.deleting:
         return ("the node does not exist",)
-    facts, found = node.facts, list[str]()
+    found = facts_reasons(needs, node.facts)
+    found += _resource_reasons(pod, needs, node, node.facts, extended)
+    if needs.ports:
+        found += _port_reasons(pod, needs, node)
+    return tuple(found)
+
+
+def facts_reasons(needs: Needs, facts: NodeFacts) -> list[str]:
+    """The reasons of ``fits`` that do not depend on other pods."""
+    found: list[str] = []
     # It is asked for every node, and most nodes and pods have nothing of most of this.
     if not facts.ready or facts.unschedulable or facts.taints or facts.closing_conditions:
         found += _state_reasons(needs, facts)
@@ -35,10 +44,7 @@ def fits(pod: str, needs: Needs, node: NodeView, extended: ExtendedResources = _
         found += _selection_reasons(needs, facts)
     if needs.features:
         found += _feature_reasons(needs, facts)
-    found += _resource_reasons(pod, needs, node, facts, extended)
-    if needs.ports:
-        found += _port_reasons(pod, needs, node)
-    return tuple(found)
+    return found
 
 
 def closed(needs: Needs, node: NodeView) -> tuple[str, ...]:

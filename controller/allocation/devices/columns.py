@@ -31,7 +31,7 @@ Consumed = tuple[int, tuple[Quantities | str | None, ...]]
 class Column:
     """The values of one column, with cached results."""
 
-    __slots__ = ("__weakref__", "by_text", "consumed", "groups", "multivalued", "values")
+    __slots__ = ("__weakref__", "by_text", "consumed", "groups", "multivalued", "paths", "values")
 
     def __init__(self, values: tuple[Any, ...]):
         self.values = values
@@ -42,6 +42,8 @@ class Column:
         self.multivalued: bool
         """True if a device has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
+        self.paths: BoundedCache[Hashable, frozenset[tuple[str, ...]]] = BoundedCache(_REQUESTS)
+        """What ``paths`` finds for some devices and further columns, if this is the first column."""
 
 
 class Columns:
@@ -174,6 +176,7 @@ def _consumed(pool: Pool, request: CapacityRequest) -> Consumed:
     return enough, tuple(amounts)
 
 
+_EMPTY_PATH: Final = frozenset({()})
 NOWHERE: Final = ""
 """Stands for devices that have no value, or an empty one. It is no domain."""
 
@@ -202,13 +205,19 @@ def _by_text(column: Column, every: int) -> Mapping[str, int]:
     return found
 
 
-def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> set[tuple[str, ...]]:
+def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> frozenset[tuple[str, ...]]:
     """The different values of the attributes of these devices of the pool, in the order of the attributes."""
-    if not devices:
-        return set()
-    every = [by_value(pool, attribute, columns) for attribute in attributes]
-    if all(len(groups) == 1 for groups in every):
-        return {tuple([value for groups in every for value in groups])}
+    if not devices or not attributes:
+        return _EMPTY_PATH if devices else frozenset()
+    first, *others = [columns.values(pool, attribute) for attribute in attributes]
+    key = devices, *others
+    found = first.paths.get(key)
+    if found is None:
+        found = first.paths[key] = _paths(devices, [by_value(pool, attribute, columns) for attribute in attributes])
+    return found
+
+
+def _paths(devices: int, every: Sequence[Mapping[str, int]]) -> frozenset[tuple[str, ...]]:
     found: dict[tuple[str, ...], int] = {(): devices}
     for groups in every:
         found = {
@@ -217,7 +226,7 @@ def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns)
             for value, group in groups.items()
             if (both := mask & group)
         }
-    return set(found)
+    return frozenset(found)
 
 
 def having(pool: Pool, values: Sequence[tuple[str, str]], columns: Columns) -> int:

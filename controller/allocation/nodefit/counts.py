@@ -4,7 +4,7 @@ The choice among domains of a topology needs only such numbers.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from controller.allocation.rules import CapacityRequest, Quantities, value_text
 from driver.bounded import BoundedCache
 
 _MOST_KNOWN: Final = 4_096
+_NO_PATHS: Final = frozenset[tuple[str, ...]]()
 UNCOUNTED: Final = 1 << 20
 """Stands for devices that no number limits."""
 
@@ -48,6 +49,17 @@ def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Co
         for value, group in (column.groups or {}).items():
             numbers[value] = numbers.get(value, 0) + (group & mask).bit_count()
     return min(most, sum(number // choice.count for number in numbers.values()))
+
+
+def _independent(order: Order, masks: Masks) -> int | None:
+    """The number of these devices; None if one can be in use several times, or may keep others from being used."""
+    found = 0
+    for (pool, _), mask in zip(order, masks, strict=True):
+        if mask:
+            if mask & pool.shareable or pool.layout.members or pool.compatibility_sets:
+                return None
+            found += mask.bit_count()
+    return found
 
 
 def _is_contended(pool: Pool, mask: int) -> bool:
@@ -131,9 +143,14 @@ class NodeValues:
         return min(min(counts), sum(counts) // self.least if self.least else UNCOUNTED)
 
 
-_OfPool = tuple[Column, int, tuple[int, ...], tuple[int, ...]]
-"""Of one pool: the column of the attribute, the shareable devices, and for each choice those that it matches, in use or
-not, and those that it can get."""
+class _OfPool(NamedTuple):
+    """Of one pool: the column of the attribute, the shareable devices, those that each filter of a request matches, in
+    use or not, and those that each choice can get."""
+
+    column: Column
+    shareable: int
+    matching: Sequence[int]
+    available: Sequence[int]
 
 
 class NodeValuesCounter:
@@ -142,34 +159,39 @@ class NodeValuesCounter:
     def __init__(self, index: DeviceIndex, greedy: GreedyFit):
         self._index = index
         self._greedy = greedy
-        self._known: BoundedCache[tuple[CompiledRequest, tuple[_OfPool, ...]], NodeValues] = BoundedCache(_MOST_KNOWN)
+        self._known: BoundedCache[tuple[Hashable, ...], NodeValues] = BoundedCache(_MOST_KNOWN)
 
     def count(self, order: Order, request: CompiledRequest, attribute: str) -> NodeValues:
         """The values of the attribute that the request can get on the node."""
-        selectors, columns = self._index.selectors, self._index.columns
-        pools = [(pool, visible) for pool, visible in order if not pool.problem]
-        matching: list[list[int]] = [[] for _ in pools]
-        available: list[list[int]] = [[] for _ in pools]
-        shareable = [pool.shareable for pool, _ in pools]
+        selection, values = self._index.selectors.selection, self._index.columns.values
+        pools = [entry for entry in order if not entry[0].problem]
+        every: list[Masks] = []
+        unlimited = False
         for demand in request.demands:
             for choice in demand.choices:
                 masks = None if choice.want.admin_access else self._greedy.available(pools, choice.criteria)
                 if masks is None:
                     # Nobody else takes these devices from it, or a selector fails on some: no count says anything.
-                    masks = [visible for _, visible in pools]
-                    shareable = masks
-                for at, (pool, visible) in enumerate(pools):
-                    matching[at].append(selectors.selection(pool, choice.criteria.filter).match & visible)
-                    available[at].append(masks[at])
-        of_pools = tuple(
-            [
-                (columns.values(pool, attribute), shareable[at], tuple(matching[at]), tuple(available[at]))
-                for at, (pool, _) in enumerate(pools)
-            ]
-        )
-        found = self._known.get((request, of_pools))
+                    masks, unlimited = [visible for _, visible in pools], True
+                every.append(masks)
+        # One flat key, because this is asked for every node of a fleet.
+        key: list[Hashable] = [request]
+        for at, (pool, visible) in enumerate(pools):
+            key += values(pool, attribute), visible if unlimited else pool.shareable
+            key += [selection(pool, wanted).match & visible for wanted in request.filters]
+            key += [masks[at] for masks in every]
+        found = self._known.get(tuple(key))
         if found is None:
-            found = self._known[request, of_pools] = _node_values(request, of_pools)
+            of_pools = [
+                _OfPool(
+                    values(pool, attribute),
+                    visible if unlimited else pool.shareable,
+                    [selection(pool, wanted).match & visible for wanted in request.filters],
+                    [masks[at] for masks in every],
+                )
+                for at, (pool, visible) in enumerate(pools)
+            ]
+            found = self._known[tuple(key)] = _node_values(request, of_pools)
         return found
 
 
@@ -224,29 +246,34 @@ def node_devices(
     order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex
 ) -> NodeDeviceCounts:
     """Counts the devices of the node that any filter selects; all devices if there is no filter."""
-    values: set[tuple[str, ...]] = set()
+    values: frozenset[tuple[str, ...]] = _NO_PATHS
+    selection = index.selectors.selection
     total = available = tainted = shareable = 0
     for pool, visible in order:
         if pool.problem:
             continue
-        devices = visible
-        if filters:
-            devices = 0
-            for wanted in filters:
-                devices |= index.selectors.selection(pool, wanted).match & visible
+        devices = 0 if filters else visible
+        for wanted in filters:
+            devices |= selection(pool, wanted).match & visible
         if devices:
-            values |= paths(pool, devices, attributes, index.columns)
+            of_pool = paths(pool, devices, attributes, index.columns)
+            values = values | of_pool if values else of_pool
             total += devices.bit_count()
             available += (devices & pool.available).bit_count()
             shareable |= devices & pool.shareable
             if pool.tainted:
                 tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
-    return NodeDeviceCounts(frozenset(values), total, available, tainted, bool(shareable))
+    return NodeDeviceCounts(values, total, available, tainted, bool(shareable))
 
 
 def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
     """An upper bound, up to ``most``, on how many times the node fits the request: competition is ignored."""
     if request.maskable and request.single_choice and len(request.demands) == 1:
+        if not (request.match_groups or request.competing or request.distinct):
+            choice = request.demands[0].choices[0]
+            masks = greedy.available(order, choice.criteria)
+            if masks is not None and (devices := _independent(order, masks)) is not None:
+                return min(most, devices // choice.count)
         offers = greedy.offers(order, request)
         if offers is QuickAnswer.IMPOSSIBLE:
             return 0
