@@ -35,6 +35,7 @@ programs                 the two programs, each built from what is in the API an
 victim_checks            invariants of evictions when they are decided
 decision_checks          invariants of every allocation
 | hold_checks            invariants of nodes that are held back
+gang_values              invariants of the values that members of gangs have in common, or apart
 faults                   faults of the network and the API server, and crashes of programs
 | rivals                 other writers that are faster than a program
 stepped_writes           the port of writes: one call a step, in any order

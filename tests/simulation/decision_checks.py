@@ -20,6 +20,7 @@ from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, PODS, RES
 from driver.kube.reflector import Missing, Reflector, Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
 from driver.names import NVIDIA_DRA_DRIVER, Names
+from tests.simulation.gang_values import ValueRules
 
 _RULES = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 _KINDS = (DEVICE_CLASSES, *_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
@@ -42,6 +43,7 @@ class DecisionChecks:
         self._reflectors = reflectors
         self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in (*_KINDS, NODES, PODS)}
         self._rules = AllocationRules(self._told, names)
+        self._values = ValueRules(self._told, names, self._rules.device)
         self._looked_at: dict[str, Allocation] = {}
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
         self._let_go: dict[str, WriteSequence] = {}
@@ -77,7 +79,10 @@ class DecisionChecks:
                     self._found.append(f"{step.target.key} is to be allocated on {closed}")
                 record = self._told[RESOURCE_CLAIMS].get(step.target.key)
                 if record is not None and record.claim.uid == step.target.uid:
-                    problems = self._rules.problems(record.claim, step.allocation)
+                    problems = [
+                        *self._rules.problems(record.claim, step.allocation),
+                        *self._values.problems_beside_bound(record.claim, step.allocation),
+                    ]
                     self._found += [f"{step.target.key} is to be allocated: {problem}" for problem in problems]
 
     def _look_at_gate(self, target: Target, sequence: WriteSequence) -> None:
@@ -88,6 +93,7 @@ class DecisionChecks:
         if is_rest(sequence, self._let_go.get(pod.uid)):
             return
         self._let_go[pod.uid] = sequence
+        self._found += [f"{target.key} is let go: {problem}" for problem in self._values.problems_of_start(pod)]
         # What the same decision allocates anew, as its devices were taken back, is judged where that is written.
         anew = {step.target.key for step in sequence.steps if isinstance(step, PatchClaimStatus) and step.allocation}
         records = (self._told[RESOURCE_CLAIMS].get(key) for key in pod.claim_keys if key not in anew)
@@ -151,7 +157,7 @@ class AllocationRules:
         """What keeps pods from a device of ours that was allocated before."""
         if result.device.driver != self._names.driver:
             return
-        device = self._device(result.device)
+        device = self.device(result.device)
         if device is None:
             yield f"{result.device} is not published"
             return
@@ -160,7 +166,7 @@ class AllocationRules:
                 yield f"{result.device} has the taint {taint}, which the claim does not tolerate"
 
     def _device_problems(self, want: Want, result: Result) -> Iterator[str]:
-        device = self._device(result.device)
+        device = self.device(result.device)
         if device is None:
             yield f"{result.device} is not published"
             return
@@ -196,7 +202,7 @@ class AllocationRules:
                 or {result.request, result.request.partition("/")[0]} & {*constraint.requests}
             ]
             name = constraint.match_attribute or constraint.distinct_attribute
-            devices = [device for one in concerned if (device := self._device(one)) is not None]
+            devices = [device for one in concerned if (device := self.device(one)) is not None]
             values: list[Hashable] = [device.attributes.get(name) for device in devices]
             different = len(set(values))
             wrong = different > 1 if constraint.match_attribute else different < len(values)
@@ -209,7 +215,8 @@ class AllocationRules:
             seen = self._views[name] = (device, _view(device, name.driver))
         return seen[1] is not None and _holds(expression, seen[1])
 
-    def _device(self, wanted: DeviceId) -> Device | None:
+    def device(self, wanted: DeviceId) -> Device | None:
+        """The device as the newest generation of its pool publishes it; None if it does not."""
         slices: list[Slice] = [
             part
             for part in self._known[RESOURCE_SLICES].values()

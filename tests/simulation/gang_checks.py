@@ -94,9 +94,10 @@ def _waiting_in_vain(cluster: SimulatedCluster, state: State) -> Iterator[str]:
 def _decided(gang: Gang, state: State) -> GangPlan | Refusal[TriedDomains]:
     """The decision, which has to find what trying every node finds."""
     answer = choose(gang, state.cluster, SearchOptions(ENOUGH_STEPS))
-    refused = isinstance(answer, Refusal) and answer.after is None and not answer.faults
+    # Of very many sets of values, only some are decided about, and then it is said that nothing is decided.
+    refused = isinstance(answer, Refusal) and answer.after is None and not answer.faults and answer.why.decided
     if refused and gang_search.fits(gang, state.cluster):
-        raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}")
+        raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}, {gang.constraints}")
     return answer
 
 
@@ -107,7 +108,7 @@ class _Asking:
     came: float
     """When the last of the pods that exist was created (epoch seconds)."""
     shape: Hashable
-    """Claims, needs besides CPU, priority, and the levels that have to hold."""
+    """Claims, needs besides CPU, priority, and the levels and constraints that have to hold."""
     cpu: int
     places: int
     """How many have to start together, or how many are placed."""
@@ -143,10 +144,11 @@ def _asking(state: State, gang: KnownGang, terms: GangTerms, places: int) -> _As
         if (record := state.claims.get(key)) is not None
     }
     needs = {replace(pod.needs, requests={}).shape for pod in pods}
-    required = tuple(level for level in terms.levels if level.required)
+    levels = tuple(level for level in terms.levels if level.required)
+    constraints = tuple(constraint for constraint in terms.constraints if constraint.required)
     return _Asking(
         max(epoch_seconds(pod.created) for pod in pods),
-        (frozenset(claims), frozenset(needs), frozenset(pod.priority for pod in pods), required),
+        (frozenset(claims), frozenset(needs), frozenset(pod.priority for pod in pods), levels, constraints),
         max(pod.needs.requests.get("cpu", 0) for pod in pods),
         places,
     )

@@ -4,19 +4,28 @@ It shares nothing with how gangs are decided but what one pod may have on one no
 gang; that it finds none proves nothing, because every pod takes the first devices that fit.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Final
+from itertools import combinations, islice, product
+from typing import Final, NamedTuple
 
 from controller.cluster import Cluster, WhatIf
 from controller.gangs import Gang, Level, Member, SubGroup, natural_sort_key
 from controller.gangs.exact_packing import StepBudget
-from controller.placement import Placement, find_place
+from controller.placement import Placement, PodDemand, find_place
+from driver.model import Request
 
 MOST_MEMBERS: Final = 6
 _MOST_TRIES: Final = 2_000
+_MOST_SETS: Final = 64
+"""Most combinations of values that are tried, the smallest sets first."""
+
+Value = str | int
+"""Of attributes whose values are compared here."""
+Values = frozenset[Value]
+_UNKNOWN: Final = ""
 
 
 Group = tuple[int, tuple[int, ...] | SubGroup | str]
@@ -55,6 +64,8 @@ def fits(gang: Gang, cluster: Cluster) -> bool:
 
     Instead of all members, those of some whole sub-groups do, and those of none.
 
+    What values devices have to have is said to the search for devices as selectors, value by value.
+
     False, too, if that is not found out: for gangs of which members stand, share claims or are too many, and for levels
     that are attributes.
     """
@@ -63,8 +74,81 @@ def fits(gang: Gang, cluster: Cluster) -> bool:
     if gang.standing or len(gang.members) > MOST_MEMBERS or len(set(uids)) < len(uids) or not known:
         return False
     with cluster.what_if() as trial:
-        tries = StepBudget(_MOST_TRIES)
-        return any(_place(gang, members, {}, cluster, trial, tries) for members in enough(gang))
+        for wanted in islice(_wanted(gang, cluster), _MOST_SETS):
+            search = _Search(cluster, trial, StepBudget(_MOST_TRIES))
+            if any(_place(gang, members, {}, wanted, search) for members in enough(gang)):
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Values that every member has to have.
+
+    Attributes:
+        exactly: by attribute.
+        taken: by attribute of which no two members may have a value, those of the members so far.
+    """
+
+    exactly: Mapping[str, Values]
+    taken: Mapping[str, Values]
+
+    def selectors(self) -> Iterator[str]:
+        """What selects the devices that may help."""
+        for attribute, values in (*self.exactly.items(), *self.taken.items()):
+            domain, _, name = attribute.partition("/")
+            own = f"device.attributes[{json.dumps(domain)}]"
+            listed = json.dumps(sorted(values, key=str))
+            among = f"{own}.{name} in {listed}"
+            yield f"has({own}.{name}) && {among if attribute in self.exactly else f'!({among})'}"
+
+    def beside(self, member: Mapping[str, Values]) -> "Wanted | None":
+        """The same after a member with these values; None if it may not have them."""
+        if any(member[attribute] != values for attribute, values in self.exactly.items()):
+            return None
+        return replace(self, taken={attribute: values | member[attribute] for attribute, values in self.taken.items()})
+
+
+def _wanted(gang: Gang, cluster: Cluster) -> Iterator[Wanted]:
+    """The values that may have to be the same, each combination of them."""
+    constraints = [one for one in gang.constraints if one.required]
+    taken = {one.attribute: Values([_UNKNOWN]) for one in constraints if one.kind == "distinct"}
+    every = []
+    for one in (one for one in constraints if one.kind != "distinct"):
+        values = _published(cluster, one.attribute)
+        sizes = range(1, 2 if one.kind == "same" else len(values) + 1)
+        every.append([(one.attribute, Values(some)) for size in sizes for some in combinations(values, size)])
+    return (Wanted(dict(exactly), taken) for exactly in product(*every))
+
+
+def _published(cluster: Cluster, attribute: str) -> Sequence[Value]:
+    """The values of devices on any node, without those that are not known."""
+    slices = (part for node in cluster.nodes for part in cluster.devices.ledger.index.slices_of(node))
+    values = {device.attributes.get(attribute) for part in slices for device in part.devices}
+    return sorted((one for one in values if isinstance(one, Value) and one != _UNKNOWN), key=str)
+
+
+def _values_of(found: Placement, cluster: Cluster, attributes: Collection[str]) -> Mapping[str, Values]:
+    slices = cluster.devices.ledger.index.slices_of(found.node)
+    published = {(part.driver, part.pool, device.name): device.attributes for part in slices for device in part.devices}
+    given = [
+        published[one.device.driver, one.device.pool, one.device.device]
+        for allocation in found.allocations
+        for one in allocation.results
+    ]
+    return {name: Values(value for one in given if isinstance(value := one.get(name), Value)) for name in attributes}
+
+
+def _narrowed(demand: PodDemand, selectors: Sequence[str]) -> PodDemand:
+    """The same with selectors in every request."""
+
+    def narrow(request: Request) -> Request:
+        wants = [replace(want, selectors=(*want.selectors, *selectors)) for want in request.wants]
+        return replace(request, wants=tuple(wants))
+
+    specs = [replace(one.spec, requests=tuple(map(narrow, one.spec.requests))) for one in demand.claims]
+    claims = [replace(one, spec=spec) for one, spec in zip(demand.claims, specs, strict=True)]
+    return replace(demand, claims=tuple(claims))
 
 
 def enough(gang: Gang) -> Iterator[Sequence[Member]]:
@@ -115,16 +199,22 @@ def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> tuple[str, 
     return values if all(values) else ()
 
 
+class _Search(NamedTuple):
+    cluster: Cluster
+    trial: WhatIf
+    tries: StepBudget
+
+
 def _place(
     gang: Gang,
     left: Sequence[Member],
     domains: Mapping[Group, tuple[str, ...]],
-    cluster: Cluster,
-    trial: WhatIf,
-    tries: StepBudget,
+    wanted: Wanted,
+    search: _Search,
 ) -> bool:
     if not left:
         return True
+    cluster, trial, tries = search
     demand, sub_group = left[0].demand, left[0].sub_group
     leaders = [member.demand.key for member in gang.members if member.leader]
     places = positions({member.demand.key: member.rank for member in gang.members}, leaders)
@@ -140,12 +230,16 @@ def _place(
         inside = {group: domain_of(labels, gang.levels[: group[0]]) for group in groups}
         if any(not path or domains.get(group, path) != path for group, path in inside.items()):
             continue
-        found = find_place(replace(demand, among=(node,)), cluster.devices, cluster.nodes)
+        narrowed = _narrowed(replace(demand, among=(node,)), [*wanted.selectors()])
+        found = find_place(narrowed, cluster.devices, cluster.nodes)
         if not isinstance(found, Placement):
+            continue
+        beside = wanted.beside(_values_of(found, cluster, [*wanted.exactly, *wanted.taken]))
+        if beside is None:
             continue
         depth = trial.depth
         trial.place(demand, found)
-        if _place(gang, left[1:], {**domains, **inside}, cluster, trial, tries):
+        if _place(gang, left[1:], {**domains, **inside}, beside, search):
             return True
         trial.undo(depth)
     return False

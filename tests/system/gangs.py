@@ -24,6 +24,20 @@ ALTERNATIVES = (
 """Members of one gang may take different ones of these."""
 LEADER = {"training.kubeflow.org/job-role": "master"}
 NAMED, OWNER, LABEL, KUEUE = "gang.name", "gang: {}", "label", "Kueue"
+COMPARING = 0.4
+"""Part of the histories in which gangs have constraints on the values of their members' devices."""
+INDEX, ROOT = "lode.dev/index", "resource.kubernetes.io/pcieRoot"
+CONSTRAINTS: tuple[tuple[str, str], ...] = (
+    ("sameSet", INDEX),
+    ("sameSet", INDEX),
+    ("sameSet", ROOT),
+    ("sameSet", "lode.dev/numaNode"),
+    ("same", INDEX),
+    ("same", "lode.dev/model"),
+    ("distinct", INDEX),
+    ("distinct", ROOT),
+)
+"""What members of some gangs have in common, or apart. Every card has these attributes, and keeps its index."""
 SOURCES = (NAMED, NAMED, NAMED, OWNER, LABEL, KUEUE)
 """What says that the pods are a gang."""
 
@@ -42,6 +56,8 @@ class RandomGangs:
 
     def __init__(self, seed: int, cluster: SimulatedCluster, *, deadlines: bool):
         self._random = random.Random(f"gangs of {seed}")
+        self._values = random.Random(f"values in gangs of {seed}")
+        self._compares = self._values.random() < COMPARING
         self._cluster = cluster
         self._deadlines = deadlines
         self._api = cluster.user
@@ -72,7 +88,10 @@ class RandomGangs:
         name, size = f"gang-{self._count}", self._random.choice(SIZES)
         asked = self._random.choice((*REQUESTS.values(), *ALTERNATIVES))
         source, levels = self._random.choice(SOURCES), random_levels(self._random, size)
-        self._api.create(RESOURCE_CLAIM_TEMPLATES, gang_template(name, asked, self._gang(source, name, size), levels))
+        gang = self._gang(source, name, size)
+        if source == NAMED and gang is not None:
+            gang |= self._constraints()
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, gang_template(name, asked, gang, levels))
         made = job(name, size, template_name=name, cpu=self._random.choice(CPU))
         made["spec"]["template"]["metadata"] = _metadata(source, name, size)
         if any("groupSize" in level for level in levels):
@@ -87,7 +106,7 @@ class RandomGangs:
         self._count += 1
         name, size = f"short-{self._count}", self._random.choice(SIZES)
         asked, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], random_levels(self._random, size)
-        gang = {"name": name, "minAvailable": self._random.randint(1, size)}
+        gang = {"name": name, "minAvailable": self._random.randint(1, size), **self._constraints()}
         self._api.create(RESOURCE_CLAIM_TEMPLATES, gang_template(name, asked, gang, levels))
         cpu, deadline = self._random.choice(CPU), self._random.choice(DEADLINES)
         leads = self._random.random() < 0.3
@@ -110,6 +129,17 @@ class RandomGangs:
         if self._random.random() < 0.5:
             gang["onDomainLoss"] = self._random.choice(("wait", "move"))
         return gang
+
+    def _constraints(self) -> Object:
+        """What the gang says of the values of its members' devices. Nothing else depends on these draws."""
+        if not self._compares or self._values.random() < 0.3:
+            return {}
+        chosen = self._values.sample(CONSTRAINTS, self._values.choice((1, 1, 2)))
+        mode = {"mode": "preferred"}
+        asked = {
+            attribute: {kind: attribute, **(mode if self._values.random() < 0.3 else {})} for kind, attribute in chosen
+        }
+        return {"constraints": [*asked.values()]}
 
     def _members(self) -> list[Object]:
         return [pod for pod in self._api.list(PODS).items if controller_of(pod, "Job")]

@@ -3,11 +3,24 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.cluster import Cluster
-from controller.gangs import Gang, Level, SubGroups
+from controller.gangs import Gang, Level, SubGroups, ValueConstraint
 from tests.simulation.gang_search import fits, positions
 from tests.unit.controller.gangs.cases import CLUSTER, IB, LEAF, GangCase, Host, gang, member, members
+from tests.unit.controller.gangs.test_laws_of_values import (
+    KINDS,
+    RAIL,
+    Asked,
+    Box,
+    Kind,
+    Problem,
+    problems,
+    scene,
+    tier,
+)
 
 
 def parts(of: tuple[int, ...], *levels: Level, size: int = 2, minimum: int = 1, succeeded: int = 0) -> Gang:
@@ -42,6 +55,34 @@ GANGS = {
 def test_a_gang_fits_if_every_member_has_a_node_and_the_required_levels_hold(asked: Gang, expected: bool) -> None:
     made, nodes, _ = GangCase(LEAVES, asked).built()
     assert fits(asked, Cluster.unlimited(made, nodes)) is expected
+
+
+BOXES = (Box("a", ("0", "1")), Box("a", ("1", "2")))
+VALUES: dict[str, tuple[Kind, int, int, bool]] = {
+    "two members on rail 1": ("sameSet", 2, 1, True),
+    "two members with two rails each": ("sameSet", 2, 2, False),
+    "three members on one rail": ("sameSet", 3, 1, False),
+    "one value": ("same", 2, 1, True),
+    "two cards of one value on a node": ("same", 1, 2, False),
+    "three rails": ("distinct", 3, 1, True),
+    "four members, and three rails": ("distinct", 4, 1, False),
+}
+
+
+@pytest.mark.parametrize(("kind", "count", "cards", "expected"), VALUES.values(), ids=VALUES)
+def test_a_gang_fits_if_its_members_can_have_the_values(kind: Kind, count: int, cards: int, expected: bool) -> None:
+    case = scene(Problem(BOXES, (Asked(cards),) * count, count, ()), ValueConstraint(RAIL, kind))
+    made, nodes, _ = case.built()
+    assert fits(case.gang, Cluster.unlimited(made, nodes)) is expected
+    preferred = replace(case.gang, constraints=(ValueConstraint(RAIL, kind, required=False),))
+    assert fits(preferred, Cluster.unlimited(made, nodes)) is (count * cards <= 4)
+
+
+@given(problems(), st.sampled_from(KINDS))
+def test_what_fits_with_values_does_so_by_trying_everything(problem: Problem, kind: Kind) -> None:
+    case = scene(problem, ValueConstraint(RAIL, kind))
+    made, nodes, _ = case.built()
+    assert not fits(case.gang, Cluster.unlimited(made, nodes)) or tier(problem, kind) is not None
 
 
 def test_positions_are_ranks_unless_two_are_equal_and_leaders_come_first() -> None:
