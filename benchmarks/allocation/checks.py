@@ -14,10 +14,10 @@ _NODE_OF_SLICE = re.compile(r'"name": "(node-\d+)')
 _MOST = 3
 
 
-def faults(cluster: Path, pods: Path, driver: str, answers: Sequence[Json]) -> list[str]:
+def faults(cluster: Path, pods: Path, names: Names, answers: Sequence[Json]) -> list[str]:
     """Violations in the answers, at most three: after each answer, its pools are checked with all allocations there."""
     nodes = {answer["node"] for answer in answers if answer.get("node")}
-    catalogue = Catalogue(Names(driver))
+    catalogue = Catalogue(names)
     held: list[list[Holding]] = []
     for raw in _concerned(cluster, nodes):
         if raw["kind"] == "ResourceSlice":

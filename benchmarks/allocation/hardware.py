@@ -7,7 +7,7 @@ from functools import cache
 
 from driver.kinds import EVERY_OFFER
 from driver.model import AttributeValue, Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
-from driver.names import DEFAULT_DRIVER, Names
+from driver.names import DEFAULT_DRIVER, NUMA_NODE, PCIE_ROOT, Names
 from driver.quantity import Quantity
 from driver.wire import slice_spec_to
 from kubeletplugin.hardware.partitions import H100_80GB, Partition, Scheme
@@ -20,6 +20,8 @@ from tests.simulation.files import MemoryFiles
 NODE = "@node@"
 FABRIC = "@fabric@"
 DRIVER = "gpu.example.com"
+NIC_DRIVER = "nic.example.com"
+CPU_DRIVER = "cpu.example.com"
 CARDS = 8
 """Per node."""
 NODES_PER_FABRIC = 32
@@ -83,6 +85,29 @@ def slices(model: Model, make: Callable[[Model], Offered], driver: str) -> str:
 def whole(model: Model) -> Offered:
     """Eight cards, four on each NUMA node."""
     return [_card(model, index) for index in range(CARDS)], ()
+
+
+def rooted(model: Model) -> Offered:
+    """Eight cards, each on a PCIe root of its own."""
+    return [_placed(_card(model, index), index) for index in range(CARDS)], ()
+
+
+def nics(_: Model) -> Offered:
+    """Eight network cards, each on the PCIe root of a card; they are numbered from the last one on."""
+    return [_placed(Device(f"nic-{number}"), CARDS - 1 - number) for number in range(CARDS)], ()
+
+
+def cpus(_: Model) -> Offered:
+    """The processors of each NUMA node as one device, of which claims take some."""
+    policy = RequestPolicy(default=amount("1"), minimum=amount("1"), maximum=amount("64"), step=amount("1"))
+    cores = {"cores": Capacity(amount("64"), policy)}
+    numbers = range(2)
+    return [Device(f"numa-{at}", {NUMA_NODE: at}, cores, allow_multiple=True) for at in numbers], ()
+
+
+def _placed(device: Device, root: int) -> Device:
+    place: dict[str, AttributeValue] = {PCIE_ROOT: f"pci{root:04}:00", NUMA_NODE: root // (CARDS // 2)}
+    return replace(device, attributes={**device.attributes, **place})
 
 
 def shared(model: Model) -> Offered:

@@ -121,7 +121,7 @@ def measure(
             scheduler=Figures.of(theirs) if theirs else None,
             first_fit=Figures.of(first) if first else None,
             same=checks.same(mine["answers"], first["answers"]) if first else (0, 0),
-            faults=checks.faults(cluster, pods[form], scenario.workload.driver, mine["answers"]),
+            faults=checks.faults(cluster, pods[form], scenario.workload.names, mine["answers"]),
         )
         for form, mine, theirs, first in zip(forms, answers, scheduler, first_fit, strict=True)
     ]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.allocation.hardware import DRIVER
+from benchmarks.allocation.hardware import CPU_DRIVER, DRIVER, NIC_DRIVER
 from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.allocation.devices.device_index import DeviceIndex
@@ -55,7 +55,7 @@ class ClusterObjects:
 
     def fleet(self) -> Fleet:
         """A fleet with all objects."""
-        fleet = Fleet(names=Names(DRIVER))
+        fleet = Fleet(names=Names(DRIVER, also_allocates=(NIC_DRIVER, CPU_DRIVER)))
         for device_class in self.classes:
             fleet.upsert_class(device_class)
         for name, labels in self.nodes.items():

@@ -38,7 +38,8 @@ class BenchmarkScenario:
         drawn = Random(f"{_SEED}-{self.workload.name}-models")
         weights = [model.weight for model in self.workload.models]
         models = drawn.choices(self.workload.models, weights, k=self.nodes)
-        texts = {model: slices(model, self.workload.make, self.workload.driver) for model in set(models)}
+        makes = {self.workload.driver: self.workload.make, **self.workload.besides}
+        texts = {model: "".join(slices(model, make, driver) for driver, make in makes.items()) for model in set(models)}
         for number in range(self.nodes):
             yield _node(number)
         for number, model in enumerate(models):

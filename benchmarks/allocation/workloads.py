@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from benchmarks.allocation import hardware, usage
-from benchmarks.allocation.hardware import DRIVER, MODELS, Model, Offered
-from driver.names import DEFAULT_DRIVER
+from benchmarks.allocation.hardware import CPU_DRIVER, DRIVER, MODELS, NIC_DRIVER, Model, Offered
+from driver.names import DEFAULT_DRIVER, NUMA_NODE, PCIE_ROOT, Names
 from driver.wire import Json
 from kubeletplugin.hardware.simulated.schemes import SCHEMES
 
@@ -38,20 +38,26 @@ class Workload:
     models: tuple[Model, ...] = MODELS
     largest: int = 5000
     """The most nodes by default: with 5,000, writing and reading the slices can take minutes."""
+    besides: Mapping[str, Callable[[Model], Offered]] = field(default_factory=dict)
+    """The devices of other drivers on each node, by driver. Those in use at the start are of ``driver``."""
+
+    @property
+    def names(self) -> Names:
+        """The names of a controller that allocates the devices of all these drivers."""
+        return Names(self.driver, also_allocates=tuple(self.besides))
 
     def classes(self) -> list[Json]:
         """The DeviceClass objects that its claims request."""
         if self.driver == DEFAULT_DRIVER:
             return [{"kind": raw["kind"], **raw} for raw in yaml.safe_load_all(_OUR_CLASSES.read_text())]
-        selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-        metadata = {"name": DRIVER}
         return [
             {
                 "kind": "DeviceClass",
                 "apiVersion": "resource.k8s.io/v1",
-                "metadata": metadata,
-                "spec": {"selectors": [selector]},
+                "metadata": {"name": driver},
+                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
             }
+            for driver in (DRIVER, *self.besides)
         ]
 
     def occupied_by(self, in_use: str) -> usage.Occupy:
@@ -118,6 +124,20 @@ def _halves(*selectors: str, count: int = 4) -> Json:
     ]
     left, right = (request(*selectors, count=count, name=name) for name in ("left", "right"))
     return spec(left, right, constraints=constraints)
+
+
+def _beside_nic(*selectors: str) -> Json:
+    """A card and the network card on its PCIe root."""
+    nic = request(device_class=NIC_DRIVER, name="nic")
+    return spec(request(*selectors), nic, constraints=[{"matchAttribute": PCIE_ROOT}])
+
+
+def _on_numa_node(*selectors: str, count: int = 2, cores: int = 16) -> Json:
+    """Cards, as many network cards, and some processors, all on one NUMA node."""
+    nics = request(count=count, device_class=NIC_DRIVER, name="nics")
+    processors = request(device_class=CPU_DRIVER, name="cpus")
+    processors["exactly"]["capacity"] = {"requests": {"cores": str(cores)}}
+    return spec(request(*selectors, count=count), nics, processors, constraints=[{"matchAttribute": NUMA_NODE}])
 
 
 def _profile(name: str, *more: str) -> Json:
@@ -206,6 +226,21 @@ WORKLOADS = (
         in_use=("0", "50", "90"),
         models=MODELS[:1],
         largest=1000,
+    ),
+    Workload(
+        "nic",
+        hardware.rooted,
+        _beside_nic(*_H100),
+        lambda i, random: _beside_nic(*_some_card(i, random)),
+        besides={NIC_DRIVER: hardware.nics},
+    ),
+    Workload(
+        "numa3",
+        hardware.rooted,
+        _on_numa_node(by_type("H100")),
+        lambda i, random: _on_numa_node(*_some_card(i, random), count=random.choice((1, 2, 4)), cores=1 + i % 32),
+        pods=_WHOLE_NODES,
+        besides={NIC_DRIVER: hardware.nics, CPU_DRIVER: hardware.cpus},
     ),
     Workload(
         "gang",

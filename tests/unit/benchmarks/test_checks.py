@@ -10,6 +10,7 @@ from benchmarks.allocation import checks, ours, table
 from benchmarks.allocation.measure import Figures, Row
 from benchmarks.allocation.scenario import FORMS, BenchmarkScenario, Form
 from benchmarks.allocation.workloads import WORKLOADS, Workload
+from driver.names import Names
 
 NODES = 6
 
@@ -28,7 +29,7 @@ def test_our_answers_have_no_faults(workload: Workload, form: Form, tmp_path: Pa
     loaded, _ = ours.load(cluster)
     answers = ours.allocate_all(loaded, {"pods": str(pods), "seconds": 60})["answers"]
     assert any(answer.get("node") for answer in answers)
-    assert checks.faults(cluster, pods, workload.driver, answers) == []
+    assert checks.faults(cluster, pods, workload.names, answers) == []
 
 
 def answer(node: str, *cards: int) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def answer(node: str, *cards: int) -> dict[str, Any]:
 )
 def test_wrong_answers_are_found(second: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     cluster, pods = write(tmp_path, BenchmarkScenario(WORKLOADS[0], NODES, "0"), "repeated")
-    found = checks.faults(cluster, pods, "gpu.example.com", [answer("node-00000", 0), second])
+    found = checks.faults(cluster, pods, Names("gpu.example.com"), [answer("node-00000", 0), second])
     assert [complaint in fault for fault in found] == ([True] if complaint else [])
 
 
@@ -55,7 +56,7 @@ def test_released_devices_can_be_allocated_again(tmp_path: Path) -> None:
     cluster, pods = write(tmp_path, BenchmarkScenario(WORKLOADS[0], NODES, "0"), "churn")
     texts = [{**json.loads(line), "release": 0, "floor": 0} for line in pods.read_text().splitlines()]
     pods.write_text("".join(json.dumps(raw) + "\n" for raw in texts))
-    assert checks.faults(cluster, pods, "gpu.example.com", [answer("node-00000", 0)] * 3) == []
+    assert checks.faults(cluster, pods, Names("gpu.example.com"), [answer("node-00000", 0)] * 3) == []
 
 
 def test_same_answers_are_counted_for_pods_that_both_sides_answered() -> None:

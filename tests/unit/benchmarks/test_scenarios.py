@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
 
 from benchmarks.allocation import hard_searches
-from benchmarks.allocation.hardware import CARDS
+from benchmarks.allocation.hardware import CARDS, CPU_DRIVER
 from benchmarks.allocation.scenario import FORMS, BenchmarkScenario, node_name
 from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
 from driver.names import Names
@@ -18,7 +19,8 @@ from tests.hard_searches import HARD_SEARCHES
 
 NODES = 10
 SCENARIOS = [BenchmarkScenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]
-DEVICES_PER_NODE = {"mig": 152, "vnpu": 168, "cards": 160}
+DEVICES_PER_NODE = {"mig": 152, "vnpu": 168, "cards": 160, CPU_DRIVER: 2}
+"""By workload, or by driver of others beside it."""
 
 
 def read(scenario: BenchmarkScenario) -> dict[str, list[dict[str, Any]]]:
@@ -63,14 +65,16 @@ def test_the_stated_part_of_the_cards_is_in_use_and_none_twice(scenario: Benchma
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
-def test_every_node_publishes_one_complete_pool_within_the_limits_of_the_api(workload: Workload) -> None:
+def test_every_node_has_one_complete_pool_of_each_driver_within_the_limits_of_the_api(workload: Workload) -> None:
     objects = read(BenchmarkScenario(workload, NODES, "0"))
     parts = [slice_from(raw) for raw in objects["ResourceSlice"]]
     assert {raw["metadata"]["name"] for raw in objects["Node"]} == {part.scope.node_name for part in parts}
-    for number in range(NODES):
-        pool = [part for part in parts if part.scope.node_name == node_name(number)]
+    for driver, number in product((workload.driver, *workload.besides), range(NODES)):
+        pool = [part for part in parts if (part.driver, part.scope.node_name) == (driver, node_name(number))]
         assert {part.slice_count for part in pool} == {len(pool)}
-        assert sum(len(part.devices) for part in pool) == DEVICES_PER_NODE.get(workload.name, CARDS)
+        assert sum(len(part.devices) for part in pool) == DEVICES_PER_NODE.get(
+            driver if driver in workload.besides else workload.name, CARDS
+        )
         assert not limit_faults(pool)
     assert {class_from(raw).name for raw in objects["DeviceClass"]} >= {
         request["exactly"]["deviceClassName"] for request in workload.claim["devices"]["requests"]
