@@ -42,6 +42,8 @@ type run struct {
 	Timeout float64 `json:"timeout"`
 	// Patience in seconds with each pod.
 	Patience float64 `json:"patience"`
+	// Lists are values of attributes, too, as with the feature gate DRAListTypeAttributes.
+	Lists bool `json:"lists"`
 }
 
 // pod has its unallocated claims, and what is given back after the attempt to place it, see state.release.
@@ -93,7 +95,7 @@ func allocateAll(c *cluster, r run) (*summary, error) {
 		cluster:  c,
 		run:      r,
 		state:    newState(c.claims),
-		celCache: cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}),
+		celCache: cel.NewCache(10, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: r.Lists}),
 	}
 	result := &summary{}
 	began, used := time.Now(), cpuTime()
@@ -124,7 +126,9 @@ func (s *scheduler) place(claims []*resourceapi.ResourceClaim) answer {
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
-	allocator, err := structured.NewAllocator(ctx, features, s.state.snapshot(), s.classes, slices, s.celCache)
+	enabled := features
+	enabled.ListTypeAttributes = s.Lists
+	allocator, err := structured.NewAllocator(ctx, enabled, s.state.snapshot(), s.classes, slices, s.celCache)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}

@@ -71,6 +71,12 @@ def test_where_a_constraint_does_not_allow_all_devices_the_next_alternative_is_t
     assert names(built.allocate(NODE, {}, [claim((EVERY, ONE), constraints=alike)])) == [["gpu-0"]]
 
 
+def test_before_all_devices_of_a_request_others_are_tried_for_the_first() -> None:
+    built = fleet(*pool(device("gpu-0", {"v": 0}), device("gpu-1", {"v": 1}), device("nic-0", {"v": 1, "kind": "nic"})))
+    asked = claim(want(), want("nic", mode="All", name="nics"), constraints=(Constraint((), f"{DRIVER}/v"),))
+    assert names(built.allocate(NODE, {}, [asked])) == [["gpu-1", "nic-0"]]
+
+
 def test_an_unfinished_pool_rules_out_the_alternative_that_wants_all_devices_and_no_other() -> None:
     built = fleet(*pool(*CARDS), elsewhere(complete=False))
     assert names(built.allocate(NODE, {}, [claim((ONE, EVERY))])) == [["gpu-0"]]

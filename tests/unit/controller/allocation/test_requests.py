@@ -179,6 +179,8 @@ def test_admin_access_needs_no_free_device_and_takes_nothing() -> None:
     assert allocation.results[0].admin_access
     built.ledger.forget("uid-a")
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-0"]]
+    of_one_pod = [claim(want(admin=True), name="b"), claim(want(), name="c")]
+    assert names(built.allocate(NODE, {}, of_one_pod)) == [["gpu-0"], ["gpu-0"]]
 
 
 def test_admin_access_to_a_shareable_device_is_a_share_that_takes_nothing() -> None:
