@@ -89,12 +89,12 @@ class DiskChecks:
                 yield f"metadata file {name} is there, but the checkpoint does not know its claim"
 
     def _may_be_lost(self, claims: Mapping[str, PreparedClaim] | None) -> bool:
-        """Whether a loss of power would only forget, of the checkpoint, claims that have nothing on the hardware."""
+        """Whether a loss of power would only forget, or bring back, claims that have nothing on the hardware."""
         if claims is None:
             return False
         then = self._claims(self._disk.after_a_loss_of_power(self._checkpoint_path)) or {}
         on_hardware = [{uid: claim for uid, claim in known.items() if claim.steps} for known in (claims, then)]
-        return then.keys() <= claims.keys() and on_hardware[0] == on_hardware[1]
+        return on_hardware[0] == on_hardware[1]
 
     def _problems(self) -> Iterator[str]:
         content = self._disk.content()

@@ -59,12 +59,14 @@ ON_HARDWARE = prepared("on-hardware", Step(MigMode("GPU-0")))
         ([], [prepared("a")], False),
         ([prepared("a")], [prepared("a"), prepared("b")], False),
         ([ON_HARDWARE], [ON_HARDWARE, prepared("b")], False),
-        ([prepared("a")], [], True),
+        ([prepared("a")], [], False),
+        ([prepared("a"), ON_HARDWARE], [ON_HARDWARE], False),
         ([], [ON_HARDWARE], True),
+        ([ON_HARDWARE], [], True),
         ([ON_HARDWARE], [prepared("on-hardware")], True),
     ],
 )
-def test_only_added_claims_with_nothing_on_the_hardware_may_be_lost_with_the_power(
+def test_only_claims_with_nothing_on_the_hardware_may_be_lost_with_the_power_or_come_back(
     before: list[PreparedClaim], after: list[PreparedClaim], wrong: bool
 ) -> None:
     node = Node()
