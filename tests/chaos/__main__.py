@@ -23,7 +23,7 @@ from tests.chaos.table import findings, lacking, table
 from tests.chaos.workload import WITHOUT_NICS, Flavour, Workload
 from tests.e2e.apiserver import api_server
 from tests.e2e.client import Client
-from tests.e2e.mixed.nic_program import DRIVER as NETWORK_CARDS
+from tests.e2e.mixed.network_cards import DRIVER as NETWORK_CARDS
 from tests.e2e.watcher import Watcher
 
 

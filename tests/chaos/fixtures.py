@@ -22,7 +22,7 @@ from tests.e2e.adopted import ADOPTION, adopt_from
 from tests.e2e.bridged import vendor_plugin
 from tests.e2e.client import Client
 from tests.e2e.flavors import wait_until_installed
-from tests.e2e.mixed import nic_driver
+from tests.e2e.mixed.network_cards import network_cards
 from tests.e2e.nodes import PLUGIN
 from tests.e2e.pods import pod
 
@@ -98,7 +98,7 @@ class Fixtures:
         client.kubectl("label", "node", npus, "lode.dev/ib-cluster=ib-a", "--overwrite")  # gangs go over two workers
         client.kubectl("apply", "-f", str(_EXAMPLE))
         if self.mixed:
-            client.apply("kube-system", *nic_driver.objects())
+            network_cards().install(client)
         self.install(CURRENT)
         for namespace in (CHAOS, ADOPTED):
             client.kubectl("create", "namespace", namespace)

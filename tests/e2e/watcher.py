@@ -11,7 +11,7 @@ from driver.names import Names
 from driver.wire import claim_from
 from simulation.invariants import Catalogue, Holding
 from tests.e2e.client import Client, Object
-from tests.e2e.mixed.nic_program import DRIVER as NETWORK_CARDS
+from tests.e2e.mixed.network_cards import DRIVER as NETWORK_CARDS
 
 _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json")
 

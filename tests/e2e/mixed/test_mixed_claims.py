@@ -14,13 +14,13 @@ from tests.e2e import flavors
 from tests.e2e.client import Client, Object, eventually, names, results
 from tests.e2e.container import container_view
 from tests.e2e.flavors import wait_until_installed
-from tests.e2e.mixed import nic_driver
-from tests.e2e.mixed.conftest import NAMED, install_driver
+from tests.e2e.mixed.conftest import NAMED
+from tests.e2e.mixed.network_cards import CARDS, CLASS, DRIVER, LABEL, network_cards
 from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS, thaw
 from tests.e2e.pods import pod, request, template
 from tests.e2e.test_killed_programs import kill_in_containers
 
-NIC = {"name": "nic", "exactly": {"deviceClassName": "dranet.net"}}
+NIC = {"name": "nic", "exactly": {"deviceClassName": CLASS}}
 ROOT = "resource.kubernetes.io/pcieRoot"
 MORE = 4
 """Pods that have to wait for a network card."""
@@ -54,7 +54,7 @@ def created_meanwhile(client: Client, namespace: str, pods: list[Object]) -> Ite
 
 @pytest.mark.release
 def test_no_device_has_two_claims_when_the_setting_comes_into_force(client: Client, namespace: str) -> None:
-    places = len(nic_driver.CARDS) * len(client.cluster.workers)
+    places = len(CARDS) * len(client.cluster.workers)
     client.create(namespace, template("nic", NIC), pod("before", "nic"))
     client.wait_until_ready(namespace, "before")
     with created_meanwhile(client, namespace, [pod(f"nic-{number}", "nic") for number in range(places + MORE - 1)]):
@@ -79,10 +79,10 @@ def test_a_claim_has_a_card_and_the_network_card_of_one_pcie_root(client: Client
     (waits,) = set(names(client.list("pods", namespace))) - set(pods)
     eventually("the third is told why not", lambda: "request nic" in client.messages(namespace, waits))
     check_views(client, namespace)
-    for label in (PLUGINS, nic_driver.LABEL):
+    for label in (PLUGINS, LABEL):
         kill_in_containers(client, label)
     wait_until_installed(client)
-    install_driver(client, "2")
+    network_cards(version=2).install(client)
     client.kubectl("-n", PLUGIN_NAMESPACE, "rollout", "restart", "daemonset")
     wait_until_installed(client)
     assert running(client, namespace) == pods
@@ -99,13 +99,12 @@ def check_views(client: Client, namespace: str) -> None:
         for device in it["spec"].get("devices", [])
         if (root := device["attributes"].get(ROOT))
     }
-    interfaces = {card["name"]: card["ifName"] for card in nic_driver.CARDS}
+    interfaces = {card["name"]: card["ifName"] for card in CARDS}
     told, claims = nics(client, namespace), client.claims(namespace)
     for name in told:
-        (claim,) = claims[name].values()
-        by_request = {it["request"]: it for it in results(claim)}
+        by_request = {it["request"]: it for claim in claims[name].values() for it in results(claim)}
         card, nic = by_request["card"], by_request["nic"]
         assert told[name] == interfaces[nic["device"]]
         assert container_view(client, namespace, name, "main").devices == {card["device"]}
-        assert roots["lode.dev", card["pool"], card["device"]] == roots["dra.net", nic["pool"], nic["device"]]
+        assert roots["lode.dev", card["pool"], card["device"]] == roots[DRIVER, nic["pool"], nic["device"]]
     assert told

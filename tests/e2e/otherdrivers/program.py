@@ -1,8 +1,9 @@
-"""The program of a DRA driver of network cards.
+"""The program of a DRA driver that stands for one of somebody else.
 
-It publishes what dranet publishes of a network card with RDMA: ``resource.kubernetes.io/pcieRoot``, and ``rdma``,
-``ifName`` and ``numaNode`` of its own. A prepared card is an interface of the node that names its claim, and a CDI
-spec. A card that is prepared for one claim is refused to another one.
+It is told its devices as JSON: ``name`` and ``attributes`` of each, which it publishes, and what a container gets, an
+``interface`` of the node, whose name is in an environment variable, or a ``deviceNode``. A prepared device is in the
+CDI spec of its claim, and its interface names the claim. A device that is prepared for one claim is refused to another
+one, and so is one that ``needs`` another device which is not prepared.
 """
 
 import json
@@ -24,25 +25,27 @@ from driver.kube.client import KubeClient
 from kubeletplugin.proto import dra_v1_pb2 as dra
 from kubeletplugin.proto import pluginregistration_v1_pb2 as registration
 
-DRIVER: Final = "dra.net"
 KUBELET: Final = "/var/lib/kubelet"
 CDI: Final = "/var/run/cdi"
-_SERVICE: Final = Path(KUBELET, "plugins", DRIVER, "dra.sock")
-_REGISTRATION: Final = Path(KUBELET, "plugins_registry", f"{DRIVER}-reg.sock")
 _INTERFACES: Final = Path("/sys/class/net")
 _RTM_NEWLINK, _RTM_DELLINK = 16, 17
 _IFNAME, _LINKINFO, _ALIAS, _KIND = 3, 18, 20, 1
 
 
-def main(cards: str, version: str) -> None:
-    """Publish the cards and serve the kubelet until the process is killed."""
-    api, devices = KubeClient.from_environment(), [_device(card, version) for card in json.loads(cards)]
-    plugin = Plugin(api, {card["name"]: card["ifName"] for card in json.loads(cards)})
-    _SERVICE.parent.mkdir(parents=True, exist_ok=True)
+def main(driver: str, told: str) -> None:
+    """Publish the devices and serve the kubelet until the process is killed."""
+    api, devices = KubeClient.from_environment(), json.loads(told)
+    plugin = Plugin(api, driver, devices)
+    service = Path(KUBELET, "plugins", driver, "dra.sock")
+    service.parent.mkdir(parents=True, exist_ok=True)
     servers = []  # one that nobody has ends
     for path, name, calls in (
-        (_SERVICE, "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", plugin.calls()),
-        (_REGISTRATION, "pluginregistration.Registration", _registrar()),
+        (service, "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", plugin.calls()),
+        (
+            Path(KUBELET, "plugins_registry", f"{driver}-reg.sock"),
+            "pluginregistration.Registration",
+            _registrar(driver, service),
+        ),
     ):
         server = grpc.server(ThreadPoolExecutor(8))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, calls),))
@@ -52,26 +55,16 @@ def main(cards: str, version: str) -> None:
         servers.append(server)
     while True:  # the kubelet removes the slices of a driver that was away
         try:
-            _publish(api, os.environ["NODE_NAME"], devices)
+            _publish(api, driver, os.environ["NODE_NAME"], devices)
         except ApiError as error:
             print("not published", error, flush=True)
         time.sleep(2)
 
 
-def _device(card: Mapping[str, Any], version: str) -> dict[str, Any]:
-    attributes = {
-        "resource.kubernetes.io/pcieRoot": {"string": card["pcieRoot"]},
-        "ifName": {"string": card["ifName"]},
-        "numaNode": {"int": card["numaNode"]},
-        "rdma": {"bool": True},
-        "driverVersion": {"version": f"{version}.0.0"},
-    }
-    return {"name": card["name"], "attributes": attributes}
-
-
-def _publish(api: Api, node: str, devices: Sequence[Any]) -> None:
-    name, pool = f"{node}-{DRIVER}", {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+def _publish(api: Api, driver: str, node: str, told: Sequence[Any]) -> None:
+    name, pool = f"{node}-{driver}", {"name": node, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": it["name"], "attributes": it["attributes"]} for it in told]
+    spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
     try:
         stored = api.get(RESOURCE_SLICES, name)
     except NotFound:
@@ -85,15 +78,12 @@ def _publish(api: Api, node: str, devices: Sequence[Any]) -> None:
 
 
 class Plugin:
-    """Answers the kubelet.
+    """Answers the kubelet."""
 
-    Args:
-        interfaces: the interface of each card.
-    """
-
-    def __init__(self, api: Api, interfaces: Mapping[str, str]):
+    def __init__(self, api: Api, driver: str, devices: Sequence[Mapping[str, Any]]):
         self._api = api
-        self._interfaces = interfaces
+        self._driver = driver
+        self._devices = {it["name"]: it for it in devices}
         self._lock = threading.Lock()
 
     def calls(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
@@ -118,43 +108,57 @@ class Plugin:
         claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
         if claim["metadata"]["uid"] != ref.uid:
             raise ValueError(f"claim {ref.namespace}/{ref.name} is another one")
-        results = [it for it in claim["status"]["allocation"]["devices"]["results"] if it["driver"] == DRIVER]
+        results = [it for it in claim["status"]["allocation"]["devices"]["results"] if it["driver"] == self._driver]
         devices = []
         for result in results:
-            interface = self._interfaces[result["device"]]
-            _plug(interface, ref.uid)
-            edits = {"env": [f"NIC_{result['request'].upper()}={interface}"]}
+            device = self._devices[result["device"]]
+            if (holder := self._holder(result["device"])) not in ("", ref.uid):
+                raise ValueError(f"device {result['device']} is with claim {holder}")
+            if "needs" in device and not self._holder(device["needs"]):
+                raise ValueError(f"device {result['device']} needs {device['needs']}, which is not prepared")
+            edits = _edits(device, result["request"], ref.uid)
             devices.append({"name": f"{ref.uid}-{result['device']}", "containerEdits": edits})
-        written = _spec(ref.uid).with_suffix(".tmp")
-        written.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": f"{DRIVER}/nic", "devices": devices}))
-        written.rename(_spec(ref.uid))
+        written = self._spec(ref.uid).with_suffix(".tmp")
+        written.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": f"{self._driver}/device", "devices": devices}))
+        written.rename(self._spec(ref.uid))
         for result, device in zip(results, devices, strict=True):
             yield dra.Device(
                 request_names=[result["request"]],
                 pool_name=result["pool"],
                 device_name=result["device"],
-                cdi_device_ids=[f"{DRIVER}/nic={device['name']}"],
+                cdi_device_ids=[f"{self._driver}/device={device['name']}"],
             )
+
+    def _holder(self, device: str) -> str:
+        """The uid of the claim in whose CDI spec a device is; "" if it is in none."""
+        for path in Path(CDI).glob(f"{self._driver}-*.json"):
+            uid = path.stem.removeprefix(f"{self._driver}-")
+            if f"{uid}-{device}" in [it["name"] for it in json.loads(path.read_text())["devices"]]:
+                return uid
+        return ""
+
+    def _spec(self, claim: str) -> Path:
+        return Path(CDI, f"{self._driver}-{claim}.json")
 
     def _unprepare(self, request: Any, _context: grpc.ServicerContext) -> Any:
         answer = dra.NodeUnprepareResourcesResponse()
         for ref in request.claims:
             with self._lock:
-                for interface in self._interfaces.values():
+                for interface in (it["interface"] for it in self._devices.values() if "interface" in it):
                     if _claim_of(interface) == ref.uid:
                         _link(_RTM_DELLINK, interface)
-                _spec(ref.uid).unlink(missing_ok=True)
+                self._spec(ref.uid).unlink(missing_ok=True)
             answer.claims[ref.uid].error = ""
         return answer
 
 
-def _registrar() -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
+def _registrar(driver: str, service: Path) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
     def told(request: Any, _context: grpc.ServicerContext) -> Any:
         print("registered" if request.plugin_registered else f"refused: {request.error}", flush=True)
         return registration.RegistrationStatusResponse()
 
     info = registration.PluginInfo(
-        type="DRAPlugin", name=DRIVER, endpoint=str(_SERVICE), supported_versions=["v1.DRAPlugin"]
+        type="DRAPlugin", name=driver, endpoint=str(service), supported_versions=["v1.DRAPlugin"]
     )
     return {
         "GetInfo": _call(lambda _request, _context: info, registration.InfoRequest),
@@ -166,8 +170,13 @@ def _call(answer: Callable[[Any, grpc.ServicerContext], Any], request: Any) -> "
     return grpc.unary_unary_rpc_method_handler(answer, request.FromString, lambda it: bytes(it.SerializeToString()))
 
 
-def _spec(claim: str) -> Path:
-    return Path(CDI, f"{DRIVER}-{claim}.json")
+def _edits(device: Mapping[str, Any], request: str, claim: str) -> dict[str, Any]:
+    """What a container with this device gets, once its interface is made."""
+    if "interface" not in device:
+        null = {"type": "c", "major": 1, "minor": 3}
+        return {"deviceNodes": [{"path": device["deviceNode"], "hostPath": "/dev/null", **null}]}
+    _plug(device["interface"], claim)
+    return {"env": [f"NIC_{request.upper()}={device['interface']}"]}
 
 
 def _claim_of(interface: str) -> str:
