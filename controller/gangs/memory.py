@@ -17,6 +17,7 @@ from driver.bounded import BoundedCache
 V = TypeVar("V")
 
 DEVICES: Final = "devices"
+_OTHER_DEVICES: Final = "devices of other drivers"
 APART: Final = "anti-affinity among the members"
 NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
 _FEW: Final = 64
@@ -169,7 +170,8 @@ def _bound_finder(
     shape: UnitShape, fleet: Fleet, nodes: Nodes, capacities: Sequence[PodCapacity]
 ) -> Callable[[DomainNode], Bound]:
     """Prepare a function that finds the most units of the shape on a node."""
-    requests = [request for request in (shape.request, shape.other_drivers_request) if request.demands]
+    named = (shape.request, DEVICES), (shape.other_drivers_request, _OTHER_DEVICES)
+    requests = [(request, what) for request, what in named if request.demands]
     confined = shape.is_confined
     # A pod that is bound to its node counts there already, so it always fits, and must not be counted twice.
     capacities = [] if shape.bound_to else capacities
@@ -179,8 +181,9 @@ def _bound_finder(
             return 0, NOT_POSSIBLE
         # A few different tests one after another, each for itself: the least of them is no less than what fits at once.
         most, limit = _MOST, DEVICES
-        for request in requests:
-            most = min(most, fleet.most_fits(node.slot, request, _MOST))
+        for request, what in requests:
+            if (units := fleet.most_fits(node.slot, request, _MOST)) < most:
+                most, limit = units, what
         for capacity in capacities if most else ():
             pods, what = capacity.on(node.name)
             if pods < most:

@@ -1,95 +1,42 @@
 """docs/nvlink-domains.md: its objects on two racks of GB200 nodes, beside the channels of NVIDIA's driver."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cli.shipped import device_classes
 from driver.kube.api import Object
+from tests.compute_domains import CHANNEL, CLASSES, DEVICES, DRIVER, job_of_the_page
 from tests.unit.cli.cluster import allocated, claim, node, simulation, slices, stored
-from tests.unit.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "nvlink-domains.md").read_text()
-((JOB),) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-CHANNELS = "compute-domain.nvidia.com"
 DOMAIN = "6d1f0c52-8e2b-4b7a-9a41-5f0c7e3b2d19.1"
 """Of the profile."""
 NODES = 18
 
 
-def channel(name: str) -> Object:
-    """What NVIDIA's driver publishes of a node: channel 0, and the daemon's device."""
-    kinds = {"channel-0": "channel", "daemon-0": "daemon"}
-    devices = [
-        {"name": device, "attributes": {"type": {"string": kind}, "id": {"int": 0}}} for device, kind in kinds.items()
-    ]
+def published(name: str) -> Object:
+    """The slice of NVIDIA's driver for a node."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{name}-{CHANNELS}"},
-        "spec": {"driver": CHANNELS, "nodeName": name, "pool": pool, "devices": devices},
-    }
-
-
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceClass",
-    "metadata": {"name": "compute-domain-default-channel.nvidia.com"},
-    "spec": {
-        "selectors": [
-            {
-                "cel": {
-                    "expression": f"device.driver == '{CHANNELS}' && device.attributes['{CHANNELS}'].type == 'channel'"
-                    f" && device.attributes['{CHANNELS}'].id == 0"
-                }
-            }
-        ]
-    },
-}
-
-
-def template(domain: str) -> Object:
-    """What NVIDIA's controller makes of a ComputeDomain."""
-    parameters = {
-        "apiVersion": "resource.nvidia.com/v1beta1",
-        "kind": "ComputeDomainChannelConfig",
-        "domainID": f"uid-{domain}",
-        "allocationMode": "Single",
-    }
-    spec = {
-        "devices": {
-            "requests": [{"name": "channel", "exactly": {"deviceClassName": CLASS["metadata"]["name"]}}],  # type: ignore[index]
-            "config": [{"requests": ["channel"], "opaque": {"driver": CHANNELS, "parameters": parameters}}],
-        }
-    }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": f"{domain}-channel"},
-        "spec": {"spec": spec},
+        "metadata": {"name": f"{name}-{DRIVER}"},
+        "spec": {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": list(DEVICES)},
     }
 
 
 def racks(*names: str) -> list[Object]:
-    objects = [*device_classes(), CLASS]
+    selectors = [{"cel": {"expression": CLASSES[CHANNEL]}}]
+    channel = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CHANNEL}}
+    objects = [*device_classes(), {**channel, "spec": {"selectors": selectors}}]
     for rack in names:
         for number in range(1, NODES + 1):
             name = f"{rack}-{number:02}"
-            published = json.dumps(slices(name, "gb200x4")).replace(DOMAIN, f"{rack}.1")
-            objects += [stored(node(name)), *json.loads(published), channel(name)]
+            cards = json.dumps(slices(name, "gb200x4")).replace(DOMAIN, f"{rack}.1")
+            objects += [stored(node(name)), *json.loads(cards), published(name)]
     return objects
-
-
-def job(pods: int = 9) -> list[Object]:
-    """The page's objects but the ComputeDomain, of which NVIDIA's controller makes the template."""
-    objects = [one for one in yaml.safe_load_all(JOB) if one["kind"] != "ComputeDomain"]
-    objects[-1]["spec"].update(parallelism=pods, completions=pods)
-    return [template("half-rack"), *objects]
 
 
 def places(answer: Any) -> list[str]:
@@ -98,7 +45,7 @@ def places(answer: Any) -> list[str]:
 
 
 def test_the_job_of_the_page_is_in_one_rack(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    answer = simulation(capsys, tmp_path, *racks("r1", "r2"), *job())
+    answer = simulation(capsys, tmp_path, *racks("r1", "r2"), *job_of_the_page())
     assert answer.status == 0, answer.out
     assert len(set(places(answer))) == 9
     assert {place.split("-")[0] for place in places(answer)} == {"r1"}
@@ -109,18 +56,18 @@ def test_a_rack_in_which_a_card_is_in_use_takes_no_gang_of_all_its_nodes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     used = allocated(claim("used"), "r1-05/gpu-0", "somebody")
-    answer = simulation(capsys, tmp_path, *racks("r1", "r2"), used, *job(pods=NODES))
+    answer = simulation(capsys, tmp_path, *racks("r1", "r2"), used, *job_of_the_page(NODES))
     assert {place.split("-")[0] for place in places(answer)} == {"r2"}
-    alone = simulation(capsys, tmp_path, *racks("r1"), used, *job(pods=NODES))
+    alone = simulation(capsys, tmp_path, *racks("r1"), used, *job_of_the_page(NODES))
     assert set(places(alone)) == {""}
 
 
 def test_only_nodes_with_a_free_channel_are_chosen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     held = stored(
-        claim("held", "compute-domain-default-channel.nvidia.com"),
+        claim("held", CHANNEL),
         allocation={
             "devices": {
-                "results": [{"request": "r", "driver": CHANNELS, "pool": "r1-01", "device": "channel-0"}],
+                "results": [{"request": "r", "driver": DRIVER, "pool": "r1-01", "device": "channel-0"}],
             },
             "nodeSelector": {
                 "nodeSelectorTerms": [
@@ -129,7 +76,9 @@ def test_only_nodes_with_a_free_channel_are_chosen(capsys: pytest.CaptureFixture
             },
         },
     )
-    answer = simulation(capsys, tmp_path, *racks("r1"), held, *job(pods=NODES - 1))
+    answer = simulation(capsys, tmp_path, *racks("r1"), held, *job_of_the_page(NODES - 1))
     assert "" not in places(answer)
     assert "r1-01" not in places(answer)
-    assert set(places(simulation(capsys, tmp_path, *racks("r1"), held, *job(pods=NODES)))) == {""}
+    whole = simulation(capsys, tmp_path, *racks("r1"), held, *job_of_the_page(NODES))
+    assert set(places(whole)) == {""}
+    assert "17 of 18 members fit in r1.1 (devices on 17 nodes, devices of other drivers on 1 node)" in whole.out
