@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from controller.allocation.costs import ClaimCosts
-from controller.allocation.devices.columns import NOWHERE
+from controller.allocation.devices.columns import NOWHERE, tells
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
@@ -366,6 +366,11 @@ class Fleet:
         """The domains that a device's value of an attribute names; None if no slice publishes the device."""
         texts = self.texts_of(device, attribute)
         return None if texts is None else texts - {NOWHERE}
+
+    def tells(self, device: DeviceId, attribute: str) -> bool:
+        """Whether any device of the device's pool has the attribute, or the pool is not known (``columns.tells``)."""
+        pool = self._index.pool_of(device)
+        return pool is None or tells(pool, attribute, self._index.columns)
 
     def texts_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
         """A device's values of an attribute as texts, also "", which is no domain; None as of ``values_of``."""

@@ -1,9 +1,10 @@
 """Domains as paths of values, and the devices of nodes in each of them.
 
-A node is in the domain that its labels and the attributes of its devices name. If its devices are in several domains of
-an attribute (two InfiniBand fabrics in one machine), the node counts as several: one ``DomainNode`` for its devices in
-each domain. Everywhere else in this package, "node" means such a part, and it is known by its index in ``DomainNodes``.
-Mostly every node is whole, and its part is all of it.
+A node is in the domain that its labels and the attributes of its devices name. Devices of a pool that does not tell an
+attribute (``columns.tells``) are in the domains of the others. If its devices are in several domains of an attribute
+(two InfiniBand fabrics in one machine), the node counts as several: one ``DomainNode`` for its devices in each domain.
+Everywhere else in this package, "node" means such a part, and it is known by its index in ``DomainNodes``. Mostly every
+node is whole, and its part is all of it.
 """
 
 from collections import Counter
@@ -241,10 +242,10 @@ class Topology:
         for number, level in enumerate(self.levels):
             if level.kind == "nodeLabel":
                 values = {labels.get(level.key, "")}
-            elif devices:
+            elif telling := [device for device in devices if self._fleet.tells(device, level.key)]:
                 # A device may be in several domains of an attribute. The member is in those that all of its devices are
                 # in; with none, or with several, its path ends here.
-                each = [self._fleet.values_of(device, level.key) or frozenset() for device in devices]
+                each = [self._fleet.values_of(device, level.key) or frozenset() for device in telling]
                 values = set(frozenset.intersection(*each))
             else:
                 values = {path[number] for path in of_node if path[:number] == tuple(values_so_far)}

@@ -206,14 +206,19 @@ def _by_text(column: Column, every: int) -> Mapping[str, int]:
 
 
 def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> frozenset[tuple[str, ...]]:
-    """The different values of the attributes of these devices of the pool, in the order of the attributes."""
+    """The different values of the attributes of these devices of the pool, in the order of the attributes.
+
+    There are none if the pool does not tell any of the attributes (``tells``).
+    """
     if not devices or not attributes:
         return _EMPTY_PATH if devices else frozenset()
     first, *others = [columns.values(pool, attribute) for attribute in attributes]
     key = devices, *others
     found = first.paths.get(key)
     if found is None:
-        found = first.paths[key] = _paths(devices, [by_value(pool, attribute, columns) for attribute in attributes])
+        told = any(tells(pool, attribute, columns) for attribute in attributes)
+        every = [by_value(pool, attribute, columns) for attribute in attributes]
+        found = first.paths[key] = _paths(devices, every) if told else frozenset()
     return found
 
 
@@ -230,8 +235,17 @@ def _paths(devices: int, every: Sequence[Mapping[str, int]]) -> frozenset[tuple[
 
 
 def having(pool: Pool, values: Sequence[tuple[str, str]], columns: Columns) -> int:
-    """The devices of the pool with all these values of attributes."""
+    """The devices of the pool with all these values of attributes, as far as the pool tells them (``tells``)."""
     devices = pool.layout.every
     for attribute, value in values:
-        devices &= by_value(pool, attribute, columns).get(value, 0)
+        if tells(pool, attribute, columns):
+            devices &= by_value(pool, attribute, columns).get(value, 0)
     return devices
+
+
+def tells(pool: Pool, attribute: str, columns: Columns) -> bool:
+    """Whether any device of the pool has the attribute.
+
+    If none has, its driver knows nothing of such domains, and its devices are wherever other devices of the node are.
+    """
+    return bool(columns.values(pool, attribute).groups)
