@@ -10,12 +10,13 @@ from driver.model import Claim
 from driver.names import Names
 from driver.wire import claim_from
 from simulation.invariants import Catalogue, Holding
+from tests.compute_domains import DRIVER as COMPUTE_DOMAINS
 from tests.e2e.client import Client, Object
 from tests.e2e.mixed.network_cards import DRIVER as NETWORK_CARDS
 
 _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json")
 
-_NAMES: Final = Names(also_allocates=(NETWORK_CARDS,))
+_NAMES: Final = Names(also_allocates=(NETWORK_CARDS, COMPUTE_DOMAINS))
 """Devices of these drivers are watched, whoever allocates them."""
 
 
